@@ -113,8 +113,8 @@ export class LaunchAccesses {
    * Whether all threads of each block of a large launch are known to reach each barrier together, and to exchange
    * nothing else.
    */
-  hasWholeBarriers(launch: KernelLaunch): boolean {
-    return this.#kernels.get(launch.kernel)?.hasWholeBarriers(launch) ?? false;
+  hasUniformBarriers(launch: KernelLaunch): boolean {
+    return this.#kernels.get(launch.kernel)?.hasUniformBarriers(launch) ?? false;
   }
 
   /** All that a launch accesses, as a driver would observe it. Undefined if that is not known. */
@@ -194,19 +194,19 @@ class AnalyzedKernel {
     return separate !== undefined && areSeparate(separate, launch.parameters);
   }
 
-  hasWholeBarriers(launch: KernelLaunch): boolean {
+  hasUniformBarriers(launch: KernelLaunch): boolean {
     // Compiling a version of the kernel for it takes longer than to look at a small launch.
     if (!isLarge(launch)) return false;
     const prepared = this.#prepared ??= this.#prepare();
     if (prepared === "unknown" || prepared.code.barriers === "other") return false;
     if (prepared.code.barriers === "none") return true;
     const known = this.#known(launch);
-    if (known !== undefined) return known.hasWholeBarriers;
+    if (known !== undefined) return known.hasUniformBarriers;
     const cost = this.#costOfBarriers;
     if (!cost.pays(launch, (launch, other) => this.#isLike(launch, other))) return false;
-    const { hasWholeBarriers } = this.#resultOf(launch, prepared);
-    cost.made(hasWholeBarriers);
-    return hasWholeBarriers;
+    const { hasUniformBarriers } = this.#resultOf(launch, prepared);
+    cost.made(hasUniformBarriers);
+    return hasUniformBarriers;
   }
 
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {

@@ -42,7 +42,7 @@ export interface LaunchResult {
   /** Where its threads do not conflict, if they do so nowhere. */
   readonly separate: readonly SeparateRange[] | undefined;
   /** Whether all threads of a block reach each barrier together, and exchange nothing else. */
-  readonly hasWholeBarriers: boolean;
+  readonly hasUniformBarriers: boolean;
   /** Finds out all accesses, if they can be known. */
   exact(): ExactAccesses | undefined;
   /**
@@ -91,7 +91,7 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
         isAll: () => isAll ??= ranges().possible.length === 0 && readsOnlyWhatIsKnown(run),
         parameters: [...numbers.used.values()],
         separate: separate(run, dimensions.length),
-        hasWholeBarriers: prepared.barriers !== "other" && run.phases!.hasWholeBarriers,
+        hasUniformBarriers: prepared.barriers !== "other" && run.phases!.hasUniformBarriers,
         exact: () => exactAccesses(run, { dimensions: those, lineInfo }),
       };
     } catch (error) {

@@ -117,7 +117,7 @@ export class SharedPhases {
   }
 
   /** Whether all threads of a block reach each barrier together. */
-  get hasWholeBarriers(): boolean {
+  get hasUniformBarriers(): boolean {
     return !this.#hasPartialBarriers;
   }
 

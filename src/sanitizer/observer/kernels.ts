@@ -126,7 +126,7 @@ export class ObservedKernels {
     const { checks, observesAccesses } = checker;
     checker.launch(launch, attributes, {
       isRaceFree: checks.has("race") && this.#proofs!.areSeparate(launch),
-      hasUniformBarriers: checks.has("synchronization") && this.#proofs!.hasWholeBarriers(launch),
+      hasUniformBarriers: checks.has("synchronization") && this.#proofs!.hasUniformBarriers(launch),
       globalAccesses: checks.has("initialization") ? this.#proofs!.allOf(launch) : undefined,
       accesses: observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined,
       onFindings: (findings) => found = findings,

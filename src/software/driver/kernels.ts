@@ -294,7 +294,7 @@ export class Kernels {
       memoryOfChecks: this.#checkMemory ??= new CheckMemory(linearMemory),
       observesAccesses: observesAccesses && !left.accesses,
       checksSynchronization: onFindings !== undefined && kernelChecks.has("synchronization"),
-      hasWholeBarriers: left.barriers,
+      hasUniformBarriers: left.barriers,
       racyMemory: onFindings && !left.races && kernelChecks.has("race") ? linearMemory.bytes : undefined,
       memory: kernelChecks.has("memory") ? new MemoryCheck({ nearest }) : undefined,
       shadow: onFindings && memory.shadow,

@@ -44,7 +44,7 @@ export interface LaunchChecksOptions {
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
   /** Whether barriers are proven correct and are not checked. Errors that stop the kernel are still checked. */
-  readonly hasWholeBarriers?: boolean;
+  readonly hasUniformBarriers?: boolean;
   /** Offset of the module's variables in linear memory. */
   readonly imageBegin?: number | undefined;
 }
@@ -128,7 +128,7 @@ export class LaunchChecks {
   observeBlock(): BlockObserver | undefined {
     return observeTogether([
       this.#race?.observeBlock(),
-      this.#options.hasWholeBarriers ? undefined : this.#synchronization?.observeBlock(),
+      this.#options.hasUniformBarriers ? undefined : this.#synchronization?.observeBlock(),
       this.initialization?.observeBlock(),
     ]);
   }

@@ -1,6 +1,6 @@
 /**
  * Random kernels with barriers in conditions and loops, beside a list of the barriers that each thread comes to. None may
- * be proved to have whole barriers if some threads of a block come to others, and the reports are the same whether what
+ * be proved to have uniform barriers if some threads of a block come to others, and the reports are the same whether what
  * is proved is looked at or not.
  */
 import { assert, assertEquals } from "@std/assert";
@@ -236,7 +236,7 @@ function barriersOf(items: readonly Item[], thread: Thread): string[] {
 }
 
 /** Whether all threads of each block come to the same barriers, and nothing else is exchanged. */
-function hasWholeBarriers({ items, grid, block: [x, y], argument }: Program): boolean {
+function hasUniformBarriers({ items, grid, block: [x, y], argument }: Program): boolean {
   for (let block = 0; block < Math.min(grid, 4); block++) {
     const all = new Set<string>();
     for (let row = 0; row < y; row++) {
@@ -259,7 +259,7 @@ function isProved(ptx: string, { grid, block: [x, y], argument }: Program): bool
   const code = new PreparedCode(kernelCode(module.functions[0]!, module.variables));
   const parameters = new DataView(new ArrayBuffer(16));
   parameters.setUint32(8, argument, true);
-  return launchResult(code, module.lineInfo, { grid: [grid, 1, 1], block: [x, y, 1], parameters }).hasWholeBarriers;
+  return launchResult(code, module.lineInfo, { grid: [grid, 1, 1], block: [x, y, 1], parameters }).hasUniformBarriers;
 }
 
 /** What is reported of a launch, and whether its barriers were looked at. */
@@ -294,13 +294,13 @@ function reportsOf(ptx: string, program: Program, { looksAtAll }: { looksAtAll: 
 
 test("barriers of random kernels that are proved to be reached by whole blocks", () => {
   const [count, launches] = isLong ? [10_000, 1000] : [40, 20];
-  let whole = 0, proved = 0, reported = 0;
+  let uniform = 0, proved = 0, reported = 0;
   for (let seed = 1; seed <= count; seed++) {
     const program = randomProgram(new Random(seed));
     const ptx = ptxOf(program);
     const details = () => `seed ${seed}: ${inspect(program, { depth: null })}\n${ptx}`;
-    const expected = hasWholeBarriers(program) && !hasBallot(program.items);
-    if (expected) whole++;
+    const expected = hasUniformBarriers(program) && !hasBallot(program.items);
+    if (expected) uniform++;
     if (isProved(ptx, program)) {
       proved++;
       assert(expected, `proved although threads come to other barriers: ${details()}`);
@@ -313,10 +313,10 @@ test("barriers of random kernels that are proved to be reached by whole blocks",
     assertEquals(one!.isLeftOut, isProved(ptx, large), details());
     reported += all!.reports.length;
   }
-  assert(whole > count / 4 && whole < count * 0.9, `${whole} of ${count} have whole barriers`);
-  assert(proved > whole / 2, `${proved} of ${whole} with whole barriers are proved to have them`);
+  assert(uniform > count / 4 && uniform < count * 0.9, `${uniform} of ${count} have uniform barriers`);
+  assert(proved > uniform / 2, `${proved} of ${uniform} with uniform barriers are proved to have them`);
   assert(reported > launches / 10, `${reported} reports of ${launches} launches`);
-  if (isLong) console.log(`${whole} of ${count} have whole barriers, ${proved} are proved to; ${reported} reports`);
+  if (isLong) console.log(`${uniform} of ${count} have uniform barriers, ${proved} are proved to; ${reported} reports`);
 });
 
 /** What is computed before a branch of the whole block, around a barrier that only some threads reach. */
