@@ -84,8 +84,6 @@ const files = [
     readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`)
   ),
 ].filter((path) =>
-  // Its words are being replaced.
-  !path.startsWith("src/sanitizer/kernel_accesses/") &&
   /\.(?:ts|c|h|py|md)$/.test(path) &&
   !/^tests\/.*\.md$|node_modules|^ffi\/native\/shim\/(?:x86_64|aarch64)\.ts$/.test(path)
 );

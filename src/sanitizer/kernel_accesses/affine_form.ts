@@ -1,5 +1,5 @@
 /**
- * Values that depend on a thread's place by a sum of products with constants.
+ * Affine forms: values that are a sum of a thread's coordinates, each times a constant.
  *
  * @module
  */
@@ -13,15 +13,15 @@ export interface AffineForm {
   /** The offset of a kernel's parameter among the packed ones, {@linkcode noBase}, {@linkcode elsewhere}, or less. */
   readonly base: number;
   readonly constant: number;
-  /** By dimension. Those of the last dimensions may be left out if they are 0. */
+  /** By dimension. The terms of the last dimensions may be omitted if they are 0. */
   readonly terms: readonly number[];
 }
 
-/** The base of a value that is no parameter's and no address's. */
+/** The base of a value that is derived neither from a parameter nor from an address. */
 export const noBase = -1;
-/** The base of addresses of local memory, and of variables. Smaller ones are those of shared variables. */
+/** The base of addresses of local memory, and of variables. Smaller numbers are the bases of shared variables. */
 export const elsewhere = -2;
-/** The base of shared memory whose length the launch says. That of another shared variable is smaller. */
+/** The base of dynamic shared memory. The bases of other shared variables are smaller. */
 export const dynamicShared = -3;
 
 const noTerms: readonly number[] = [];
@@ -50,7 +50,7 @@ export function isUniform({ terms }: AffineForm): boolean {
   return terms.length === 0;
 }
 
-/** `a + factor * b`. Undefined if it is no affine form, or too large. */
+/** `a + factor * b`. Undefined if it is not an affine form, or too large. */
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {

@@ -1,5 +1,5 @@
 /**
- * The bytes that all threads of a domain access by an affine address: exactly these.
+ * The exact bytes that all threads of a domain access by an affine address.
  *
  * @module
  */
@@ -19,18 +19,18 @@ interface Progression {
   readonly count: number;
 }
 
-/** Dimensions of which each form uses one and the same sum, times a factor. */
+/** Dimensions that occur in each form only as the same sum, times a factor. */
 interface Group {
-  /** The dimensions, and what each is multiplied with in the sum. */
+  /** The dimensions, and the factor of each in the sum. */
   readonly members: { readonly dimension: number; readonly factor: number }[];
-  /** What the sum is multiplied with in each form. */
+  /** The factor of the sum in each form. */
   readonly factors: readonly number[];
 }
 
-/** Thrown where the ranges are too many to be listed. */
+/** Thrown if there are too many ranges to list. */
 export class TooManyRanges extends Error {}
 
-/** How much work a launch's ranges may be. */
+/** The budget of work for a launch's ranges. */
 export class Budget {
   #left: number;
 
@@ -38,7 +38,7 @@ export class Budget {
     this.#left = steps;
   }
 
-  /** Takes some of it. */
+  /** Spends a part of the budget. */
   spend(steps: number): void {
     if (!(steps <= this.#left)) throw new TooManyRanges();
     this.#left -= steps;
@@ -80,7 +80,7 @@ export function coveredBytes(
   return blocksOf(address!.constant, byteLength, steps, budget);
 }
 
-/** Puts dimensions together whose terms have the same ratio in all forms. */
+/** Groups dimensions whose terms have the same ratio in all forms. */
 function groupsOf(forms: readonly AffineForm[]): Group[] {
   const groups: Group[] = [];
   const count = Math.max(...forms.map(({ terms }) => terms.length));
@@ -112,7 +112,7 @@ function scaled({ first, step, count }: Progression, factor: number): Progressio
   return { first: first * factor, step: step * factor, count };
 }
 
-/** The values of a group's sum. Undefined if they are no progression. */
+/** The values of a group's sum. Undefined if they are not a progression. */
 function sumOf({ members }: Group, domain: Domain): Progression | undefined {
   const parts = members.map(({ dimension, factor }) => ascending(scaled(coordinates(domain, dimension), factor)));
   if (parts.some((part) => part === undefined)) return undefined;
@@ -197,7 +197,7 @@ function blocksOf(
   return first;
 }
 
-/** The same bytes, as ranges in order that do not meet. */
+/** Merges ranges: the same bytes in order, without overlaps. */
 export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   const ordered = [...ranges].sort((a, b) => a.begin - b.begin);
   const result: { begin: number; end: number }[] = [];
@@ -209,7 +209,7 @@ export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   return result;
 }
 
-/** The bytes of some ranges that others do not have. Both are in order and do not meet. */
+/** Subtracts ranges from others. Both are in order and do not overlap. */
 export function without(ranges: readonly ByteRange[], others: readonly ByteRange[]): ByteRange[] {
   const result: ByteRange[] = [];
   let index = 0;

@@ -1,5 +1,5 @@
 /**
- * Sets of threads and loop iterations: those that take one way through a kernel.
+ * Sets of threads and loop iterations that take the same path through a kernel.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export interface Domain {
   readonly constraints: readonly AffineForm[];
 }
 
-/** What is known of the values of a form. */
+/** The known bounds of the values of a form. */
 export interface Range {
   readonly low: number;
   readonly high: number;
@@ -47,7 +47,7 @@ export function rangeOf({ terms, constant }: AffineForm, { low, high, constraint
   return { low: least, high: most };
 }
 
-/** By how much the terms `a` are `b`. Undefined if the two are not proportional. */
+/** The ratio of the terms `a` to `b`. Undefined if they are not proportional. */
 function ratioOf(a: readonly number[], b: readonly number[]): number | undefined {
   if (a.length !== b.length || a.length === 0) return undefined;
   const last = a.length - 1;
@@ -139,7 +139,7 @@ function lessThanZero(form: AffineForm | undefined): AffineForm | undefined {
   return negative && sumOf(negative, { kind: "affine", base: noBase, constant: -1, terms: [] });
 }
 
-/** Thrown where numbers get too large to go on. */
+/** Thrown if numbers get too large to continue. */
 export class TooComplex extends Error {}
 
 /** The part of a domain where a form is not negative. Undefined if that is empty. */

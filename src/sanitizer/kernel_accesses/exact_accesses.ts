@@ -1,7 +1,7 @@
 /**
  * All accesses of a launch, as a driver would observe them: with the line and the thread that access a byte first.
  *
- * Where that depends on the order in which threads run, nothing is known here.
+ * If that depends on the order in which threads run, the result is unknown.
  *
  * @module
  */
@@ -43,11 +43,11 @@ export interface ExactAccesses {
   readonly ranges: readonly ExactRange[];
   /** In whole words. */
   readonly extents: readonly Extent[];
-  /** For each parameter, what its value has to be a multiple of. */
+  /** The required alignment of each parameter's value. */
   readonly alignments: ReadonlyMap<number, number>;
 }
 
-/** What a kernel was found to access, by running it for all threads. */
+/** The accesses that were found by running a kernel for all threads. */
 interface KernelAccesses {
   readonly prepared: { readonly code: KernelCode };
   readonly certain: readonly CertainAccess[];
@@ -65,7 +65,7 @@ interface LineAccesses {
 
 const wordBytes = 4;
 const mostRanges = 2048;
-/** So many first threads are kept: reports ask for the same ones again. */
+/** The number of first threads that are cached, because reports ask for the same ones again. */
 const mostRemembered = 1024;
 const mostSteps = 20_000;
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
@@ -110,7 +110,7 @@ function mayStop({ row }: Step): boolean {
   return row?.flow === "call" || row?.traits.effects?.includes("traps") === true;
 }
 
-/** What parameters have to be multiples of so that all accesses are aligned, and words are words. */
+/** The alignment that each parameter must have so that all accesses are aligned to their size and to words. */
 function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, number> | undefined {
   const alignments = new Map<number, number>();
   for (const { form: { base, constant, terms }, byteLength } of certain) {
@@ -130,7 +130,7 @@ function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   }
 }
 
-/** The same, with interleaved accesses together. */
+/** The bytes of each line, with interleaved accesses merged. */
 function byInterleavedLines(
   certain: readonly CertainAccess[],
   dimensions: readonly Dimension[],
@@ -215,7 +215,7 @@ function wordFrom(at: number): number {
   return Math.floor(at / wordBytes) * wordBytes;
 }
 
-/** Finds who accesses words first. */
+/** Finds the first thread that accesses a word. */
 class FirstThreads {
   readonly #certain: readonly CertainAccess[];
   readonly #dimensions: readonly Dimension[];
@@ -235,7 +235,8 @@ class FirstThreads {
   }
 
   /**
-   * Who accesses the word at a place first. Blocks run one after another, and threads of one either so too or in turns.
+   * The first thread that accesses the word at an offset. Blocks run one after another, and the threads of a block
+   * either one after another or in turns.
    *
    * @throws {TooManyRanges} If that makes a difference
    */
@@ -285,7 +286,7 @@ class FirstThreads {
   }
 }
 
-/** Those of a block and a thread, as `axes` names them. */
+/** The dimensions of a block and of a thread, as `axes` names them. */
 type Indices = readonly number[];
 
 function least(a: Indices, b: Indices): Indices {

@@ -13,7 +13,7 @@ interface Box {
   readonly high: number[];
 }
 
-/** How often bounds are made tighter at once. */
+/** How often bounds are tightened at a time. */
 const mostRounds = 8;
 
 /**
@@ -57,7 +57,7 @@ function search(
   }
 }
 
-/** Makes the bounds tighter as far as single constraints tell. Returns whether a point may be left. */
+/** Tightens the bounds by each constraint alone. Returns whether a point may remain. */
 function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolean {
   for (let round = 0, changed = true; changed && round < mostRounds; round++) {
     changed = false;
@@ -72,7 +72,7 @@ function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolea
       for (let index = 0; index < terms.length; index++) {
         const term = terms[index]!;
         if (term === 0) continue;
-        // The others at their best leave this much.
+        // The best case of the other terms leaves this much.
         const slack = Math.floor(most / Math.abs(term));
         if (term > 0 && high[index]! - low[index]! > slack) {
           low[index] = high[index]! - slack;

@@ -1,8 +1,8 @@
 /**
- * Launches of kernels that note what they access.
+ * Launches of instrumented kernels, which record their accesses.
  *
- * Each kernel gets a second version beside the first, with one more parameter: the address of a table of memory ranges,
- * each with a bitmap for each kind of access and a bit for each byte.
+ * Each kernel gets an instrumented version beside the original one, with one more parameter: the address of a table of
+ * memory ranges, each with a bitmap for each kind of access and a bit for each byte.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { defaultStream, type Driver, eventFlags, type HostAllocation, type Kerne
 import { ptxText } from "../../ptx/ptx_text.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
 
-/** The second version of a kernel. */
+/** The instrumented version of a kernel. */
 interface ObservedKernel {
   readonly handle: bigint;
   /** The place of its last parameter, the table, among the packed ones. */
@@ -28,7 +28,7 @@ interface ObservedRange {
   readonly offset: number;
 }
 
-/** Memory on the device for the notes of a launch, and on the host for a copy. */
+/** Memory on the device for the recorded accesses of a launch, and on the host for a copy. */
 interface Notes {
   readonly device: number;
   readonly address: bigint;
@@ -37,7 +37,7 @@ interface Notes {
   readonly event: bigint;
 }
 
-/** A launch whose notes are on the way. */
+/** A launch whose recorded accesses are being copied. */
 interface PendingNotes {
   readonly notes: Notes;
   readonly ranges: readonly ObservedRange[];
@@ -48,11 +48,11 @@ interface PendingNotes {
 const mostBytes = 2 ** 30;
 const wordBytes = 32;
 
-/** Loads modules with second versions of their kernels, and launches those. */
+/** Loads modules with instrumented versions of their kernels, and launches those. */
 export class InstrumentedLaunches {
   readonly #driver: Driver;
   readonly #modules = new Set<bigint>();
-  /** By the handles of the first versions. */
+  /** The observed kernels, by the handles of the original versions. */
   readonly #kernels = new Map<bigint, ObservedKernel>();
   readonly #pending: PendingNotes[] = [];
   #free: Notes[] = [];
@@ -80,7 +80,7 @@ export class InstrumentedLaunches {
     };
   }
 
-  /** Loads a module, with second versions of its kernels if they can be made. */
+  /** Loads a module, with instrumented versions of its kernels if possible. */
   readonly moduleLoadData: Driver["moduleLoadData"] = (device, image, options) => {
     const text = ptxText(image);
     const instrumented = text === undefined ? undefined : instrumentedPtx(text);
@@ -90,7 +90,7 @@ export class InstrumentedLaunches {
         this.#modules.add(module);
         return module;
       } catch {
-        // The program's own text may load, or its error says what is wrong with it.
+        // The program's own PTX may load, or its error is the right one to report.
       }
     }
     return this.#driver.moduleLoadData(device, image, options);
@@ -109,10 +109,10 @@ export class InstrumentedLaunches {
   }
 
   /**
-   * Launches the second version of a kernel. Returns whether it was: else the first one is to be launched.
+   * Launches the instrumented version of a kernel. If it returns false, the original version must be launched.
    *
    * @param call makes the launch
-   * @param done gets what was accessed, when it is known
+   * @param done receives the accesses, when they are known
    */
   launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void, done: PendingNotes["done"]): boolean {
     const kernel = this.#kernels.get(launch.kernel);
@@ -125,7 +125,7 @@ export class InstrumentedLaunches {
       this.#begin(launch, notes, ranges);
       call(this.#observed(launch, kernel, notes.address));
     } catch {
-      // It may need more registers than the first version, or there is no memory left.
+      // It may need more registers than the original version, or no memory may be left.
       return false;
     }
     const { device, address, host, event } = notes;
@@ -135,7 +135,7 @@ export class InstrumentedLaunches {
     return true;
   }
 
-  /** Looks at the notes of the launches that are done. Those whose device was lost have accessed nothing. */
+  /** Reads the recorded accesses of completed launches. Launches whose device was lost have none. */
   settle(): void {
     for (let first = this.#pending[0]; first !== undefined; first = this.#pending[0]) {
       const { notes, ranges, done } = first;
@@ -155,7 +155,7 @@ export class InstrumentedLaunches {
     }
   }
 
-  /** The memory that the arguments are addresses of, and how many bytes its notes have. */
+  /** The memory that the arguments point to, and the bytes that are needed to record its accesses. */
   #rangesOf({ device, parameters }: KernelLaunch, { tableOffset }: ObservedKernel) {
     const found = new Map<bigint, { begin: bigint; byteLength: number }>();
     const end = Math.min(tableOffset, parameters.byteLength);
@@ -176,7 +176,7 @@ export class InstrumentedLaunches {
 
   #allocationAt(device: number, address: bigint): { base: bigint; byteLength: number } {
     const nothing = { base: 0n, byteLength: 0 };
-    // Most numbers are no addresses.
+    // Most numbers are not addresses.
     if (address < 2n ** 16n || address >= 2n ** 57n) return nothing;
     try {
       return this.#driver.memGetAddressRange(device, address);
@@ -255,7 +255,7 @@ function accessesIn({ begin, byteLength, offset }: ObservedRange, buffer: ArrayB
   return found;
 }
 
-/** What the names of second versions end with. */
+/** The suffix of the names of instrumented versions. */
 export const observedSuffix = "__poolpass_observed";
 /** The kinds of accesses, in the order of their bitmaps. */
 export const observedKinds = ["read", "write", "atomic"] as const;
@@ -298,13 +298,16 @@ $done:
 }
 `;
 
-/** Comments, and strings, in which nothing counts. */
+/** Comments and strings, whose content is ignored. */
 const commentOrString = /\/\/[^\n]*|\/\*[^]*?\*\/|"[^"\n]*"/g;
 const entryHead = /(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$%]+)\s*(\([^)]*\))?([^{};]*)\{/g;
 const memoryInstruction =
   /(@!?[\w$%]+\s+)?(?<![\w$%.])(ld|ldu|st|atom|red)((?:(?:\.|::)\w+)+)\s+([^;{}\[]*(?:\{[^}]*\}[^;{}\[]*)?\[\s*([\w$%]+)\s*(?:\+\s*(-?\w+))?\s*\][^;]*);/g;
 
-/** The text with second versions of its kernels. Undefined if it has none, or debug information, which names places. */
+/**
+ * PTX with instrumented versions of its kernels. Undefined if it has no kernels, or has debug information, which refers
+ * to positions.
+ */
 export function instrumentedPtx(text: string): string | undefined {
   const plain = text.replaceAll(commentOrString, (found) => found.startsWith('"') ? found : " ");
   if (/\.section\s+\.debug_info/.test(plain)) return undefined;
@@ -348,7 +351,7 @@ function observedBody(body: string): string {
   return `.reg .b64 %poolpass_table;\nld.param.u64 %poolpass_table, [poolpass_table];\n${noted}`;
 }
 
-/** Records an access before it is made. Undefined for memory that is not looked at. */
+/** Records an access before it is made. Undefined for memory that is not observed. */
 function noteOf(
   { opcode, modifiers, base, offset }: { opcode: string; modifiers: readonly string[]; base: string; offset: string },
 ): string | undefined {

@@ -27,7 +27,7 @@ export interface InterleavedAccesses {
   readonly ranges: readonly ByteRange[];
 }
 
-/** Which instruction accesses which bytes. The pattern repeats with each period. */
+/** The instruction that accesses each byte. The pattern repeats with each period. */
 export class Fields {
   readonly period: number;
   /** In order. None overlap. */
@@ -62,7 +62,7 @@ const mostRanges = 2048;
 /**
  * Finds accesses that are interleaved: their addresses differ by constants.
  *
- * @returns those that are, and the others
+ * @returns the interleaved accesses, and the others
  */
 export function interleavedAccesses(
   certain: readonly CertainAccess[],

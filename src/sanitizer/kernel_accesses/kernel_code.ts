@@ -19,7 +19,7 @@ export type Place =
   /** A special register, such as `%tid.x`. */
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "parameter"; readonly offset: number }
-  /** The address of a variable, by what forms have it as their base. */
+  /** The address of a variable, by its base in affine forms. */
   | { readonly kind: "variable"; readonly base: number }
   | { readonly kind: "address"; readonly base: Place; readonly offset: number }
   | { readonly kind: "list"; readonly elements: readonly Place[] }
@@ -28,7 +28,7 @@ export type Place =
 
 /** An instruction. */
 export interface Step {
-  /** What is known of it. Undefined if its opcode is not known. */
+  /** Its row in the table of instructions. Undefined if its opcode is unknown. */
   readonly row: InstructionRow | undefined;
   readonly modifiers: readonly string[];
   readonly operands: readonly Place[];
@@ -38,12 +38,12 @@ export interface Step {
   readonly line: number;
 }
 
-/** Instructions, and where they go on. */
+/** A block of instructions, and its successors. */
 export interface Block {
   readonly steps: readonly Step[];
   /** The indices of the next blocks. With a guard, the first is for where it holds. */
   readonly next: readonly number[];
-  /** What decides, if there are two. Undefined if that is not known. */
+  /** The branch's guard, if there are two successors. Undefined if it is unknown. */
   readonly guard: Step["guard"];
 }
 
@@ -52,7 +52,7 @@ export interface KernelCode {
   readonly blocks: readonly Block[];
   /** The index that stands for the end of the thread. */
   readonly end: number;
-  /** For each block, the first other one that all ways from it to the end go through. */
+  /** The immediate post-dominator of each block. */
   readonly postDominators: readonly number[];
   /** The bits of each register; 1 for a predicate. */
   readonly registerBits: readonly number[];
@@ -83,7 +83,7 @@ export function kernelCode(kernel: FunctionDeclaration, variables: readonly Vari
   return { blocks, end, postDominators, registerBits, sharedBytes };
 }
 
-/** Leaves out the scopes. */
+/** Flattens the scopes. */
 class FlatCode {
   readonly registerBits: number[] = [];
   readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
@@ -277,7 +277,7 @@ export function bitsOf(type: string): number {
   return type === "pred" ? 1 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0) * (type.endsWith("x2") ? 2 : 1);
 }
 
-/** Whether a block ends behind an instruction. A thread goes on behind a call, and behind a trap it does not. */
+/** Whether a block ends behind an instruction. A thread continues after a call, and not after a trap. */
 function endsBlock(row: InstructionRow | undefined): boolean {
   return row?.flow !== undefined && row.flow !== "call" || row?.traits.effects?.includes("traps") === true;
 }
@@ -295,7 +295,7 @@ function registersOf(place: Place | undefined): readonly number[] {
   return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
 }
 
-/** Whether an instruction writes its first operand. One that is not known is taken to do so. */
+/** Whether an instruction writes its first operand. An unknown instruction is assumed to. */
 export function overwrites({ row }: Step): boolean {
   return row === undefined || row.hasResult;
 }

@@ -1,6 +1,6 @@
 /**
  * Runs a kernel for all threads of a launch at once, as far as its addresses and branches are affine in the thread's
- * place. Where a condition holds for some of the threads only, each part goes its own way.
+ * place. Where a condition holds for some threads only, the threads diverge.
  *
  * @module
  */
@@ -22,33 +22,33 @@ import {
   type ThreadState,
 } from "./thread_state.ts";
 
-/** Threads of one state that part: at the beginning of a block, or in the midst of one. */
-interface Parting {
+/** A divergence of threads: at the start of a block, or within one. */
+interface Divergence {
   readonly parts: readonly ThreadState[];
   readonly isMidway: boolean;
 }
 
 const mostSteps = 40_000;
-/** Where threads part, all that is known of them is copied. */
-const stepsOfParting = 20;
-const mostPartings = 400;
+/** The steps that a divergence counts for: it copies the state. */
+const stepsOfDivergence = 20;
+const maximumDivergences = 400;
 
-/** A kernel that runs. */
+/** The run of a kernel. */
 export class KernelRun {
   readonly prepared: PreparedCode;
-  /** What all threads of a domain access for sure. */
+  /** The accesses that all threads of a domain certainly make. */
   readonly certain: CertainAccess[] = [];
-  /** The instructions whose accesses are not, or not all, among those. */
+  /** The instructions whose accesses are not completely among these. */
   readonly possible: Set<Step> = new Set();
-  /** Whether it has accessed variables, or memory of the block or the thread, by addresses in other spaces. */
+  /** Whether it has accessed variables, or memory of the block or the thread, by generic addresses. */
   reachesElsewhere = false;
-  /** What it accesses of shared memory. Undefined before it runs. */
+  /** Its accesses to shared memory. Undefined before it runs. */
   phases: SharedPhases | undefined;
   readonly #code: KernelCode;
   readonly #launch: LaunchNumbers;
   #steps = 0;
-  /** Of those, how many have not met again. */
-  #partings = 0;
+  /** The number of divergences that have not reconverged. */
+  #divergences = 0;
   #dimensions: number;
 
   constructor(prepared: PreparedCode, launch: LaunchNumbers, dimensions: number) {
@@ -79,7 +79,7 @@ export class KernelRun {
     return this.#dimensions++;
   }
 
-  /** Goes on until all threads have ended or stopped. With `isMidway`, does not stop at the first block. */
+  /** Runs a state until all threads have ended or stopped. With `isMidway`, does not stop at the first block. */
   walk(state: ThreadState, stop: Stop, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {
       if (!isMidway) {
@@ -88,22 +88,22 @@ export class KernelRun {
         state.index = 0;
         if (this.#enterLoop(state)) continue;
       }
-      const parting = this.#runBlock(state);
-      if (parting === undefined) continue;
-      const arrived = this.#together(state, parting, stop);
+      const divergence = this.#runBlock(state);
+      if (divergence === undefined) continue;
+      const arrived = this.#reconverge(state, divergence, stop);
       if (arrived.length !== 1) return arrived.flatMap((part) => this.walk(part, stop));
       state = arrived[0]!;
     }
   }
 
-  /** Goes on with parts up to where all of them come together again, and makes them one if they do not differ there. */
-  #together(state: ThreadState, { parts, isMidway }: Parting, stop: Stop): ThreadState[] {
+  /** Runs the diverged states up to their reconvergence point, and merges those that are equal there. */
+  #reconverge(state: ThreadState, { parts, isMidway }: Divergence, stop: Stop): ThreadState[] {
     const meeting = this.#code.postDominators[state.block]!;
     const domains = new Set(parts.map(({ domain }) => domain));
-    this.#spend(stepsOfParting);
-    if (++this.#partings > mostPartings) throw new TooComplex();
+    this.#spend(stepsOfDivergence);
+    if (++this.#divergences > maximumDivergences) throw new TooComplex();
     const arrived = parts.flatMap((part) => this.walk(part, (block) => block === meeting || stop(block), isMidway));
-    this.#partings--;
+    this.#divergences--;
     const isWhole = arrived.length === domains.size &&
       arrived.every(({ block, domain }) => block === meeting && domains.delete(domain));
     if (!isWhole || !this.#areSame(arrived, meeting)) return arrived;
@@ -147,8 +147,8 @@ export class KernelRun {
     return all.length === 3 && accelerate(this, state, all as [Arrival, Arrival, Arrival]);
   }
 
-  /** Runs a block from where the state is. Returns the parts if threads go different ways. */
-  #runBlock(state: ThreadState): Parting | undefined {
+  /** Runs the rest of a block. Returns the diverged states if threads diverge. */
+  #runBlock(state: ThreadState): Divergence | undefined {
     const { steps, next, guard } = this.#code.blocks[state.block]!;
     for (; state.index < steps.length; state.index++) {
       this.#spend(1);
@@ -175,14 +175,14 @@ export class KernelRun {
     return value === undefined || value.kind === "affine" ? undefined : value;
   }
 
-  /** The parts for which a condition holds and does not hold, where they are. */
+  /** The states for which a condition holds and does not hold. */
   #parts(state: ThreadState, condition: Condition): ThreadState[] {
     return [true, false].flatMap((truth) =>
       assume(state.domain, condition, truth).map((domain) => ({ ...state, domain, values: [...state.values] }))
     );
   }
 
-  #branch(state: ThreadState, condition: Condition, [taken, other]: readonly number[]): Parting | undefined {
+  #branch(state: ThreadState, condition: Condition, [taken, other]: readonly number[]): Divergence | undefined {
     const { prepared } = this;
     const loop = prepared.loopAround(state.block);
     const body = loop === undefined ? undefined : prepared.loops.get(loop)!;
@@ -210,7 +210,7 @@ export class KernelRun {
     return { parts, isMidway: false };
   }
 
-  /** Ends a part of which nothing more is known: a function may do anything, and may end the thread. */
+  /** Gives up a state: a called function may do anything, and may end the thread. */
   #abandon(state: ThreadState): undefined {
     const { blocks, end } = this.#code;
     const behind = blocks[state.block]!.steps.slice(state.index);
@@ -221,7 +221,7 @@ export class KernelRun {
     state.block = end;
   }
 
-  /** Goes on where all ways come together, without knowing what was done on them. */
+  /** Continues at the reconvergence point, with everything unknown that the skipped blocks may have changed. */
   #skip(state: ThreadState): void {
     const meeting = this.#code.postDominators[state.block]!;
     for (const block of blocksBetween(this.#code, state.block, meeting)) {
@@ -375,7 +375,7 @@ export class KernelRun {
   }
 }
 
-/** The number that a value is in all threads. Undefined if it is none, or an address. */
+/** The number that a value has in all threads. Undefined if it differs, or is an address. */
 function numberOf(value: Value): number | undefined {
   const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;
   return isNumber ? value.constant : undefined;

@@ -1,5 +1,5 @@
 /**
- * What launches access, for drivers that do not observe it: as far as the PTX says.
+ * The accesses of launches, for drivers that do not observe them: as far as the PTX shows them.
  *
  * @module
  */
@@ -21,35 +21,35 @@ import { PreparedCode } from "./thread_state.ts";
 import { possibleAccesses } from "./possible_accesses.ts";
 import { areSeparate } from "./separate_accesses.ts";
 
-/** What to do about kernels, where a driver does not say what they access. */
+/** Options for kernels, for drivers that do not report accesses. */
 export interface KernelOptions {
-  /** Whether to say what they may access, too. */
+  /** Whether to report possible accesses, too. */
   readonly withPossible?: boolean;
-  /** Whether kernels of which the PTX does not say it are to note it themselves. */
+  /** Whether to instrument kernels whose PTX does not show their accesses. */
   readonly instruments?: boolean;
-  /** Whether to report what the host reads although nothing has written it. */
+  /** Whether to report reads by the host of memory that nothing has written. */
   readonly withHostReads?: boolean;
 }
 
-/** What is known of a launch's accesses. */
+/** The known accesses of a launch. */
 export interface KnownAccesses {
-  /** Whether it accesses nothing besides. */
+  /** Whether these are all of its accesses. */
   readonly isExact: boolean;
-  /** What it accesses for sure. */
+  /** Its certain accesses. */
   readonly certain: readonly RangeAccess[];
-  /** What else it may access, if that is asked for: by the addresses from which it may compute others. */
+  /** Its possible accesses, if they are requested, by the addresses from which it may compute others. */
   readonly possible: readonly PossibleAccess[];
   /** The only line of the instructions whose accesses are not known, for each kind that has only one. */
   readonly sources: ReadonlyMap<string, string | undefined>;
 }
 
-/** Results are kept for so many launches of a kernel that differ. */
+/** The number of different launches of a kernel whose results are cached. */
 const mostResults = 64;
-/** With more ranges, it takes too long to look at each. */
+/** With more ranges, it takes too long to examine each. */
 const mostRangesOfAll = 2048;
 const nothing: KnownAccesses = { isExact: false, certain: [], possible: [], sources: new Map() };
 
-/** A launch, and what was found of it. */
+/** A launch and the result of its analysis. */
 interface KnownLaunch extends LaunchShape {
   readonly result: LaunchResult;
 }
@@ -57,7 +57,7 @@ interface KnownLaunch extends LaunchShape {
 /** The calls that are observed. */
 type ModuleCalls = Pick<Driver, "moduleLoadData" | "linkModules" | "moduleUnload">;
 
-/** Finds out what launches access. */
+/** Determines the accesses of launches. */
 export class LaunchAccesses {
   readonly #modules = new Map<bigint, LoadedModule>();
   readonly #kernels = new Map<bigint, AnalyzedKernel>();
@@ -99,7 +99,7 @@ export class LaunchAccesses {
     this.#kernels.set(kernel, new AnalyzedKernel(loaded, name));
   }
 
-  /** What a launch accesses. */
+  /** The accesses of a launch. */
   of(launch: KernelLaunch): KnownAccesses {
     return this.#kernels.get(launch.kernel)?.accessesOf(launch, this.#options) ?? nothing;
   }
@@ -117,7 +117,7 @@ export class LaunchAccesses {
     return this.#kernels.get(launch.kernel)?.hasUniformBarriers(launch) ?? false;
   }
 
-  /** All that a launch accesses, as a driver would observe it. Undefined if that is not known. */
+  /** All accesses of a launch, as a driver would observe them. Undefined if they are unknown. */
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
     return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
   }
@@ -135,7 +135,7 @@ class LoadedModule {
   #parsed: readonly PtxModule[] | undefined;
 
   constructor(images: readonly (string | Uint8Array)[]) {
-    // Bytes may change.
+    // The caller may change the bytes.
     this.#images = images.map((image) => typeof image === "string" ? image : image.slice());
   }
 
@@ -160,7 +160,7 @@ function parsed(image: string | Uint8Array): PtxModule[] {
   }
 }
 
-/** A kernel, and what its launches were found to access. */
+/** A kernel, and the results of its launches. */
 class AnalyzedKernel {
   readonly #module: LoadedModule;
   readonly #name: string;
@@ -195,7 +195,7 @@ class AnalyzedKernel {
   }
 
   hasUniformBarriers(launch: KernelLaunch): boolean {
-    // Compiling a version of the kernel for it takes longer than to look at a small launch.
+    // Compiling a version of the kernel for a small launch takes longer than checking it.
     if (!isLarge(launch)) return false;
     const prepared = this.#prepared ??= this.#prepare();
     if (prepared === "unknown" || prepared.code.barriers === "other") return false;
@@ -268,7 +268,7 @@ class AnalyzedKernel {
     return result;
   }
 
-  /** What was found of a launch with the same numbers. */
+  /** The result of a launch with the same numbers. */
   #known(launch: KernelLaunch): LaunchResult | undefined {
     if (this.#last !== undefined && this.#isLike(launch, this.#last)) return this.#last.result;
     return this.#results.get(this.#keyOf(launch));
@@ -336,7 +336,7 @@ function sourcesOf(steps: readonly Step[], lineInfo: LineInfo): Map<string, stri
   return sources;
 }
 
-/** What a launch has noted, with the lines where they are known. */
+/** The accesses that a launch has recorded, with their lines if they are known. */
 export function withSources(noted: readonly RangeAccess[], { certain, sources }: KnownAccesses): RangeAccess[] {
   const rest = (["read", "write", "atomic"] as const).flatMap((kind) => {
     const ranges = (accesses: readonly RangeAccess[]) =>
@@ -353,7 +353,7 @@ export function withSources(noted: readonly RangeAccess[], { certain, sources }:
 
 /** Observing fewer threads takes less time. */
 const fewThreads = 4096;
-/** So many launches are analyzed in any case. */
+/** The number of launches that are analyzed in any case. */
 const trials = 8;
 
 /** Whether a launch has so many threads that observing them takes longer than an analysis. */
@@ -361,9 +361,9 @@ export function isLarge({ gridX, gridY, gridZ, blockX, blockY, blockZ }: KernelL
   return gridX * gridY * gridZ * blockX * blockY * blockZ >= fewThreads;
 }
 
-/** What analyzing the launches of a kernel has been good for. */
+/** Statistics on the use of analyzing the launches of a kernel. */
 export class AnalysisCost {
-  /** Analyses, those of them that found nothing out, and how often they were used again. */
+  /** The number of analyses, of those without a result, and of reused results. */
   #made = 0;
   #failed = 0;
   #used = 0;

@@ -24,7 +24,7 @@ export interface LaunchShape {
   readonly parameters: DataView;
 }
 
-/** Bytes that a launch accesses for sure, from the value of a parameter on. */
+/** Bytes that a launch certainly accesses, counted from the value of a parameter. */
 export interface KnownAccess extends ByteRange {
   /** The offset of the parameter among the packed ones. -1 if the bytes are addresses themselves. */
   readonly base: number;
@@ -34,12 +34,12 @@ export interface KnownAccess extends ByteRange {
   readonly parts?: AccessParts | undefined;
 }
 
-/** What is known of a launch's accesses, whatever the values of its pointers. */
+/** The known accesses of a launch, for any values of its pointers. */
 export interface LaunchResult {
   readonly known: readonly KnownAccess[];
   /** The instructions whose accesses are not, or not all, known. */
   readonly possible: readonly Step[];
-  /** Where its threads do not conflict, if they do so nowhere. */
+  /** The ranges in which its threads do not conflict, if they conflict nowhere. */
   readonly separate: readonly SeparateRange[] | undefined;
   /** Whether all threads of a block reach each barrier together, and exchange nothing else. */
   readonly hasUniformBarriers: boolean;
@@ -54,7 +54,7 @@ export interface LaunchResult {
   readonly parameters: readonly UsedParameter[];
 }
 
-/** A parameter that is a number and no address. */
+/** A parameter that is a number and not an address. */
 export interface UsedParameter {
   readonly offset: number;
   readonly bits: number;
@@ -101,7 +101,7 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
   }
 }
 
-/** Makes two dimensions of one, or notes that it cannot be. */
+/** Splits a dimension into two, or records that it cannot be split. */
 function splitAt(
   dimensions: readonly Dimension[],
   { dimension, size }: SplitDimension,
@@ -119,7 +119,7 @@ function splitAt(
   return [...dimensions.slice(0, dimension), ...parts, ...dimensions.slice(dimension + 1)];
 }
 
-/** What a launch's instructions may ask of it. */
+/** The properties of a launch that instructions can read. */
 class Numbers implements LaunchNumbers {
   readonly threadDimensions: readonly number[];
   readonly used = new Map<string, UsedParameter>();
@@ -189,7 +189,7 @@ function readsOnlyWhatIsKnown({ reachesElsewhere, phases, prepared: { code } }: 
   return !readsSharedMemory(code) || phases!.readOnlyWritten();
 }
 
-/** Finds out what a run has accessed, when it is first asked for. */
+/** Computes the accesses of a run, on first use. */
 function rangesOf(run: KernelRun, lineInfo: LineInfo): () => Pick<LaunchResult, "known" | "possible"> {
   let found: Pick<LaunchResult, "known" | "possible"> | undefined;
   return () => found ??= findRanges(run, lineInfo);

@@ -1,9 +1,10 @@
 /**
  * Runs all iterations of a loop at once, with the number of the iteration as another dimension.
  *
- * That is done where three arrivals at the loop's beginning differ by constants, and if a further iteration, run for all
- * numbers, proves that this goes on: then what the loop does is exact for every iteration. The conditions under which
- * threads stay must become harder from one iteration to the next, so that the last one implies those before.
+ * This applies if three arrivals at the loop's header differ by constants, and if one more iteration, run for all
+ * numbers at once, proves by induction that they always do: then the result is exact for every iteration. The
+ * conditions under which threads stay in the loop must become stricter with each iteration, so that the last one
+ * implies the earlier ones.
  *
  * @module
  */
@@ -14,7 +15,7 @@ import { allWrites } from "./shared_phases.ts";
 import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
 import type { Value } from "./values.ts";
 
-/** How often what differs in another way is given up, before the loop is. */
+/** How often registers that change otherwise are given up, before the loop is. */
 const mostAttempts = 4;
 
 /** A condition to stay in a loop: a form that is not negative. It falls by `fall` with each iteration. */
@@ -23,7 +24,7 @@ interface Bound {
   readonly fall: number;
 }
 
-/** Moves a state that is at the beginning of a loop behind it, if the iterations are alike. Returns whether they are. */
+/** Moves a state from the header of a loop to its exit, if the iterations are alike. Returns whether they are. */
 export function accelerate(
   run: KernelRun,
   state: ThreadState,
@@ -59,7 +60,7 @@ export function accelerate(
   return false;
 }
 
-/** Where threads are when they have run an iteration. */
+/** The states of threads after an iteration. */
 interface Iteration {
   readonly left: readonly ThreadState[];
   readonly back: ThreadState;
@@ -69,7 +70,7 @@ interface Iteration {
 function iterate(run: KernelRun, before: ThreadState, { values, domain, changes, next, dimension }: {
   values: readonly Value[];
   domain: Domain;
-  /** By how much each register changes. Those that change otherwise become undefined. */
+  /** The change of each register per iteration. Registers that change otherwise become undefined. */
   changes: (number | undefined)[];
   next: Domain;
   dimension: number;
@@ -129,7 +130,9 @@ function staysBetween({ stays: earlier }: Arrival, { stays: later }: Arrival, lo
   return found;
 }
 
-/** How the conditions of an iteration change to those of the next. Undefined if that is not known to go on. */
+/**
+ * How the conditions of an iteration change to those of the next. Undefined if that is not proven for all iterations.
+ */
 function boundsOf(earlier: readonly Stay[], later: readonly Stay[]): Bound[] | undefined {
   if (earlier.length !== later.length || later.length === 0) return undefined;
   const bounds = later.map((stay, index) => boundOf(earlier[index]!, stay));

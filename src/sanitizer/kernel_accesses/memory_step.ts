@@ -1,5 +1,5 @@
 /**
- * Which instructions access memory, and how.
+ * The memory accesses of instructions.
  *
  * @module
  */
@@ -12,7 +12,7 @@ export interface StepAccess {
   readonly byteLength: number;
 }
 
-/** The spaces whose memory no other kernel accesses, or which nobody writes while a kernel runs. */
+/** The spaces that no other kernel accesses, or that are not written while a kernel runs. */
 const ownSpaces = [
   "shared",
   "shared::cta",

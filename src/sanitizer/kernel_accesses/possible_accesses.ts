@@ -1,5 +1,5 @@
 /**
- * What a launch may access besides what is known for sure.
+ * The possible accesses of a launch, beside the certain ones.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { accessOf } from "./memory_step.ts";
 /** Where each instruction's address may come from, by the code. */
 const rootsOfCode = new WeakMap<PreparedCode, readonly ReadonlySet<number>[]>();
 
-/** What some instructions may access. Arguments that are numbers are among the addresses: no memory has them. */
+/** The possible accesses of some instructions. Numeric arguments are among the addresses, but no memory has them. */
 export function possibleAccesses(
   steps: readonly Step[],
   { code, ptx }: { readonly code: PreparedCode; readonly ptx: PtxModule },
@@ -53,7 +53,7 @@ function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
     changes = false;
     for (const { steps } of blocks) {
       for (const step of steps) {
-        // What memory has is unknown.
+        // The contents of memory are unknown.
         if (step.row?.traits.access === "read" && !step.modifiers.includes("param")) continue;
         const found = step.operands.slice(1).flatMap((place) => [...rootsIn(place)]);
         for (const register of written(step)) {

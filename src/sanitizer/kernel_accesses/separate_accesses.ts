@@ -1,6 +1,6 @@
 /**
- * Proves of launches that no two threads access the same bytes of which one of them writes any, so that nothing has to
- * be compared while they run.
+ * Proves that no two threads of a launch access the same bytes with at least one write, so that nothing has to be
+ * checked while it runs.
  *
  * @module
  */
@@ -19,7 +19,7 @@ export interface SeparateRange {
   readonly isWritten: boolean;
 }
 
-/** What a kernel was found to access, by running it for all threads. */
+/** The accesses that were found by running a kernel for all threads. */
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<Step>;
@@ -127,7 +127,7 @@ function add(cluster: Cluster, access: CertainAccess): void {
 function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
-  // What is read by a cache is not to be written at all.
+  // Memory that is read through a noncoherent cache must not be written at all.
   if (accesses.some(({ step: { row } }) => row?.traits.isNotCoherent === true)) return false;
   return hasOwnBytes(cluster);
 }
@@ -135,8 +135,8 @@ function isApart(cluster: Cluster): boolean {
 /**
  * Whether each thread has bytes of its own in a cluster.
  *
- * The threads at one point of a loop access a tile of memory, as far as they reach. The loop goes on by whole tiles, so
- * that threads are apart if they are so in each tile.
+ * In one iteration, the threads access a tile of memory. The loop advances by whole tiles, so threads are separate if
+ * they are separate within each tile.
  */
 function hasOwnBytes(cluster: Cluster): boolean {
   const { terms, low, high } = cluster;
@@ -153,7 +153,7 @@ function hasOwnBytes(cluster: Cluster): boolean {
   return tile === 0 || span <= tile;
 }
 
-/** By how much loops go on that go beyond what the threads reach at once, or else constants. 0 if nothing does. */
+/** The step of loops, or else of constants, that exceeds the tile of the threads. 0 if there is none. */
 function tileOf({ terms, accesses }: Cluster, reach: number): number {
   const loops = accesses.flatMap(({ form }) => form.terms.slice(terms.length));
   const first = accesses[0]!.form.constant;
@@ -189,7 +189,7 @@ function areApart(a: Cluster, b: Cluster): boolean {
   return a.last <= b.first || b.last <= a.first;
 }
 
-/** All clusters of one base together. */
+/** The union of all clusters of one base. */
 function rangesOf(clusters: readonly Cluster[]): SeparateRange[] {
   return clusters.map(({ base, first: begin, last: end, isWritten }) => ({ base, begin, end, isWritten }));
 }

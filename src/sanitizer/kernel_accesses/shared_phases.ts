@@ -1,7 +1,7 @@
 /**
  * Proves that the threads of a block do not conflict in shared memory: no two of them access the same bytes between two
- * barriers of the block if one of them writes. Also proves that they read no bytes but those that they have written before
- * the last barrier.
+ * barriers of the block if one of them writes. Also proves that they read only bytes that were written before the last
+ * barrier.
  *
  * @module
  */
@@ -18,7 +18,7 @@ interface PhaseAccess extends CertainAccess {
   readonly last: number;
 }
 
-/** What to go back to, where a part of a run is given up. */
+/** A snapshot to return to when a part of a run is given up. */
 interface Mark {
   readonly count: number;
   readonly reads: number;
@@ -89,7 +89,7 @@ export class SharedPhases {
   add(access: CertainAccess, phase: number, before: WritesBefore): void {
     const { low, high } = rangeOf(access.form, access.domain);
     const last = high + access.byteLength;
-    // Where variables lie is not known, and so neither is what lies around them.
+    // The layout of variables is unknown, and so is the memory around them.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
     if (access.step.row?.traits.access === "read") this.#reads.add(access, before);
@@ -102,7 +102,7 @@ export class SharedPhases {
       low[index] === this.#whole.low[index] && high[index] === this.#whole.high[index] &&
       constraints.every(({ terms }) => (terms[index] ?? 0) === 0)
     );
-    // Other threads may be elsewhere.
+    // Other threads may be at another barrier.
     if (!isWhole) this.refuseBarriers();
     return this.#joined.push(this.#joined.length) - 1;
   }
@@ -138,7 +138,7 @@ export class SharedPhases {
     return true;
   }
 
-  /** Whether the threads of each block have written all that they read, and before a barrier. */
+  /** Whether the threads of each block have written all bytes that they read, before a barrier. */
   readOnlyWritten(): boolean {
     const blocks = [...this.#whole.low.keys()].filter((index) => !this.#dimensions.includes(index));
     return !this.#isRefused && this.#reads.areWritten(blocks);
@@ -198,19 +198,19 @@ function withTerm(access: CertainAccess, index: number, term: number): CertainAc
   return { ...access, form: formOf(others, constant + change, base)! };
 }
 
-/** Writes to shared memory: one, and those before on each of the ways that threads have taken. */
+/** Writes to shared memory: the last one, and the earlier ones on each path that threads have taken. */
 export interface SharedWrites {
   readonly write?: CertainAccess;
   readonly before: readonly SharedWrites[];
 }
 
-/** What threads have written when they read. */
+/** The writes of threads at the time of a read. */
 export interface WritesBefore {
-  /** All that they have written for sure. */
+  /** All certain writes. */
   writes: SharedWrites;
-  /** Those of the writes that the block's threads had made at the last barrier. */
+  /** The writes that the block's threads had made at the last barrier. */
   settled: SharedWrites;
-  /** The dimensions of the loops' iterations that they are in. */
+  /** The dimensions of the iterations of the enclosing loops. */
   readonly iterations: readonly number[];
 }
 
@@ -218,12 +218,12 @@ interface SharedRead extends Pick<WritesBefore, "settled" | "iterations"> {
   readonly read: CertainAccess;
 }
 
-/** How much work a kernel's reads may be. */
+/** The budget of work for a kernel's reads. */
 const mostSteps = 40_000;
 
 export const noWrites: SharedWrites = { before: [] };
 
-/** The writes on all ways. */
+/** The writes on all paths. */
 export function allWrites(ways: readonly SharedWrites[]): SharedWrites {
   const [first, ...others] = new Set(ways);
   return first !== undefined && others.length === 0 ? first : { before: [...new Set(ways)] };
@@ -237,7 +237,7 @@ export class SharedReads {
     return this.#reads.length;
   }
 
-  /** Forgets all but the first ones. */
+  /** Drops all but the first ones. */
   truncate(count: number): void {
     this.#reads.length = count;
   }
@@ -247,9 +247,9 @@ export class SharedReads {
   }
 
   /**
-   * Whether the threads of each block have written all that they read.
+   * Whether the threads of each block have written all bytes that they read.
    *
-   * @param blocks the dimensions that blocks have
+   * @param blocks the dimensions of blocks
    */
   areWritten(blocks: readonly number[]): boolean {
     const written = new WrittenBytes(new Budget(mostSteps));
@@ -322,8 +322,8 @@ function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
 }
 
 /**
- * Whether a write is made wherever a read is in the fixed dimensions, and in these differs by as much as the read does:
- * blocks and iterations write for themselves.
+ * Whether a write is made at every point of the fixed dimensions at which a read is, and changes with these dimensions
+ * as the read does: each block and iteration writes what it reads.
  */
 function isAsFixed({ form, domain }: CertainAccess, read: CertainAccess, fixed: readonly number[]): boolean {
   return form.base === read.form.base && fixed.every((index) => {

@@ -1,5 +1,5 @@
 /**
- * Where the threads of a launch are, and what is known of the code that they run.
+ * The state of the threads of a launch, and the prepared code that they run.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export interface CertainAccess {
   readonly domain: Domain;
 }
 
-/** What a kernel's instructions may ask of a launch. */
+/** The properties of a launch that a kernel's instructions can read. */
 export interface LaunchNumbers {
   /** The indices of the dimensions that the threads of a block have. */
   readonly threadDimensions: readonly number[];
@@ -29,19 +29,19 @@ export interface LaunchNumbers {
   special(name: string): AffineForm | undefined;
   /** The value of an integer parameter. Undefined if it is too large. */
   parameter(offset: number, bits: number, isSigned: boolean): number | undefined;
-  /** Whether a dimension may become two. */
+  /** Whether a dimension may be split into two. */
   mayBeSplit(dimension: number): boolean;
 }
 
-/** Where some threads are, and what their registers have. */
+/** The position of some threads, and the values of their registers. */
 export interface ThreadState extends WritesBefore {
   block: number;
   index: number;
   readonly values: Value[];
   domain: Domain;
-  /** What they run since the last barrier. */
+  /** The phase since the last barrier. */
   phase: number;
-  /** By the first block of each loop that they are in: their states whenever they came there. */
+  /** For each enclosing loop, by its header: their states at each arrival there. */
   arrivals: ReadonlyMap<number, readonly Arrival[]>;
   /** The last of the conditions under which they stayed in a loop. */
   stays: Stay | undefined;
@@ -65,7 +65,7 @@ export interface Stay {
 /** Whether to stop before a block. */
 export type Stop = (block: number) => boolean;
 
-/** What is known of a kernel's code, whatever the launch. */
+/** The analyses of a kernel's code, for all launches. */
 export class PreparedCode {
   readonly code: KernelCode;
   readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
@@ -83,7 +83,7 @@ export class PreparedCode {
     this.barriers = barriersOf(code);
   }
 
-  /** The innermost loop that has a block, by its first block. */
+  /** The header of the innermost loop that contains a block. */
   loopAround(block: number): number | undefined {
     let best: number | undefined;
     for (const [loop, body] of this.loops) {
@@ -95,7 +95,7 @@ export class PreparedCode {
 
 const noUse: RegisterUse<number> = { uses: new Set(), definitions: new Set() };
 
-/** The registers that a block reads before it writes them, and those that it writes for sure. */
+/** The registers that a block reads before it writes them, and those that it certainly writes. */
 function useOf({ steps, guard }: Block): RegisterUse<number> {
   const uses = new Set<number>(), definitions = new Set<number>();
   const read = (register: number) => {

@@ -1,5 +1,5 @@
 /**
- * What the instructions of a kernel compute, where that is affine in the thread's place or a condition.
+ * The values that instructions compute, as far as they are affine in the thread's coordinates or conditions.
  *
  * @module
  */
@@ -18,10 +18,13 @@ import { type Condition, decide, type Domain, rangeOf, simplified } from "./doma
 
 import { bitsOf, type Step } from "./kernel_code.ts";
 
-/** What a register has: a number by the thread's place, or a condition on it. Undefined if that is not known. */
+/**
+ * The value of a register: an affine form of the thread's coordinates, or a condition on them. Undefined if it is
+ * unknown.
+ */
 export type Value = AffineForm | Condition | undefined;
 
-/** What an instruction is executed with. */
+/** The context in which an instruction is evaluated. */
 export interface Surroundings {
   readonly domain: Domain;
   /** The value of a 64-bit parameter at an offset. */
@@ -30,7 +33,7 @@ export interface Surroundings {
 
 const integerType = /^[bus](8|16|32|64)$/;
 
-/** The value that an instruction gives to its first operand. Takes those of the others. */
+/** The value that an instruction writes to its first operand, from the values of the others. */
 export function evaluate(step: Step, values: readonly Value[], surroundings: Surroundings): Value | Undecided {
   return new Evaluation(step, values, surroundings).run();
 }
@@ -84,19 +87,19 @@ class Evaluation {
     };
   }
 
-  /** The same without a base. */
+  /** A form with the value of a parameter in place of its base. Undefined if the base is an address. */
   #plain(form: AffineForm): AffineForm | undefined {
     if (form.base === noBase) return form;
     if (form.base <= elsewhere) return undefined;
     return sumOf({ ...form, base: noBase }, constantForm(this.#surroundings.parameter(form.base)));
   }
 
-  /** The form whose values are the numbers that an instruction takes a register's bits for. */
+  /** The form of a register's value as an instruction interprets its bits. */
   #numeric(form: AffineForm, { bits, isSigned }: IntegerType): AffineForm | undefined {
     const plain = this.#plain(form);
     if (plain === undefined) return undefined;
     const { low, high } = rangeOf(plain, this.#domain);
-    // Larger numbers may be rounded, and those of 64 bits wrap around somewhere there.
+    // Larger numbers may be rounded, and 64-bit numbers wrap around near there.
     if (!(low >= Number.MIN_SAFE_INTEGER && high <= Number.MAX_SAFE_INTEGER)) return undefined;
     if (bits === 64) return isSigned || low >= 0 ? plain : undefined;
     const modulus = 2 ** bits, half = isSigned ? modulus / 2 : 0;
@@ -214,7 +217,7 @@ export class SplitDimension extends Error {
   }
 }
 
-/** What an operation may ask of its operands. */
+/** The context of an operation on operands. */
 export interface OperandTools {
   readonly type: IntegerType;
   readonly modifiers: readonly string[];
@@ -297,7 +300,7 @@ function inverted(form: AffineForm | undefined): AffineForm | undefined {
   return negative && sumOf(negative, constantForm(-1));
 }
 
-/** By how many bits to shift. */
+/** The number of bits to shift by. */
 function shiftOf(form: AffineForm, { bits }: IntegerType): number | undefined {
   const by = form.constant;
   return isUniform(form) && form.base === noBase && by >= 0 && by < bits ? by : undefined;
@@ -344,7 +347,7 @@ function isPowerOfTwo(number: number): boolean {
   return number > 0 && Number.isInteger(Math.log2(number));
 }
 
-/** The bits of both, of which neither has the other's. */
+/** The union of the bits of two values that have no bit in common. */
 function united(a: AffineForm | undefined, b: AffineForm | undefined, domain: Domain): AffineForm | undefined {
   if (a === undefined || b === undefined) return undefined;
   for (const [lower, upper] of [[a, b], [b, a]] as const) {
