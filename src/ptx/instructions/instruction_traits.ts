@@ -150,7 +150,7 @@ export interface InstructionTraits {
 }
 
 /** Whether an instruction may have a side effect. Without stated effects, it may have any. */
-export function mayHave({ form }: ResolvedInstruction, effect: Effect): boolean {
+export function mayHave({ form }: Pick<ResolvedInstruction, "form">, effect: Effect): boolean {
   const { effects } = form.traits;
   return effects === undefined || effects.includes(effect);
 }

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { mayHave } from "../../ptx/instructions/instruction_traits.ts";
 import type { AccessParts, LaunchAccess, ThreadIndex } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
@@ -105,9 +106,9 @@ export function exactAccesses(
   }
 }
 
-/** Whether an instruction may stop a launch half-way. */
+/** Whether an instruction may stop a launch half-way. One that is not known is taken not to. */
 function mayStop({ row }: Step): boolean {
-  return row?.flow === "call" || row?.traits.effects?.includes("traps") === true;
+  return row !== undefined && (row.flow === "call" || mayHave({ form: row }, "traps"));
 }
 
 /** The alignment that each parameter must have so that all accesses are aligned to their size and to words. */

@@ -170,7 +170,7 @@ const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
 /** Instructions that are never lowered, of which analyses need to know. */
 export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse(() => ({
-  brkpt: row("brkpt", "9.7.19.1", { effects: ["traps"] }),
+  brkpt: row("brkpt", "9.7.19.1", {}),
 }));
 
 /** The stack, and what concerns none of the other families. */
