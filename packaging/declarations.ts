@@ -105,7 +105,7 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string, other?
   }
   // Without "export {}", TypeScript would treat all declarations of the file as exported. Here, it also separates the
   // documentation of the module from the first declaration.
-  const clause = (names: readonly string[]) => `{ ${names.sort().join(", ")} } from "${other!.specifier}";\n`;
+  const clause = (names: readonly string[]) => `{ ${[...names].sort().join(", ")} } from "${other!.specifier}";\n`;
   const [exportedAgain, onlyImported] = [true, false].map((isPublic) =>
     [...imported].filter((name) => publicNames.has(name) === isPublic)
   ) as [string[], string[]];

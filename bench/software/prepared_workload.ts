@@ -56,7 +56,7 @@ export function prepareWorkload(
       },
       assertEqual(arrays) {
         for (const [name, expected] of Object.entries(arrays)) {
-          const type = expected.BYTES_PER_ELEMENT === 1 ? Uint8Array : Uint32Array;
+          const type = (expected.BYTES_PER_ELEMENT === 1 ? Uint8Array : Uint32Array) as typeof Uint32Array;
           const actual = buffers.get(name)!.readSync(type);
           const bits = new type(expected.buffer);
           const index = actual.findIndex((value, index) => value !== bits[index]);

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { after, before } from "node:test";
 import { pathToFileURL } from "node:url";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
-import { test } from "../support/test.ts";
+import { type SkipReason, test } from "../support/test.ts";
 
-const skip = "Deno" in globalThis ? shimRefusal() ?? false : "only Deno imports from a URL";
+const skip: SkipReason = "Deno" in globalThis ? shimRefusal() ?? false : "only Deno imports from a URL";
 /** Building the file takes npx and many seconds; .ci/run includes all tests. */
 const options = { skip, long: true };
 
