@@ -89,6 +89,7 @@ export const identifiers: readonly Banned[] = [
   { word: "told", say: "sent, published" },
   { word: "deed", say: "observedOperation" },
   { word: "unheard", say: "withoutErrors" },
+  { word: "whole barriers", say: "uniformBarriers" },
   { word: "take room", say: "reserveSlots" },
   { word: "forgotten", say: "leaked, stale" },
 ];

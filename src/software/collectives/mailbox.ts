@@ -154,7 +154,7 @@ export class OwnMailbox extends Mailbox {
   /** The number of ranges of bytes that are in use. */
   #used = 0;
 
-  /** @throws {SystemError} if the system cannot create it */
+  /** @throws {SystemError} If the system cannot create it */
   static create(size: number, deviceUuid: Uint8Array): OwnMailbox {
     const header = { kind: ipcKind.mailbox, deviceUuid, byteLength: byteLengthFor(size) };
     return new OwnMailbox(IpcFile.create("poolpass-mailbox", header));

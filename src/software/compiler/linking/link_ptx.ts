@@ -35,7 +35,7 @@ export interface NamedPtx {
  * the name that they say.
  *
  * @throws {PtxError} for anything that is not PTX
- * @throws {LinkError} if the modules do not fit together
+ * @throws {LinkError} If the modules do not fit together
  */
 export function compileLinked(
   images: readonly NamedPtx[],

@@ -51,8 +51,8 @@ const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_
 /**
  * Refuses PTX with a header that the device cannot accept.
  *
- * @throws {PtxVersionError} if the version does not exist, or is newer than the supported ones
- * @throws {PtxError} if the device cannot run the target, or the version does not have it
+ * @throws {PtxVersionError} If the version does not exist, or is newer than the supported ones
+ * @throws {PtxError} If the device cannot run the target, or the version does not have it
  */
 export function checkHeader({ version: { major, minor, line }, target: { names, line: targetLine } }: PtxHeader): void {
   const text = `${major}.${minor}`;
