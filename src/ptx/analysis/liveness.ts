@@ -1,11 +1,32 @@
+import { resultsOf, sourcesOf } from "./definitions_and_uses.ts";
 import { postorder } from "./control_flow_graph.ts";
 
-import type { Register } from "../instructions/resolved_instruction.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
 
 /** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
 export interface RegisterUse<Name = Register> {
   readonly uses: ReadonlySet<Name>;
   readonly definitions: ReadonlySet<Name>;
+}
+
+/** The registers that instructions read before they set them, and those that they set whatever their predicates are. */
+export function registerUseOf(instructions: Iterable<ResolvedInstruction>): RegisterUse {
+  const uses = new Set<Register>(), definitions = new Set<Register>();
+  const read = (operand: ResolvedOperand) => {
+    if (operand.kind === "register" && !definitions.has(operand)) uses.add(operand);
+  };
+  for (const instruction of instructions) {
+    const { predicate } = instruction;
+    const results = resultsOf(instruction);
+    sourcesOf(instruction).forEach(read);
+    if (predicate === undefined) { for (const register of results) definitions.add(register); }
+    else {
+      read(predicate.register);
+      // Without its predicate, an instruction leaves its results as they were.
+      results.forEach(read);
+    }
+  }
+  return { uses, definitions };
 }
 
 /**

@@ -5,11 +5,10 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import { liveRegisters, type RegisterUse } from "../../../ptx/analysis/liveness.ts";
+import { liveRegisters, registerUseOf } from "../../../ptx/analysis/liveness.ts";
 import { type BasicBlock, postorder, successors, type Terminator } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction } from "../typing/resolver.ts";
-import { registersRead, resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /** Instructions that execute one after another, and the registers that are read after them. */
 export interface StraightLineCode {
@@ -50,7 +49,7 @@ export function straightLineCode(resolved: ResolvedFunction): StraightLineCode[]
   const liveAt = liveRegisters({
     entry,
     next: successors,
-    use: usesOf,
+    use: ({ instructions }) => registerUseOf(instructions),
     at: new Set(ends.flatMap(({ after }) => after)),
   });
   return ends.map(({ chain, after }) => ({
@@ -131,18 +130,4 @@ function pastEmptyBlocks(block: Block, divided: ReadonlySet<Block>): Block {
     at = only;
   }
   return at;
-}
-
-/** The registers that a block reads before it sets them, and those that it sets for sure. */
-function usesOf({ instructions }: Block): RegisterUse {
-  const uses = new Set<Register>();
-  const definitions = new Set<Register>();
-  for (const instruction of instructions) {
-    const read = registersRead(instruction);
-    if (instruction.predicate !== undefined) read.push(instruction.predicate.register);
-    for (const register of read) if (!definitions.has(register)) uses.add(register);
-    if (instruction.predicate !== undefined) continue;
-    for (const register of resultsOf(instruction)) definitions.add(register);
-  }
-  return { uses, definitions };
 }

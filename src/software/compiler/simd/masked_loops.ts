@@ -10,7 +10,7 @@
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { postorder, predecessors, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { DivergencePoint, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
-import { walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
+import { type RegisterUse, registerUseOf, walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
 import { wideningOf } from "../../../ptx/analysis/strides.ts";
 import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
@@ -345,18 +345,10 @@ function instructionsOf({ instructions }: FlowBlock): CompiledInstruction[] {
 }
 
 /** The registers that a block uses and defines. What it sets under a predicate is not defined. */
-function useOf(block: FlowBlock): { uses: ReadonlySet<Register>; definitions: ReadonlySet<Register> } {
-  const uses = new Set<Register>(), definitions = new Set<Register>();
+function useOf(block: FlowBlock): RegisterUse {
   const { terminator } = block;
   const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;
   const last = on !== undefined && "instruction" in on ? on.instruction : undefined;
   const instructions = instructionsOf(block);
-  for (const instruction of last === undefined ? instructions : [...instructions, last]) {
-    const { predicate } = instruction;
-    const results = resultsOf(instruction);
-    const read = [...sourcesOf(instruction), ...(predicate === undefined ? [] : [predicate.register, ...results])];
-    for (const source of read) if (source.kind === "register" && !definitions.has(source)) uses.add(source);
-    if (predicate === undefined) { for (const register of results) definitions.add(register); }
-  }
-  return { uses, definitions };
+  return registerUseOf(last === undefined ? instructions : [...instructions, last]);
 }
