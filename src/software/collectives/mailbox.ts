@@ -11,7 +11,7 @@
 import { reductionOperation } from "../../collective_library.ts";
 import { type IpcFailure, IpcFile, ipcKind } from "../ipc/ipc_file.ts";
 import { pageByteLength, wholePages } from "../memory/linear_memory.ts";
-import { elementType } from "./element_types.ts";
+import { elementType } from "./reduction.ts";
 
 /** The number of entries in a ring. */
 export const ringLength = 1024;

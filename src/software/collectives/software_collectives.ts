@@ -19,13 +19,18 @@ import {
   type ValidPrefix,
 } from "../../collective_library.ts";
 import { memAccessFlags } from "../../driver.ts";
-import { CollectiveOperation, sharesOf } from "./collective_operation.ts";
+import {
+  CollectiveOperation,
+  groupLimit,
+  ReceiveOperation,
+  SendOperation,
+  sharesOf,
+  type StreamOperation,
+} from "./stream_operation.ts";
 import { type CollectiveServices, SoftwareCommunicator } from "./software_communicator.ts";
 import { createId, derivedKey, keyOfId, Membership } from "./membership.ts";
-import { type ElementType, elementType } from "./element_types.ts";
-import { ReceiveOperation, SendOperation } from "./message_operations.ts";
+import { type ElementType, elementType } from "./reduction.ts";
 import { type OperationName, operationNumbers } from "./mailbox.ts";
-import { groupLimit, type StreamOperation } from "./stream_operation.ts";
 
 /** The collectives of one driver. */
 export class SoftwareCollectives implements CollectiveLibrary {

@@ -9,7 +9,7 @@ import { waitUntil } from "../../support/waiting/waiting.ts";
 import type { Awaited, Scheduler, Stream, Work } from "../execution/streams.ts";
 import { commonRings, type MailboxEntry, ringLength } from "./mailbox.ts";
 import { derivedKey, type Membership, type MembershipOptions, phases } from "./membership.ts";
-import type { MemoryShadow } from "../memory/memory_shadow.ts";
+import type { MemoryShadow } from "../memory/check_memory.ts";
 
 /** The parts of the software driver that collectives use. */
 export interface CollectiveServices {

@@ -2,18 +2,32 @@
  * An operation of a communicator as work on a stream: the rank posts its input, waits for the input of the other ranks,
  * and completes the operation. An error ends the communicator's work; the device stays usable.
  *
+ * A collective operation waits until all ranks have posted their input. A send completes when the receiver has the message,
+ * as NCCL's do with larger messages: ranks that all send before they receive deadlock, unless they do both in a group.
+ *
  * @module
  */
 import type { Awaited, Stream, Work } from "../execution/streams.ts";
 import type { AwaitedPosts, SoftwareCommunicator } from "./software_communicator.ts";
-import { commonRings, type Mailbox, type MailboxEntry, ringLength } from "./mailbox.ts";
+import {
+  agree,
+  commonRings,
+  describe,
+  type Mailbox,
+  type MailboxEntry,
+  operationNumbers,
+  receivedFrom,
+  ringLength,
+  sentTo,
+} from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
+import { ElementReduction, type ElementType, elementType } from "./reduction.ts";
 
 /** The bytes that are read, written or sent before an operation yields to other streams. */
-export const sliceByteLength: number = 2 ** 20;
+const sliceByteLength: number = 2 ** 20;
 
 /** A phase of an operation, which yields after each slice. */
-export type Slices = Generator<undefined, void>;
+type Slices = Generator<undefined, void>;
 
 /** An operation that is about to be enqueued on its stream. */
 export abstract class StreamOperation {
@@ -106,7 +120,7 @@ export abstract class StreamOperation {
 }
 
 /** Bytes that a rank has posted. */
-export interface PostedBytes {
+interface PostedBytes {
   readonly rank: number;
   readonly mailbox: Mailbox;
   readonly entry: MailboxEntry;
@@ -115,7 +129,7 @@ export interface PostedBytes {
 }
 
 /** Fills `bytes` from an offset in what a rank has posted. Throws if the rank has posted fewer bytes. */
-export function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedBytes, at: number): void {
+function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedBytes, at: number): void {
   const end = begin + at + bytes.byteLength;
   if (end <= entry.byteLength && mailbox.read(bytes, entry.offset + begin + at)) return;
   throw new Error(`Cannot read what rank ${rank} gives: it has posted less than it says`);
@@ -173,4 +187,243 @@ class Posts implements Awaited {
     this.#communicator.fail(gone);
     return true;
   }
+}
+
+/** The call, its stream, and its memory. */
+interface CollectiveWork {
+  readonly call: Omit<MailboxEntry, "offset" | "byteLength">;
+  readonly type: ElementType;
+  readonly stream: Stream;
+  /** This rank's input; empty if it has none. */
+  readonly source: Uint8Array;
+  /** The memory for this rank's result; empty if it gets none. */
+  readonly target: Uint8Array;
+}
+
+/** The sizes of a rank's input and result, as multiples of a call's count. */
+export function sharesOf(
+  { operation, root }: { readonly operation: number; readonly root: number },
+  { rank, size }: { readonly rank: number; readonly size: number },
+): { gives: number; gets: number } {
+  const { broadcast, reduce, allGather, reduceScatter, allToAll } = operationNumbers;
+  if (operation === broadcast) return { gives: rank === root ? 1 : 0, gets: 1 };
+  if (operation === reduce) return { gives: 1, gets: rank === root ? 1 : 0 };
+  return {
+    gives: operation === reduceScatter || operation === allToAll ? size : 1,
+    gets: operation === allGather || operation === allToAll ? size : 1,
+  };
+}
+
+/** An operation of all ranks. */
+export class CollectiveOperation extends StreamOperation {
+  readonly ring: number = commonRings.collectives;
+  readonly #call: CollectiveWork["call"];
+  readonly #type: ElementType;
+  readonly #source: Uint8Array;
+  readonly #target: Uint8Array;
+
+  constructor(communicator: SoftwareCommunicator, { call, type, stream, source, target }: CollectiveWork) {
+    super(communicator, stream);
+    this.#call = call;
+    this.#type = type;
+    this.#source = source;
+    this.#target = target;
+  }
+
+  protected get postsAfter(): readonly Awaited[] {
+    return [this.communicator.room];
+  }
+
+  protected get completesAfter(): readonly Awaited[] {
+    return [this.whenPosted(Array.from({ length: this.membership.size }, (_, rank) => rank), this.ring)];
+  }
+
+  protected *post(): Slices {
+    const entry = yield* this.postBytes(this.#source, this.#call);
+    this.communicator.keep({ number: this.number, entry });
+  }
+
+  protected *complete(): Slices {
+    const { rank, size, own } = this.membership;
+    const sources = this.#findSources();
+    const disagreement = this.#findDisagreement(sources);
+    // The other ranks find the same disagreement.
+    if (disagreement !== undefined) return this.communicator.fail(disagreement);
+    this.#checkLengths(sources);
+    const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operationNumbers;
+    const { operation, root, count } = this.#call;
+    const byteLength = count * this.#type.byteLength;
+    // An operation reads the same part of the input of each rank.
+    const begin = operation === reduceScatter || operation === allToAll ? rank * byteLength : 0;
+    const parts = sources.map((source) => ({ ...source, begin }));
+    if (this.#target.byteLength > 0) {
+      if (operation === broadcast) {
+        yield* this.copy(this.#target, parts[root]!);
+      } else if (operation === allGather || operation === allToAll) {
+        for (let from = 0; from < size; from++) {
+          yield* this.copy(this.#target.subarray(from * byteLength, (from + 1) * byteLength), parts[from]!);
+        }
+      } else if (operation === allReduce || operation === reduceScatter || rank === root) {
+        yield* this.#reduce(parts);
+      }
+    }
+    own.post(commonRings.finished, this.number, { ...this.#call, offset: 0, byteLength: 0 });
+    this.communicator.releaseRead();
+  }
+
+  /** The posted input of each rank. */
+  #findSources(): PostedBytes[] {
+    return Array.from({ length: this.membership.size }, (_, rank) => {
+      const mailbox = this.membership.mailbox(rank);
+      return { rank, mailbox, entry: mailbox.entry(this.ring, this.number), begin: 0 };
+    });
+  }
+
+  /** The error if the ranks have made different calls: the same on every rank. */
+  #findDisagreement(sources: readonly PostedBytes[]): Error | undefined {
+    const first = sources[0]!.entry;
+    const other = sources.find(({ entry }) => !agree(entry, first));
+    return other && new Error(
+      `Cannot do collective ${this.number} of the communicator: rank 0 calls ${describe(first)}, and rank ` +
+        `${other.rank} ${describe(other.entry)}; all ranks must make the same calls in the same order`,
+    );
+  }
+
+  #checkLengths(sources: readonly PostedBytes[]): void {
+    const { size } = this.membership;
+    for (const { rank, entry } of sources) {
+      const expected = sharesOf(this.#call, { rank, size }).gives * this.#call.count * this.#type.byteLength;
+      if (entry.byteLength === expected) continue;
+      throw new Error(`Cannot use what rank ${rank} gives: it has ${entry.byteLength} bytes and not ${expected}`);
+    }
+  }
+
+  *#reduce(parts: readonly PostedBytes[]): Slices {
+    for (let at = 0; at < this.#target.byteLength; at += sliceByteLength) {
+      const target = this.#target.subarray(at, at + sliceByteLength);
+      const reduction = new ElementReduction(this.#type, this.#call.reduction);
+      const bytes = new Uint8Array(target.byteLength);
+      for (const [index, part] of parts.entries()) {
+        const read = index === 0 ? bytes : new Uint8Array(target.byteLength);
+        readExactly(read, part, at);
+        reduction.add(read);
+        yield;
+      }
+      reduction.finish(bytes);
+      target.set(bytes);
+      this.wrote(target);
+    }
+  }
+}
+
+/** A call that sends or receives a message. */
+interface MessageWork {
+  /** The other rank. */
+  readonly peer: number;
+  readonly count: number;
+  /** The number of the type in `dataType`. */
+  readonly typeNumber: number;
+  readonly type: ElementType;
+  readonly stream: Stream;
+  /** The bytes to send, or where the received ones go. */
+  readonly bytes: Uint8Array;
+}
+
+abstract class MessageOperation extends StreamOperation {
+  protected readonly peer: number;
+  protected readonly bytes: Uint8Array;
+  readonly #options: MessageWork;
+
+  constructor(communicator: SoftwareCommunicator, options: MessageWork) {
+    super(communicator, options.stream);
+    this.peer = options.peer;
+    this.bytes = options.bytes;
+    this.#options = options;
+  }
+
+  protected get postsAfter(): readonly Awaited[] {
+    return [];
+  }
+
+  protected entryFor(operation: number): Omit<MailboxEntry, "offset" | "byteLength"> {
+    const { typeNumber, count, peer } = this.#options;
+    return { operation, type: typeNumber, reduction: 0, root: peer, count };
+  }
+
+  /** The entry of the other rank. */
+  protected peerEntry(ring: number): MailboxEntry {
+    return this.membership.mailbox(this.peer).entry(ring, this.number);
+  }
+
+  protected isLike({ count, type }: MailboxEntry): boolean {
+    return count === this.#options.count && type === this.#options.typeNumber;
+  }
+
+  protected describe(): string {
+    return `${this.#options.count} ${this.#options.type.name}`;
+  }
+}
+
+/** A send to another rank, or to this one. */
+export class SendOperation extends MessageOperation {
+  #posted: MailboxEntry | undefined;
+
+  get ring(): number {
+    return sentTo(this.peer);
+  }
+
+  protected get completesAfter(): readonly Awaited[] {
+    return [this.whenPosted([this.peer], receivedFrom(this.membership.rank))];
+  }
+
+  protected *post(): Slices {
+    this.#posted = yield* this.postBytes(this.bytes, this.entryFor(operationNumbers.send));
+  }
+
+  // deno-lint-ignore require-yield
+  protected *complete(): Slices {
+    const { own, rank } = this.membership;
+    own.release(this.#posted!);
+    const received = this.peerEntry(receivedFrom(rank));
+    // The receiver finds the same mismatch.
+    if (!this.isLike(received)) {
+      this.communicator.fail(mismatch(rank, this.describe(), this.peer, describeEntry(received)));
+    }
+  }
+}
+
+/** A receive from another rank, or from this one. */
+export class ReceiveOperation extends MessageOperation {
+  get ring(): number {
+    return receivedFrom(this.peer);
+  }
+
+  protected get completesAfter(): readonly Awaited[] {
+    return [this.whenPosted([this.peer], sentTo(this.membership.rank))];
+  }
+
+  protected *post(): Slices {}
+
+  protected *complete(): Slices {
+    const { own, rank } = this.membership;
+    const entry = this.peerEntry(sentTo(rank));
+    const isLike = this.isLike(entry);
+    if (isLike) {
+      const mailbox = this.membership.mailbox(this.peer);
+      yield* this.copy(this.bytes, { rank: this.peer, mailbox, entry, begin: 0 });
+    }
+    own.post(this.ring, this.number, { ...this.entryFor(operationNumbers.recv), offset: 0, byteLength: 0 });
+    if (!isLike) this.communicator.fail(mismatch(this.peer, describeEntry(entry), rank, this.describe()));
+  }
+}
+
+function mismatch(sender: number, sent: string, receiver: number, received: string): Error {
+  return new Error(
+    `Cannot pass a message: rank ${sender} sends ${sent} to rank ${receiver}, which receives ${received} from it; both ` +
+      `must give the same count and type`,
+  );
+}
+
+function describeEntry({ count, type }: MailboxEntry): string {
+  return `${count} ${elementType(type)?.name ?? `elements of type ${type}`}`;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { HostMemory } from "../memory/host_memory.ts";
-import type { MemoryShadow } from "../memory/memory_shadow.ts";
+import type { MemoryShadow } from "../memory/check_memory.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { type Driver, memAccessFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";

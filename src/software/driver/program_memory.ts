@@ -13,7 +13,7 @@ import type { DeviceMemory, OpenedMemory } from "../ipc/legacy_memory.ts";
 import { Allocations, type DeviceAllocation, type SoftwareAllocation } from "../memory/allocations.ts";
 import type { LockedMemory } from "../memory/host_memory.ts";
 import { freshByte, offsetOfAddress } from "../memory/linear_memory.ts";
-import { MemoryShadow } from "../memory/memory_shadow.ts";
+import { MemoryShadow } from "../memory/check_memory.ts";
 import { type FreedKind, FreedRanges } from "../memory/named_memory.ts";
 import type { PoolBlock } from "../memory/pool_space.ts";
 import type { SoftwarePool } from "../memory/software_pool.ts";

@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { reductionOperation } from "../../../src/collective_library.ts";
-import { elementType } from "../../../src/software/collectives/element_types.ts";
-import { ElementReduction } from "../../../src/software/collectives/reduction.ts";
+import { ElementReduction, elementType } from "../../../src/software/collectives/reduction.ts";
 import { test } from "../../support/test.ts";
 import { type PlainType, plainTypes, reduced, type Value, valuesOf } from "./plain_types.ts";
 

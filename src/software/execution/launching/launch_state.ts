@@ -22,7 +22,7 @@ import { describeArguments, describeFault, genericAddress } from "../faults/desc
 import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
 import type { Geometry, RunKernel } from "../modules/kernel_versions.ts";
-import type { MemoryShadow } from "../../memory/memory_shadow.ts";
+import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { KernelOrder } from "../../schedule.ts";
 import type { LaunchChecks } from "../checks/launch_checks.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
