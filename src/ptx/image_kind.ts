@@ -74,7 +74,7 @@ const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
 /** The type in the ELF header of an object, which is to be linked. */
 const relocatableElf = 1;
 
-/** How a value that is neither a string nor bytes becomes an image, by its class. */
+/** How to convert a value that is neither a string nor bytes to an image, by its class. */
 const remedies: Readonly<Record<string, string>> = {
   Promise: "await the promise first",
   Response: "pass await response.text(), or await response.bytes() for a binary image",

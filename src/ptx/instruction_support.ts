@@ -1,5 +1,5 @@
 /**
- * What the software device makes of the instructions of a module, as `CudaModule.instructionSupport` reports it.
+ * The software device's support of the instructions of a module, as `CudaModule.instructionSupport` reports it.
  *
  * @module
  */
@@ -43,7 +43,10 @@ export interface IgnoredInstruction extends InstructionUse {
   readonly support: "ignored";
 }
 
-/** What the software device does not run. It refuses the kernels that have it, even where they never execute it. */
+/**
+ * An instruction that the software device does not run. It refuses the kernels that contain it, even if they never
+ * execute it.
+ */
 export interface UnsupportedInstruction extends InstructionUse {
   /** The kernels are refused. */
   readonly support: "unsupported";

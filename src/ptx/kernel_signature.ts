@@ -37,7 +37,7 @@ export interface KernelParameter {
   readonly isExact?: true;
 }
 
-/** What a launch has to know of a kernel. */
+/** The properties of a kernel that a launch needs. */
 export interface KernelSignature {
   readonly name: string;
   readonly parameters: readonly KernelParameter[];
@@ -124,7 +124,7 @@ export function layoutParameters(name: string, types: readonly ParameterType[]):
   return placeParameters(name, layouts);
 }
 
-/** The signature of a kernel of which only the places of its parameters are known. */
+/** The signature of a kernel if only the offsets and sizes of its parameters are known. */
 export function untypedSignature(
   name: string,
   places: readonly { readonly offset: number; readonly byteLength: number }[],

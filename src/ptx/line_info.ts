@@ -27,7 +27,7 @@ export class LineInfo {
   readonly #files = new Map<number, string>();
   readonly #entries: LineEntry[] = [];
 
-  /** Records the tokens behind `.file`: `1 "/src/saxpy.cu", 1700000000, 42`. What is malformed is ignored. */
+  /** Records the tokens behind `.file`: `1 "/src/saxpy.cu", 1700000000, 42`. Malformed directives are ignored. */
   addFile(tokens: readonly Token[]): void {
     const paths = tokens.filter(({ kind }) => kind === "string").map(({ text }) => text.slice(1, -1));
     const number = numberAt(tokens, 0);
@@ -35,7 +35,10 @@ export class LineInfo {
     if (number !== undefined && paths.length > 0) this.#files.set(number, paths.join("/"));
   }
 
-  /** Records the tokens behind `.loc`: `1 12 5, function_name name, inlined_at 1 20 3`. What is malformed is ignored. */
+  /**
+   * Records the tokens behind `.loc`: `1 12 5, function_name name, inlined_at 1 20 3`. Malformed directives are
+   * ignored.
+   */
   addLocation(ptxLine: number, tokens: readonly Token[]): void {
     const inlined = tokens.findIndex(({ text }) => text === "inlined_at");
     this.#entries.push({

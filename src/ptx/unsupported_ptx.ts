@@ -5,7 +5,7 @@ import { PtxError } from "./syntax.ts";
  * it only: the module's other kernels run. Any other `PtxError` means that a GPU refuses the whole module, too.
  */
 export class UnsupportedPtxError extends PtxError {
-  /** What is refused, if it is an instruction. */
+  /** The refused instruction, if it is one. */
   readonly instruction: RefusedInstruction | undefined;
 
   constructor(line: number, message: string, instruction?: RefusedInstruction) {

@@ -1,5 +1,5 @@
 /**
- * What is known of the addresses that a function accesses: the variables or parameters they come from, and how they
+ * Analyzes the addresses that a function accesses: the variables or parameters they are derived from, and how they
  * differ from lane to lane.
  *
  * @module
@@ -41,13 +41,13 @@ const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsm
 
 /** Longer sums stand for themselves, so that sums of sums take no more time than others. */
 const mostTerms = 16;
-/** How many instructions are looked at to find how a register changes in a loop. */
+/** The maximum number of instructions examined to find how a register changes in a loop. */
 const mostUnfolded = 256;
 
 /** The size of a block. */
 export type BlockSize = readonly [x: number, y: number, z: number];
 
-/** What is assumed of a launch. */
+/** Assumptions about a launch. */
 export interface LaunchRules {
   /**
    * The size of the blocks. Undefined if the threads of each warp are adjacent along x: blocks have one dimension, or
@@ -61,7 +61,7 @@ export interface LaunchRules {
   readonly shared: ReadonlyMap<number, { readonly memory: number; readonly same: number }>;
 }
 
-/** What is known of the addresses in a function. */
+/** The forms of the addresses in a function. */
 export class AddressForms {
   readonly #function: FunctionAnalysis;
   readonly #rules: LaunchRules;
@@ -218,7 +218,7 @@ export class AddressForms {
     return `param ${this.#rules.shared.get(offset)?.same ?? offset}`;
   }
 
-  /** What an address may come from. */
+  /** The roots that an address may be derived from. */
   rootsOf(base: Register | Variable | undefined): Roots {
     return this.#roots.of(base);
   }

@@ -1,21 +1,21 @@
 /**
- * The variables and parameters that addresses come from.
+ * The variables and parameters that addresses are derived from.
  *
  * @module
  */
 import type { Definitions } from "./definitions_and_uses.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand, Variable } from "../instructions/resolved_instruction.ts";
 
-/** The variables and parameters that an address may come from. */
+/** The variables and parameters that an address may be derived from. */
 export interface Roots {
-  /** Whether it may come from anything. */
+  /** Whether it may be derived from anything. */
   readonly isUnknown: boolean;
   readonly names: ReadonlySet<string>;
 }
 
 const unknownRoots: Roots = { isUnknown: true, names: new Set() };
 
-/** Finds what addresses in a function come from. */
+/** Finds the roots of the addresses in a function. */
 export class AddressRoots {
   readonly #definitions: Definitions;
   readonly #nameOfParameter: (offset: number) => string;
@@ -29,7 +29,7 @@ export class AddressRoots {
     this.#nameOfParameter = nameOfParameter;
   }
 
-  /** What an address may come from. */
+  /** The roots of an address. */
   of(base: Register | Variable | undefined): Roots {
     if (base === undefined) return unknownRoots;
     const roots = this.#rootsOf(base);

@@ -64,7 +64,7 @@ export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBloc
   }
 }
 
-/** The same end of a block, with other successors. */
+/** A copy of a block's end with other successors. */
 export function mapTargets<I>(
   terminator: Terminator<I>,
   mapped: (block: BasicBlock<I>) => BasicBlock<I>,

@@ -4,8 +4,8 @@ import { type DominatorTree, dominatorTree } from "./dominator_tree.ts";
 import { type Loop, loopsOf } from "./loops.ts";
 
 /**
- * What is known of a function, for all who ask: each part is found when it is first asked for, and once. The graph must
- * not change: who changes it takes a copy.
+ * The analyses of a function, shared by all their users: each is computed once, on first use. The graph must not
+ * change; code that changes it takes a copy.
  */
 export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
   readonly entry: BasicBlock<Step>;

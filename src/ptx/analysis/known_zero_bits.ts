@@ -41,7 +41,7 @@ export function knownZeroBits(
     if (known !== undefined) return known;
     const setting = definitions.get(register);
     if (setting === undefined || steps === mostSteps) return 0;
-    // Until it is known, nothing is assumed of a register that depends on itself.
+    // Nothing is assumed of a register that depends on itself until its bits are known.
     found.set(register, 0);
     const bits = Math.min(...setting.map((instruction) => ofResult(instruction, steps + 1)));
     found.set(register, bits);

@@ -23,15 +23,15 @@ export interface ParameterOrigin {
   readonly offset: number;
 }
 
-/** What an address was computed from. */
+/** The origin from which an address was computed. */
 export type PointerOrigin = Variable | ParameterOrigin;
 
 /** Finds the origin of an address. Undefined if it is not certain, or has no bounds. */
 export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
-/** An integer that no pointer has gone into, as far as is known. A pointer that memory holds counts as one. */
+/** An integer that was not computed from a pointer, as far as is known. A pointer loaded from memory counts as one. */
 const integer = { kind: "integer" } as const;
-/** What may come from several origins, or was computed in a way that is not followed. */
+/** A value that may have several origins, or was computed in a way that is not tracked. */
 const mixed = { kind: "mixed" } as const;
 type Value = PointerOrigin | typeof integer | typeof mixed;
 
@@ -111,7 +111,7 @@ function resultOf(
   if (copies === 2) return join(valueOf(a), valueOf(b));
   let value: Value | undefined = integer;
   for (const source of instruction.operands.slice(1)) {
-    // What is loaded is not computed from the address.
+    // A loaded value is not computed from the address.
     if (source.kind === "address") continue;
     const read = valueOf(source);
     if (read === undefined) value = undefined;

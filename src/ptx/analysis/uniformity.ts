@@ -22,14 +22,14 @@ export interface Uniformity {
   ): { readonly operand: ResolvedOperand; readonly isSigned: boolean } | undefined;
 }
 
-/** What an instruction's results depend on: its sources and its predicate. */
+/** The registers that an instruction's results depend on: its sources and its predicate. */
 function readBy(instruction: ResolvedInstruction): ResolvedOperand[] {
   const sources = sourcesOf(instruction);
   if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);
   return sources;
 }
 
-/** What {@linkcode findUniformity} starts from. */
+/** The initial state of {@linkcode findUniformity}. */
 export interface UniformityRules {
   /** The stride of a special register. It is 1 for those that count threads. */
   strideOfSpecial(name: string): Stride;

@@ -1,5 +1,5 @@
 /**
- * Finds what is known of an instruction, for analyses that need no more than its row.
+ * Finds the row of an instruction, for analyses that need no more.
  *
  * @module
  */

@@ -60,8 +60,8 @@ export type Arithmetic =
 export type AccessKind = "read" | "write" | "atomic" | "shared" | "none";
 
 /**
- * Whom an instruction waits for or exchanges something with: all threads of the block, if it names no number of them;
- * other groups of threads; or other lanes, and what they do.
+ * The threads with which an instruction synchronizes or exchanges values: all threads of the block, if it names no
+ * number of them; other groups of threads; or other lanes, and what they do.
  */
 export type Synchronization = "block" | "threads" | "lanes";
 
@@ -91,7 +91,7 @@ export interface InstructionTraits {
   readonly arithmetic?: Arithmetic;
   /** What the instruction does with the memory at its address. Default: anything, if it has an address. */
   readonly access?: AccessKind;
-  /** Whom the instruction synchronizes with. Default: with nobody. */
+  /** The threads with which the instruction synchronizes. Default: none. */
   readonly synchronization?: Synchronization;
   /** Whether the last operand is a cache policy. Default: no. */
   readonly takesPolicy?: boolean;

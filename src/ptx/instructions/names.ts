@@ -129,7 +129,7 @@ function isDigit(code: number): boolean {
 /** The type and the layout of a variable's elements. */
 export interface ElementLayout {
   readonly type: ScalarType;
-  /** Of a whole vector, if the elements are vectors. */
+  /** For a whole vector, if the elements are vectors. */
   readonly byteLength: number;
   readonly alignment: number;
 }

@@ -98,9 +98,9 @@ export interface CompiledKernel {
   readonly accessibleLocalBytes: number;
   /** The lines where threads resume, by the `resumeIndex` of their records. Some are not known. */
   readonly resumeLines: readonly number[];
-  /** Whether threads may release what they have done to others, other than by barriers. Known where races are looked for. */
+  /** Whether threads may release what they have done to others, other than by barriers. Known with the check `race`. */
   readonly hasReleases: boolean;
-  /** Whether registers may be uninitialized for another reason than what is loaded. Known with that check only. */
+  /** Whether registers may be uninitialized for another reason than loads. Known with that check only. */
   readonly mayReadUnset: boolean;
   /** The calls of functions, by the `resumeIndex` of the callers' records. */
   readonly callSites: ReadonlyMap<number, CallSite>;

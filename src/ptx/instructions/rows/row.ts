@@ -60,7 +60,7 @@ export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> im
   }
 }
 
-/** What a function makes, when it is first asked for: a program that needs no rows imports them, too. */
+/** A value that is made on first use, because programs that need no rows import them, too. */
 export function onFirstUse<Made>(make: () => Made): () => Made {
   let made: Made | undefined;
   return () => made ??= make();

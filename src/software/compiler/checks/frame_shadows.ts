@@ -8,7 +8,7 @@ import type { FunctionFlow } from "../control_flow/function_flow.ts";
 import { fillShadow } from "./memory_shadows.ts";
 import type { TrackedRegisters } from "./tracked_registers.ts";
 
-/** Lets a function begin with what is uninitialized: its registers, and its frame but for its parameters. */
+/** Marks the registers and the frame of a function as uninitialized at its start, except its parameters. */
 export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegisters): TrackedRegisters {
   const { entry, function: { call, frameBytes } } = flow;
   const emit = (e: FunctionEmitter) => {

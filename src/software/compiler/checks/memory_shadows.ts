@@ -36,7 +36,7 @@ export function loadShadows(e: FunctionEmitter, { elements, type, location, dist
   callWith(e, "loadUninitialized", { location, bytes: bytes * elements.length });
 }
 
-/** Stores the shadows of what a store stores. */
+/** Stores the shadows of the values of a store. */
 export function storeShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
   const { shadows, code } = e;
   if (shadows === undefined) return;

@@ -138,7 +138,7 @@ function pushOrdered(
   code.ops(inType(type, isGreatest ? "Or" : "And"));
 }
 
-/** The shadow of one of two numbers, of which a flag tells whether it is the first, or another that it is not known. */
+/** The shadow of one of two numbers: a flag says whether it is the first, and another one whether that is unknown. */
 function pushSelected(
   e: FunctionEmitter,
   shadows: RegisterShadows,

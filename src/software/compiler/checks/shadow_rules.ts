@@ -44,7 +44,7 @@ export const wholly: ValidityRule = (e, shadows, i) => {
   shadows.assignWhole(i.operands[0], () => shadows.pushAny(sources));
 };
 
-/** The same, together with the carry that the instruction gives, and may take. */
+/** A rule for instructions that also write the carry, and may read it. */
 export function whollyWithCarry({ takesCarry }: { takesCarry: boolean }): ValidityRule {
   return (e, shadows, i) => {
     const flag = e.temporary("i32");

@@ -1,7 +1,7 @@
 /**
- * Lets kernels tell which threads pass by a barrier at which others wait, for the check of synchronization.
+ * Makes kernels report threads that skip a barrier at which others wait, for the check of synchronization.
  *
- * A barrier is passed by if its thread takes a branch that decides whether the barrier is reached, and gets to where the
+ * A barrier is skipped if its thread takes a branch that decides whether the barrier is reached, and gets to where the
  * ways of the branch meet again without having waited. Where the ways meet only at the end of the function, its threads
  * leave early, as `if (i >= n) return;` does, and pass by nothing.
  *
@@ -13,7 +13,7 @@ import { immediatePostDominators } from "../../../ptx/analysis/dominator_tree.ts
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
 import { barrierMarks } from "../../abi/launch_record.ts";
 
-/** A kernel may have so many marks. Barriers beyond that are not marked. */
+/** The maximum number of marks in a kernel. Further barriers are not marked. */
 const mostMarks = 4096;
 
 /**
@@ -61,7 +61,7 @@ function mark(number: number, kind: number): Step {
 interface ControlDependences {
   /** The branches that decide whether a block is reached, directly or by others. */
   branchesOf(block: FlowBlock): ReadonlySet<FlowBlock>;
-  /** Where the ways of a branch meet, unless nothing comes after that. */
+  /** The block at which the paths of a branch reconverge, unless it is the end. */
   meetingOf(branch: FlowBlock): FlowBlock | undefined;
 }
 

@@ -15,9 +15,9 @@ import { instructionsOf } from "../typing/resolver.ts";
 /** The registers of a function that may be uninitialized. */
 export interface TrackedRegisters {
   readonly tracked: ReadonlySet<Register>;
-  /** Those that are read where the function begins, although nothing has set them. */
+  /** Registers that are read at the start of the function, although nothing has set them. */
   readonly unset: readonly Register[];
-  /** Whether any may be uninitialized for another reason than what is loaded. */
+  /** Whether any may be uninitialized for another reason than loads. */
   readonly mayReadUnset: boolean;
 }
 

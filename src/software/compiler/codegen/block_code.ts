@@ -17,7 +17,7 @@ export interface WrittenBlocks {
   /** The graph is reducible. */
   readonly tree: DominatorTree<Step>;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** What is emitted before and behind the code of some blocks. */
+  /** Code that is emitted before and after some blocks. */
   readonly before?: ReadonlyMap<FlowBlock, () => void>;
   readonly behind?: ReadonlyMap<FlowBlock, () => void>;
   /** For each block that branches, the code that pushes the operand of its branch. */
@@ -60,7 +60,7 @@ export function emitBlocks(
   return e.code.finish();
 }
 
-/** Takes the fuel for one iteration of a loop, and asks for more when it is used up. */
+/** Consumes the fuel for one iteration of a loop, and requests more when it is used up. */
 export function emitFuel(
   e: FunctionEmitter,
   { fuelPerIteration, line }: { readonly fuelPerIteration: number; readonly line: number | undefined },

@@ -80,15 +80,15 @@ export interface GeneratedKernel {
   readonly resumeLines: readonly number[];
   /** The calls, by the `resumeIndex` of where they return. */
   readonly callSites: ReadonlyMap<number, CallSite>;
-  /** Whether threads may release what they have done to others, other than by barriers. Known where races are looked for. */
+  /** Whether threads may release what they have done to others, other than by barriers. Known with the check `race`. */
   readonly hasReleases: boolean;
-  /** Whether registers may be uninitialized for another reason than what is loaded. Known with that check only. */
+  /** Whether registers may be uninitialized for another reason than loads. Known with that check only. */
   readonly mayReadUnset: boolean;
 }
 
 /** A place where the kernel can resume a thread whose registers were saved by other code. */
 export interface ResumePoint {
-  /** What the thread's record must say: where it resumes, and what it waits for, or 0 for nothing. */
+  /** The state to write to the thread's record: the place where it resumes, and its request, or 0 for none. */
   readonly resumeIndex: number;
   readonly request: number;
   /** The registers that must have been saved. */
@@ -106,7 +106,7 @@ export interface ResumableKernel extends GeneratedKernel {
   readonly slots: ReadonlyMap<Register, number>;
 }
 
-/** What the generator has to know beside the kernel's body. */
+/** Parameters of the generator, other than the kernel's body. */
 export interface GeneratorContext {
   readonly parameterBytes: number;
   /** The part of the module's image that holds the variables in `.const`. */
@@ -185,7 +185,7 @@ class KernelGenerator {
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
-  /** What restores registers before the code of a block, and saves them behind it. */
+  /** Restores registers before the code of a block, and saves them after it. */
   readonly #before = new Map<FlowBlock, () => void>();
   readonly #behind = new Map<FlowBlock, () => void>();
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();

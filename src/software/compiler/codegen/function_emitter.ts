@@ -196,7 +196,7 @@ export class FunctionEmitter {
   }
 
   /**
-   * Begins the next function, whose registers reuse the locals of the function before.
+   * Starts the next function, whose registers reuse the locals of the previous one.
    *
    * @param options `classOf` says which registers may share a local, beside those of the same type; `parameterOffsets`
    * are accesses whose offsets are live; `origins` finds where accesses must stay, if that is checked;
@@ -377,7 +377,7 @@ export class FunctionEmitter {
     return this.#threads === "record";
   }
 
-  /** Where a fault would be, as the host functions take it. */
+  /** The place of a possible fault, in the form that the host functions take. */
   place(
     { line = this.line, operation = "none", space = "generic", bytes = 1 }: Partial<Omit<FaultPlace, "thread">> = {},
   ): number {
@@ -569,7 +569,7 @@ export class FunctionEmitter {
     return this.#pointers.values();
   }
 
-  /** What an address was certainly computed from, if the kernel checks that accesses stay there. */
+  /** The origin from which an address was certainly computed, if the kernel checks that accesses stay in it. */
   originOf(base: ResolvedAddress["base"]): PointerOrigin | undefined {
     return this.#pointerOrigins(base);
   }

@@ -61,9 +61,9 @@ class Search {
   readonly #definitions: Definitions;
   readonly #numbers = new Map<string, number>();
   #nextNumber = 0;
-  /** What registers hold that only the first block sets, from its end on. */
+  /** The values of registers that only the first block sets, from its end on. */
   #lasting = new Map<Register, Sum>();
-  /** What registers hold on the way to the current block. */
+  /** The values of registers on the path to the current block. */
   readonly #sums = new ScopedMap<Register, Sum>();
   readonly #extents = new ScopedMap<string, Extent>();
 
@@ -96,7 +96,7 @@ class Search {
     }
   }
 
-  /** What registers hold that are set once, at the end of the first block. */
+  /** The values of registers that are set once, at the end of the first block. */
   #lastingSums(): Map<Register, Sum> {
     return new Map(
       [...this.#sums.entries()].filter(([register]) => {
@@ -134,7 +134,7 @@ class Search {
     }
   }
 
-  /** What an instruction computes, if it is a sum. */
+  /** The sum that an instruction computes. Undefined if it computes something else. */
   #sumOf(instruction: ResolvedInstruction, result: Register): Sum | undefined {
     const { type, sourceType, choices, predicate } = instruction;
     const stride = strideRuleOf(instruction);
@@ -163,7 +163,7 @@ class Search {
     return terms.size > mostTerms ? undefined : { terms, constant: BigInt.asIntN(bits, constant), bits };
   }
 
-  /** What an operand holds. Undefined if that is not known to be an integer of so many bits. */
+  /** The value of an operand. Undefined if it is not known to be an integer of this many bits. */
   #sumIn(operand: ResolvedOperand, bits: 32 | 64 | undefined): Sum | undefined {
     if (bits === undefined) return undefined;
     switch (operand.kind) {

@@ -38,7 +38,7 @@ export class LocalPools {
   }
 }
 
-/** What a kernel keeps for the thread that runs. Each is an i32. */
+/** The locals of the running thread. Each is an i32. */
 const threadFields = [
   "threadX",
   "threadY",

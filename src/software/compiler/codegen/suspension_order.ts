@@ -32,7 +32,7 @@ export function unevenFunctions(
   const found = new Set<ResolvedFunction>();
   if (points.size === 0) return found;
   const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
-  /** Those that call functions by their addresses. */
+  /** Functions that call others by their addresses. */
   const callingAny = new Set<ResolvedFunction>();
   for (const [function_, { entry, suspendPoints }] of flows) {
     for (const { instruction } of suspendPoints) {
@@ -49,7 +49,7 @@ export function unevenFunctions(
     if (blocks.every((block) => counts.get(block) === 0)) continue;
     if (!areEven(blocks, counts)) found.add(function_);
   }
-  // A function that calls one of these is one of these. A set goes on with what is added to it.
+  // A function that calls one of these is one of these. Iterating a set includes elements that are added meanwhile.
   const called = new Set([...addressed].map((name) => callees.get(name)));
   for (const function_ of found) {
     for (const caller of callers.get(function_) ?? []) found.add(caller);

@@ -18,7 +18,7 @@ import {
 } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** How often a thread goes around a spin loop before it yields. */
+/** The number of iterations of a spin loop before a thread yields. */
 const spinsBeforeYield = 64;
 
 /** The counters of the loops over a block's threads with their ends, from the outermost. */

@@ -18,7 +18,7 @@ import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isPacked, type Product, type Products, productsIn, type Sum, type Term } from "./products.ts";
 import { straightLineCode } from "./straight_line_code.ts";
 
-/** What replaces instructions: nothing, or others. */
+/** The replacements of instructions: none, or other instructions. */
 type Replacements = Map<CompiledInstruction, readonly CompiledInstruction[]>;
 
 /** Contracts the products and sums of a kernel, and of the functions that it may call. */

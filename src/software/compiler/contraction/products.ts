@@ -27,7 +27,7 @@ export interface Product {
 export interface Sum {
   readonly instruction: CompiledInstruction;
   readonly terms: readonly [Term, Term];
-  /** What it is contracted with. */
+  /** The instruction with which it is contracted. */
   contracted: Term | undefined;
 }
 

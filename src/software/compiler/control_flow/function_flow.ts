@@ -104,7 +104,7 @@ export function splitBefore(
   return splits;
 }
 
-/** The control flow of a function as its body says, and what is known of it. It never changes. */
+/** The control flow of a function's body, and its analyses. Immutable. */
 export interface AnalyzedFlow extends FunctionFlow {
   readonly analysis: FunctionAnalysis<Step>;
 }

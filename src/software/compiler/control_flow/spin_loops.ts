@@ -49,7 +49,7 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
   });
 }
 
-/** What may depend on other threads, after any number of iterations. */
+/** The registers that may depend on other threads, after any number of iterations. */
 function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<Register | "memory"> {
   const seen = new Set<Register | "memory">();
   const readers = readersOf(instructions, readBy);
@@ -79,7 +79,7 @@ function seesOthers(instruction: ResolvedInstruction): boolean {
   return mayHave(instruction, "observes");
 }
 
-/** What depends on other threads after an instruction, by its operands: what it sets, or nothing. */
+/** The registers that depend on other threads after an instruction: those that it sets, or none. */
 function spread(
   instruction: ResolvedInstruction,
   seen: ReadonlySet<Register | "memory">,

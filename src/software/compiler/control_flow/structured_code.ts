@@ -63,8 +63,8 @@ class StructuredEmitter<I> {
   /** The index of each block's frame. */
   readonly #frameOf = new Map<BasicBlock<I>, number>();
   /**
-   * What remains to be written, the next at the end. An explicit stack, because conditions nest in the dominator tree
-   * and recursion could overflow on a long body.
+   * A stack of what remains to be written. An explicit stack, because conditions nest in the dominator tree and
+   * recursion could overflow on a long body.
    */
   readonly #rest: (() => void)[] = [];
   /** The number of open loops and conditions. */

@@ -1,6 +1,6 @@
 /**
- * The function with which compiled kernels note their accesses, and what it shares with the check of races: what is usual.
- * The rest is done outside of WebAssembly.
+ * The function by which compiled kernels record their accesses in the common cases, and code that it shares with the
+ * check of races. Other cases are handled outside of WebAssembly.
  *
  * @module
  */
@@ -31,7 +31,7 @@ export const readOperation = 1;
 /** @see readOperation */
 export const writeOperation = 2;
 const operationMask = 3;
-/** Of a place: the thread is reported as its index in x. */
+/** In a place: the thread is identified by its index in x. */
 export const isIndexBit: number = 1 << 27;
 /** The binary logarithm of the bytes of a word. */
 export const wordShift = 2;
@@ -86,7 +86,7 @@ export class CheckWriter extends CodeWriter {
     return this.i32(0).memory("i32Load", launchRecordBegin + launchFieldOffset(field));
   }
 
-  /** Pushes a field of what a local points to. */
+  /** Pushes a field of the record that a local points to. */
   load(local: number, offset: number): this {
     return this.get(local).memory("i32Load", offset);
   }
@@ -99,14 +99,14 @@ export class CheckWriter extends CodeWriter {
     return this.get(place).i32(lineBits).ops("i32ShrU").i32(operationMask).ops("i32And");
   }
 
-  /** Pushes how many threads of the block come before the row of a thread that is given by its index in x. */
+  /** Pushes the number of threads of the block before the row of a thread that is identified by its index in x. */
   row(place: number): this {
     this.bits(place, isIndexBit).if("i32");
     this.launch("rowY").state("threadsX").ops("i32Mul").launch("rowZ").state("threadsXY").ops("i32Mul", "i32Add");
     return this.else().i32(0).end();
   }
 
-  /** Looks at the access outside of WebAssembly, and returns. */
+  /** Checks the access outside of WebAssembly, and returns. */
   leave(name: HostFunctionName, parameters: readonly number[]): this {
     for (const parameter of parameters) this.get(parameter);
     return this.call(hostIndex(name)).ops("return");

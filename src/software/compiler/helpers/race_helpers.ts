@@ -198,7 +198,7 @@ function findThread(code: ComparisonWriter): void {
   code.row(place).get(thread).ops("i32Add").set(inBlock);
 }
 
-/** Sets the cells of the access, and what cells say of the thread. Returns if nothing is known of the memory. */
+/** Sets the locals for the cells of the access and for the thread. Returns if the memory has no cells. */
 function findCells(code: ComparisonWriter): void {
   const { offset, place, clocks, inBlock, entry, cell, end, base, epoch, own, shift } = local;
   code.get(offset).state("sharedBegin").ops("i32Sub").tee(cell).state("sharedBytes").ops("i32LtU").if();
@@ -233,7 +233,7 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   code.cellField("strong").tee(other).ops("i32Eqz").leaveIf();
   code.get(other).i32(0).ops("i32LtS").if();
   {
-    // No more are noted. Each is compared with one of those before it.
+    // No more are recorded. Each is compared with one of those before it.
     code.setNode(() => code.i32(0).get(other).ops("i32Sub"));
     const pushElement = (place: () => unknown, order: () => unknown) => {
       place();
@@ -257,7 +257,7 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   code.branch(done);
 }
 
-/** Leaves if a strong access to global memory may be the first of the block that tells another one something. */
+/** Leaves if a strong access to global memory may be the block's first signal to another block. */
 function leaveSignal(code: ComparisonWriter): void {
   const { offset, other, base } = local;
   code.get(offset).state("sharedBegin").ops("i32Sub").state("sharedBytes").ops("i32GeU");

@@ -226,7 +226,7 @@ export interface IndirectCall {
   readonly place: number;
 }
 
-/** Notes which function is called by its address, and where. */
+/** Records a function that is called by its address, and the place of the call. */
 export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address, place }: IndirectCall): void {
   e.push(callTarget(i), u64);
   e.code.set(address);

@@ -50,7 +50,7 @@ export interface SuspendingInstruction {
    * members of a gang diverge and wait one by one.
    */
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
-  /** Whether no lane of the warp goes on before all lanes have come. Default: some may. */
+  /** Whether no lane of the warp resumes before all lanes have arrived. Default: some may. */
   gathersWarp?(instruction: ResolvedInstruction): boolean;
 }
 
@@ -65,7 +65,7 @@ export interface InstructionForm extends InstructionRow {
   readonly traits: LoweringTraits;
 }
 
-/** What an instruction compiles to: code, or a suspension. Control flow needs neither. */
+/** The lowering of an instruction: code, or a suspension. Control flow needs neither. */
 export type Lowering = Emit | SuspendingInstruction | "control flow";
 
 /** The lowering of some rows, with the traits that only the compiler asks for. */
@@ -89,7 +89,7 @@ export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Loweri
   });
 }
 
-/** The same with a cache policy as its last operand, which does nothing. Gangs execute it member by member. */
+/** A form with a cache policy as its last operand, which has no effect. Gangs execute it member by member. */
 function ignoringPolicy(lowering: Lowering): Emit {
   if (typeof lowering !== "function") throw new TypeError("Cannot ignore the policy of an instruction that waits");
   return (e, i) => {

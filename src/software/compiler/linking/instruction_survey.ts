@@ -20,7 +20,7 @@ import { instructionsOf, surveyKernel } from "../typing/resolver.ts";
 
 type Place = { readonly line: number; readonly image?: string };
 type Without<T> = T extends unknown ? Omit<T, "lines" | "kernels"> : never;
-/** What is known of an instruction wherever it is. */
+/** The properties of an instruction that do not depend on its position. */
 type Kind = Without<InstructionSupport>;
 
 interface Use {

@@ -1,6 +1,6 @@
 /**
- * What becomes of the functions and variables that several modules declare, and what linked modules refer to and none
- * of them defines. Where nvlink refuses, so does this, in nvlink's words.
+ * Resolves functions and variables that several modules declare, and reports references to symbols that none of them
+ * defines. Where nvlink refuses, so does this, in nvlink's words.
  *
  * @module
  */

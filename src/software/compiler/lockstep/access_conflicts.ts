@@ -9,10 +9,10 @@ import type { Roots } from "../../../ptx/analysis/address_roots.ts";
 import type { MemoryAccess } from "./memory_accesses.ts";
 import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 
-/** Among the terms that have changed: those of an access have changed, and it cannot be told how. */
+/** Among the changed terms: stands for terms of an access that have changed in an unknown way. */
 export const anyChange = "any";
 
-/** An access, and what its address comes from. */
+/** An access, and the roots of its address. */
 export interface RootedAccess extends MemoryAccess {
   readonly roots: Roots;
   /** Equal for accesses with the same space and roots. */
@@ -21,7 +21,7 @@ export interface RootedAccess extends MemoryAccess {
   readonly variable: number | undefined;
 }
 
-/** An access, and what is known of its address. */
+/** An access, and the form of its address. */
 export interface KnownAccess extends RootedAccess {
   readonly form: LinearForm;
   /** Equal for accesses whose forms have the same terms. */
@@ -98,7 +98,7 @@ export class AccessConflicts {
     return isImage && parameter !== undefined && this.#rules.shared.get(Number(parameter))?.memory === imageMemory;
   }
 
-  /** Undefined if that cannot be told. */
+  /** Undefined if it is unknown. */
   #mayTouch(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean | undefined {
     const distance = second.form.constant - first.form.constant;
     if (changed.size === 0 && first.terms === second.terms) {

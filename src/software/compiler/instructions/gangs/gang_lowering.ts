@@ -62,7 +62,7 @@ const multiplyAddFloats: GangForm = (gang, i) => {
   return gang.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(gang, i) : undefined;
 };
 
-/** Of a number and a NaN, the number is the result. */
+/** If one operand is a NaN, the result is the other one. */
 function extremeFloats(operation: SimdOpName): GangForm {
   return (gang, i) => () => {
     const { code, emitter: e } = gang;
@@ -397,7 +397,7 @@ type IntegerGangForm =
   | "logicOfThree"
   | "permuteBytes";
 
-/** Of integers and untyped bits. */
+/** For integers and untyped bits. */
 export const integerGangForms: Readonly<Record<IntegerGangForm, GangForm>> = {
   add: onWords(inOrder("i32x4Add")),
   subtract: onWords(inOrder("i32x4Sub")),
@@ -431,7 +431,7 @@ type FloatGangForm =
   | "minimum"
   | "maximum";
 
-/** Of 32-bit floats. */
+/** For 32-bit floats. */
 export const floatGangForms: Readonly<Record<FloatGangForm, GangForm>> = {
   add: onWords(rounded("f32x4Add"), { implemented: ["rounding"] }),
   subtract: onWords(rounded("f32x4Sub"), { implemented: ["rounding"] }),
@@ -451,7 +451,7 @@ const multiplyAddDoubles: GangForm = (gang, i) => {
 
 type DoubleGangForm = "add" | "subtract" | "multiply" | "multiplyAdd" | "divide" | "squareRoot" | "absolute" | "negate";
 
-/** Of 64-bit floats. */
+/** For 64-bit floats. */
 export const doubleGangForms: Readonly<Record<DoubleGangForm, GangForm>> = {
   add: onDoubles("f64x2Add"),
   subtract: onDoubles("f64x2Sub"),

@@ -127,7 +127,7 @@ export const fence: Emit = (e, i) => {
   if (order !== undefined) pushOrder(e, order);
 };
 
-/** Tells the check of races what orders the accesses of a thread. */
+/** Reports operations that order the accesses of a thread to the check of races. */
 export function pushOrder(e: FunctionEmitter, order: number): void {
   if (!e.options.kernelChecks.has("race")) return;
   e.pushPlace().i32(order);
