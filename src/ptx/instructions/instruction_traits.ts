@@ -1,18 +1,16 @@
 /**
  * What analyses may assume of an instruction, whatever it compiles to.
  *
- * Each row of a table of instructions states the traits of its form. A trait that is left out takes the conservative value: the
- * instruction may do anything to memory, its results are varying, their NaNs have any bits, and kernels that contain it
- * do not run in gangs.
+ * Each row of the table (`rows/`) states the traits of its form. A trait that is left out takes the conservative value:
+ * the instruction may do anything to memory, its results are varying, their NaNs have any bits, and kernels that contain
+ * it do not run in gangs. The compiler asks for some more, which stand beside the lowering.
  *
  * @module
  */
 import type { FormSyntax } from "./form_syntax.ts";
 import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
-/**
- * A side effect of an instruction. No analysis asks for `orders` and `traps` yet; with them, the rows state all effects.
- */
+/** A side effect of an instruction. No analysis asks for `orders` yet; with it, the rows state all effects. */
 export type Effect =
   /** Reads memory. */
   | "reads"

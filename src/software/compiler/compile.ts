@@ -2,9 +2,9 @@
  * Compiles PTX to WebAssembly, in these stages:
  *
  * 1. `src/ptx/` parses text into a syntax tree.
- * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the one table of instructions
- *    (`instructions/`). A row holds the instruction's syntax, its section in the manual, what it compiles to, and what
- *    may be assumed of it. The types of operands are checked later, while code is emitted.
+ * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the one table of instructions.
+ *    `src/ptx/instructions/` has the instruction's syntax, its section in the manual and what may be assumed of it, and
+ *    `instructions/` what it compiles to. The types of operands are checked later, while code is emitted.
  * 3. `contraction/` replaces products and sums with fused multiply-adds where a driver's compiler does.
  * 4. `control_flow/` builds a graph of basic blocks, once for each function. `src/ptx/analysis/` finds out what the
  *    next stages ask of it, and each that changes it takes a copy.
@@ -16,8 +16,7 @@
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
  * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
- * `deno task bench scaling` measures it. `../abi/` has what compiled kernels agree on with
- * their caller.
+ * `deno task bench scaling` measures it. `../abi/` has what compiled kernels agree on with their caller.
  *
  * @module
  */
