@@ -5,9 +5,7 @@
  * @module
  */
 import type { JitOptions, LinkedImage } from "../src/driver.ts";
-import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
-import { cubinReferences } from "../src/ptx/cubin_symbols.ts";
-import { ptxText } from "../src/ptx/ptx_text.ts";
+import { cubinReferences, hasLtoir, type ImageKind, imageKind, ptxText } from "../src/ptx/image_kind.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
 import type { DriverFunctions } from "./driver_equivalents.ts";
 import { addressOf, foreignBuffer } from "./native/host.ts";

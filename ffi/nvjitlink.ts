@@ -6,9 +6,14 @@
  * @module
  */
 import type { JitOptions, LinkedImage } from "../src/driver.ts";
-import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
-import { cubinDefinitions, strongDefinitions } from "../src/ptx/cubin_symbols.ts";
-import { ptxText } from "../src/ptx/ptx_text.ts";
+import {
+  cubinDefinitions,
+  hasLtoir,
+  type ImageKind,
+  imageKind,
+  ptxText,
+  strongDefinitions,
+} from "../src/ptx/image_kind.ts";
 import { cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
 import { cStringArray } from "./native/shim/shim.ts";
 import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isPtx } from "../ptx/ptx_text.ts";
+import { isPtx } from "../ptx/image_kind.ts";
 import { checkBoolean, checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import type { CompilerInput } from "./compilers.ts";
 

@@ -1,4 +1,11 @@
-import { isPtx, ptxText } from "./ptx_text.ts";
+/**
+ * The kinds of images that may be loaded, the PTX in them, and the names that an image defines for all other images and
+ * those that others must define.
+ *
+ * @module
+ */
+import { parsePtx } from "./parsing/parser.ts";
+import { PtxError } from "./syntax.ts";
 
 /**
  * The kinds of images that can be linked. An `object` or a `library` is the host's, with device code in it; `ltoir` is
@@ -166,4 +173,130 @@ function contentMistake(text: string): string | undefined {
     return "Cannot load PTX without its header: begin it with .version 7.0, .target sm_60 and .address_size 64";
   }
   return undefined;
+}
+
+/** `SHT_SYMTAB` */
+const symbolTable = 2;
+const symbolBytes = 24;
+/** `STB_GLOBAL`; symbols that are weak, or the image's own, do no harm. */
+const globalBinding = 1;
+/** `STT_OBJECT`, `STT_FUNC`, and the type that CUDA has for variables before they are linked. */
+const namedTypes: readonly number[] = [1, 2, 13];
+/** The sections of symbols that are not defined, and from here on, of those in no section, such as common ones. */
+const undefinedSection = 0;
+const firstReservedSection = 0xff00;
+
+/** `STO_CUDA_SHARED`: the launch gives it. */
+const sharedMemory = 0x40;
+
+interface Symbol {
+  readonly name: string;
+  readonly section: number;
+  readonly other: number;
+}
+
+/** The names that a cubin defines for all others, and that no other may define. Empty if it cannot be read. */
+export function cubinDefinitions(cubin: Uint8Array): readonly string[] {
+  return globalSymbols(cubin)
+    .filter(({ section }) => section !== undefinedSection && section < firstReservedSection)
+    .map(({ name }) => name);
+}
+
+/** The functions and variables that a cubin uses and does not define. Empty if it cannot be read. */
+export function cubinReferences(cubin: Uint8Array): readonly string[] {
+  return globalSymbols(cubin)
+    .filter(({ section, other }) => section === undefinedSection && (other & sharedMemory) === 0)
+    .map(({ name }) => name);
+}
+
+function globalSymbols(cubin: Uint8Array): readonly Symbol[] {
+  try {
+    return readSymbols(cubin);
+  } catch (error) {
+    if (error instanceof RangeError) return [];
+    throw error;
+  }
+}
+
+function readSymbols(cubin: Uint8Array): Symbol[] {
+  const view = new DataView(cubin.buffer, cubin.byteOffset, cubin.byteLength);
+  const offsetAt = (position: number) => Number(view.getBigUint64(position, true));
+  const sections = offsetAt(40);
+  const [sectionBytes, sectionCount] = [view.getUint16(58, true), view.getUint16(60, true)];
+  const sectionAt = (index: number) => sections + index * sectionBytes;
+  const symbols: Symbol[] = [];
+  for (let index = 0; index < sectionCount; index++) {
+    const section = sectionAt(index);
+    if (view.getUint32(section + 4, true) !== symbolTable) continue;
+    const strings = offsetAt(sectionAt(view.getUint32(section + 40, true)) + 24);
+    const [begin, byteLength] = [offsetAt(section + 24), offsetAt(section + 32)];
+    for (let symbol = begin; symbol + symbolBytes <= begin + byteLength; symbol += symbolBytes) {
+      const info = view.getUint8(symbol + 4);
+      if (info >> 4 !== globalBinding || !namedTypes.includes(info & 15)) continue;
+      const name = strings + view.getUint32(symbol, true);
+      const end = cubin.indexOf(0, name);
+      symbols.push({
+        name: new TextDecoder().decode(cubin.subarray(name, end < 0 ? undefined : end)),
+        section: view.getUint16(symbol + 6, true),
+        other: view.getUint8(symbol + 5),
+      });
+    }
+  }
+  return symbols;
+}
+
+/** The names that a PTX module defines for all others, and that no other may define. Empty if it cannot be parsed. */
+export function strongDefinitions(ptx: string): readonly string[] {
+  try {
+    const { functions, variables } = parsePtx(ptx);
+    const defined = functions.filter(({ linkage, body }) => linkage === "visible" && body !== undefined);
+    return [...defined, ...variables.filter(({ linkage }) => linkage === "visible")].map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof PtxError) return [];
+    throw error;
+  }
+}
+
+/**
+ * The PTX text of a module's image, given as a string or as bytes. Undefined for a cubin or a fatbin. Throws a
+ * `TypeError` if the argument is not an image.
+ */
+export function ptxText(image: string | Uint8Array): string | undefined {
+  if (typeof image === "string") {
+    if (isPath(image)) throw new TypeError(`Cannot load "${image}" as a module: pass the text of the PTX, not a path`);
+    return image;
+  }
+  // Also accepts a Uint8Array of another realm.
+  if (Object.prototype.toString.call(image) !== "[object Uint8Array]") {
+    const given = Object.prototype.toString.call(image).slice("[object ".length, -1);
+    throw new TypeError(
+      `Cannot load a module from a value of type ${given}: pass PTX text, or the bytes of an image as a Uint8Array`,
+    );
+  }
+  const text = image.at(-1) === 0 ? image.subarray(0, -1) : image;
+  return text.includes(0) ? undefined : new TextDecoder().decode(text);
+}
+
+/**
+ * The names of the variables that PTX declares for a whole module, to suggest one for a mistyped name. Finds those that
+ * are declared at the start of a line, as compilers do, so that a module loads no slower for it.
+ */
+export function ptxVariableNames(text: string): string[] {
+  const declaration = /^[ \t]*(?:\.(?:visible|extern|weak|common)[ \t]+)?\.(?:global|const)\b([^\n;={[]*)[[=;]/gm;
+  // The name is the last word, after the alignment, attributes and the type.
+  return Array.from(text.matchAll(declaration), (match) => match[1]!.trimEnd().split(/[ \t)]/).at(-1)!);
+}
+
+/** Whether the text is the path of a file with kernels. PTX text never ends like one. */
+function isPath(text: string): boolean {
+  return /^[^\n]+\.(ptx|cubin|fatbin)$/i.test(text);
+}
+
+/** Whether text is PTX: it begins with a version, after space and comments. */
+export function isPtx(text: string): boolean {
+  // Matches one item at a time, because a repeated group would overflow the stack on thousands of comments.
+  const spaceOrComment = /[ \t\r\n\f\v]+|\/\/[^\n]*|\/\*[^]*?\*\//y;
+  let begin = 0;
+  while (spaceOrComment.test(text)) begin = spaceOrComment.lastIndex;
+  return text.startsWith(".version", begin);
 }

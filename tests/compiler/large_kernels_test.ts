@@ -5,9 +5,8 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { dominatorTree } from "../../src/ptx/analysis/dominator_tree.ts";
-import type { BasicBlock } from "../../src/ptx/analysis/control_flow_graph.ts";
-import { liveRegisters } from "../../src/ptx/analysis/liveness.ts";
+import { type BasicBlock, dominatorTree } from "../../src/ptx/analysis/control_flow_graph.ts";
+import { liveRegisters } from "../../src/ptx/analysis/definitions_and_uses.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
 import type { Register } from "../../src/ptx/instructions/resolved_instruction.ts";
 import { typeNamed } from "../../src/ptx/instructions/scalar_types.ts";

@@ -2,7 +2,7 @@ import { assert } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { kernelSignatures } from "../../src/ptx/kernel_signature.ts";
-import { isPtx } from "../../src/ptx/ptx_text.ts";
+import { isPtx } from "../../src/ptx/image_kind.ts";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { Session } from "../../src/session.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";

@@ -1,7 +1,7 @@
 /** Accesses whose address is a parameter of the kernel plus an offset. Their checks do not look at the address. */
 import { assertEquals } from "@std/assert";
 import { faultKind } from "../../src/software/abi/addresses.ts";
-import { parameterOffsets } from "../../src/ptx/analysis/parameter_offsets.ts";
+import { parameterOffsets } from "../../src/ptx/analysis/pointer_origins.ts";
 import { functionFlow } from "../../src/software/compiler/control_flow/function_flow.ts";
 import { resolveKernel } from "../../src/software/compiler/typing/resolver.ts";
 import { moduleScope } from "../../src/software/compiler/typing/module_scope.ts";

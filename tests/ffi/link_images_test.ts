@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { undefinedReferences } from "../../ffi/link_images.ts";
-import { cubinDefinitions, cubinReferences } from "../../src/ptx/cubin_symbols.ts";
+import { cubinDefinitions, cubinReferences } from "../../src/ptx/image_kind.ts";
 
 interface Symbol {
   readonly name: string;

@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { loadNvJitLink } from "../../ffi/nvjitlink.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import { cubinDefinitions } from "../../src/ptx/cubin_symbols.ts";
-import { hasLtoir, imageKind } from "../../src/ptx/image_kind.ts";
+import { cubinDefinitions, hasLtoir, imageKind } from "../../src/ptx/image_kind.ts";
 import { test } from "../support/test.ts";
 
 const skip = loadNvJitLink() === undefined && "no libnvJitLink was found";

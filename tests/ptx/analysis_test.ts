@@ -1,9 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
-import { predecessors } from "../../src/ptx/analysis/control_flow_graph.ts";
-import { immediateDominators, immediatePostDominators } from "../../src/ptx/analysis/dominator_tree.ts";
-import { liveRegisters } from "../../src/ptx/analysis/liveness.ts";
-import { loopsOf } from "../../src/ptx/analysis/loops.ts";
+import {
+  immediateDominators,
+  immediatePostDominators,
+  loopsOf,
+  predecessors,
+} from "../../src/ptx/analysis/control_flow_graph.ts";
+import { liveRegisters } from "../../src/ptx/analysis/definitions_and_uses.ts";
 
 /** A loop (1, 2, 3) with a branch (2 or 3) in its body, which node 4 follows; from node 5 on, the end is not reached. */
 const edges: readonly (readonly number[])[] = [[1], [2, 3, 4], [1], [1, 5], [], [5]];

@@ -12,12 +12,11 @@ import {
   shown,
   whatIs,
 } from "../../support/validation.ts";
-import { checkImage } from "../../ptx/image_kind.ts";
+import { checkImage, ptxText, ptxVariableNames } from "../../ptx/image_kind.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { type KernelSignature, kernelSignatures } from "../../ptx/kernel_signature.ts";
 import type { SurveyedPtx } from "../../ptx/instruction_support.ts";
-import { ptxText, ptxVariableNames } from "../../ptx/ptx_text.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";

@@ -6,9 +6,8 @@
  */
 import type { FunctionAnalysis } from "./function_analysis.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
-import { type Stride, strideRuleOf } from "./strides.ts";
+import { findUniformity, type Stride, strideRuleOf, type Uniformity } from "./uniformity.ts";
 import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
-import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { type Definitions, sourcesOf } from "./definitions_and_uses.ts";
 import {
   type Register,

@@ -1,9 +1,8 @@
 /**
- * Control-flow graphs, and their blocks in order.
+ * Control-flow graphs: their blocks in order, dominators, and loops.
  *
  * @module
  */
-
 import type { ResolvedInstruction } from "../instructions/resolved_instruction.ts";
 
 /** One thing that a block does. */
@@ -123,6 +122,250 @@ export function predecessors<N>(nodes: Iterable<N>, next: (node: N) => Iterable<
   for (const node of nodes) result.set(node, new Set());
   for (const node of nodes) {
     for (const successor of next(node)) result.get(successor)?.add(node);
+  }
+  return result;
+}
+
+/** The blocks of a graph in reverse postorder, and its dominator tree. */
+export interface DominatorTree<I> {
+  /** The blocks in reverse postorder. */
+  readonly blocks: readonly BasicBlock<I>[];
+  /** The number of each block in reverse postorder. */
+  readonly number: ReadonlyMap<BasicBlock<I>, number>;
+  /** The blocks that a block immediately dominates, in reverse postorder. */
+  children(block: BasicBlock<I>): readonly BasicBlock<I>[];
+  /** The immediate dominator of a block. The entry is its own. */
+  parent(block: BasicBlock<I>): BasicBlock<I>;
+  /** How many blocks a block dominates, itself included. */
+  size(block: BasicBlock<I>): number;
+}
+
+/** Computes the dominator tree of the blocks that can be reached from `entry`. */
+export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
+  const blocks = reversePostorder(entry);
+  const number = new Map(blocks.map((block, index) => [block, index]));
+  const edges = blocks.map((block) => successors(block).map((successor) => number.get(successor)!));
+  const dominators = immediateDominators(edges);
+  const children = blocks.map((): BasicBlock<I>[] => []);
+  for (let index = 1; index < blocks.length; index++) children[dominators[index]!]!.push(blocks[index]!);
+  const sizes = new Int32Array(blocks.length).fill(1);
+  for (let index = blocks.length - 1; index > 0; index--) sizes[dominators[index]!]! += sizes[index]!;
+  return {
+    number,
+    blocks,
+    parent: (block) => blocks[dominators[number.get(block)!]!]!,
+    children: (block) => children[number.get(block)!]!,
+    size: (block) => sizes[number.get(block)!]!,
+  };
+}
+
+/** Whether every loop of a graph is entered only through its header. */
+export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): boolean {
+  const isBackward = (from: BasicBlock<I>, to: BasicBlock<I>) => number.get(to)! <= number.get(from)!;
+  if (!blocks.some((block) => successors(block).some((to) => isBackward(block, to)))) return true;
+  const [begins, ends] = [new Map<BasicBlock<I>, number>(), new Map<BasicBlock<I>, number>()];
+  // The successors are asked for when a block is reached.
+  const order = postorder(blocks.slice(0, 1), (block) => {
+    begins.set(block, begins.size);
+    return children(block);
+  });
+  order.forEach((block, index) => ends.set(block, index));
+  const dominates = (block: BasicBlock<I>, other: BasicBlock<I>) =>
+    begins.get(block)! <= begins.get(other)! && ends.get(block)! >= ends.get(other)!;
+  return order.every((block) =>
+    successors(block).every((successor) => !isBackward(block, successor) || dominates(successor, block))
+  );
+}
+
+/**
+ * The immediate dominator of each node of a graph, whose root is node 0 and reaches all nodes. The root is its own.
+ *
+ * The simple version of the algorithm of Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph"
+ * (1979). Its time is proportional to the number of edges times a logarithm, whatever the graph.
+ */
+export function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
+  const count = edges.length;
+  // From here on, nodes are named by their order in a depth-first search.
+  const { nodes, order, parent } = searchDepthFirst(edges);
+  const before = Array.from({ length: count }, (): number[] => []);
+  for (let node = 0; node < count; node++) {
+    for (const successor of edges[nodes[node]!]!) before[order[successor]!]!.push(node);
+  }
+  const semidominator = Int32Array.from({ length: count }, (_, node) => node);
+  const dominator = new Int32Array(count);
+  const ancestor = new Int32Array(count).fill(-1);
+  const label = Int32Array.from({ length: count }, (_, node) => node);
+  /** The first node with a semidominator, and the next one with the same. */
+  const first = new Int32Array(count).fill(-1);
+  const next = new Int32Array(count).fill(-1);
+  const path: number[] = [];
+  /** The node with the least semidominator on the path to a node from the root of its tree. Shortens the path. */
+  const evaluate = (node: number): number => {
+    if (ancestor[node]! < 0) return node;
+    for (let at = node; ancestor[ancestor[at]!]! >= 0; at = ancestor[at]!) path.push(at);
+    for (let at = path.pop(); at !== undefined; at = path.pop()) {
+      const above = ancestor[at]!;
+      if (semidominator[label[above]!]! < semidominator[label[at]!]!) label[at] = label[above]!;
+      ancestor[at] = ancestor[above]!;
+    }
+    return label[node]!;
+  };
+  for (let node = count - 1; node > 0; node--) {
+    for (const predecessor of before[node]!) {
+      const least = semidominator[evaluate(predecessor)]!;
+      if (least < semidominator[node]!) semidominator[node] = least;
+    }
+    next[node] = first[semidominator[node]!]!;
+    first[semidominator[node]!] = node;
+    const above = parent[node]!;
+    ancestor[node] = above;
+    for (let other = first[above]!; other >= 0; other = next[other]!) {
+      const least = evaluate(other);
+      dominator[other] = semidominator[least]! < semidominator[other]! ? least : above;
+    }
+    first[above] = -1;
+  }
+  for (let node = 1; node < count; node++) {
+    if (dominator[node] !== semidominator[node]) dominator[node] = dominator[dominator[node]!]!;
+  }
+  const result = new Int32Array(count);
+  for (let node = 1; node < count; node++) result[nodes[node]!] = nodes[dominator[node]!]!;
+  return result;
+}
+
+/**
+ * The immediate post-dominator of each node of a graph: the first other node that all ways from it to the end go through.
+ * The end has the number behind those of the nodes, and nodes without successors lead to it. Undefined for a node from
+ * which the end is not reached.
+ */
+export function immediatePostDominators(edges: readonly (readonly number[])[]): (number | undefined)[] {
+  const end = edges.length;
+  // Backwards from the end.
+  const before = Array.from({ length: end + 1 }, (): number[] => []);
+  edges.forEach((next, node) => {
+    for (const successor of next.length === 0 ? [end] : next) before[successor]!.push(node);
+  });
+  const nodes = postorder([end], (node) => before[node]!).reverse();
+  const place = new Map(nodes.map((node, index) => [node, index]));
+  const dominators = immediateDominators(nodes.map((node) => before[node]!.map((other) => place.get(other)!)));
+  return edges.map((_, node) => {
+    const index = place.get(node);
+    return index === undefined ? undefined : nodes[dominators[index]!];
+  });
+}
+
+/** Numbers the nodes in the order of a depth-first search. `parent` is in terms of these numbers. */
+function searchDepthFirst(
+  edges: readonly (readonly number[])[],
+): { nodes: Int32Array; order: Int32Array; parent: Int32Array } {
+  const nodes = new Int32Array(edges.length);
+  const order = new Int32Array(edges.length).fill(-1);
+  const parent = new Int32Array(edges.length);
+  /** How many edges of a node have been followed. */
+  const followed = new Int32Array(edges.length);
+  let count = 1;
+  order[0] = 0;
+  const path = [0];
+  for (let node = path.at(-1); node !== undefined; node = path.at(-1)) {
+    const successor = edges[node]![followed[node]!++];
+    if (successor === undefined) {
+      path.pop();
+    } else if (order[successor]! < 0) {
+      parent[count] = order[node]!;
+      nodes[count] = successor;
+      order[successor] = count++;
+      path.push(successor);
+    }
+  }
+  return { nodes, order, parent };
+}
+
+/** A natural loop: its header, the blocks that lead back to the header, and all its blocks. */
+export interface Loop<Block> {
+  readonly header: Block;
+  readonly latches: readonly Block[];
+  readonly body: readonly Block[];
+}
+
+/** The natural loops of the blocks that can be reached from an entry. */
+export function loopsOf<Block>(entry: Block, next: (block: Block) => Iterable<Block>): Loop<Block>[] {
+  const blocks = postorder([entry], next).reverse();
+  const order = new Map(blocks.map((block, index) => [block, index]));
+  const headers = new Set<Block>();
+  blocks.forEach((block, index) => {
+    for (const to of next(block)) if (order.get(to)! <= index) headers.add(to);
+  });
+  if (headers.size === 0) return [];
+  const before = predecessors(blocks, next);
+  const loops: Loop<Block>[] = [];
+  for (const header of blocks) {
+    if (!headers.has(header)) continue;
+    const latches = [...before.get(header)!].filter((from) => order.get(header)! <= order.get(from)!);
+    const body = postorder(latches, (block) => block === header ? [] : before.get(block)!);
+    loops.push({ header, latches, body });
+  }
+  return loops;
+}
+
+/** The loops of a reducible graph, by their headers. */
+export interface LoopForest<I> {
+  /**
+   * The header of the innermost loop that contains a block. For a header, that of the loop around its own. Undefined
+   * outside of all loops.
+   */
+  around(block: BasicBlock<I>): BasicBlock<I> | undefined;
+  isHeader(block: BasicBlock<I>): boolean;
+}
+
+/**
+ * Finds the loops of a reducible graph, the inner ones first. Each is then treated as one block, so that the time does
+ * not depend on how deeply they nest.
+ */
+export function loopForest<I>({ blocks, number }: DominatorTree<I>): LoopForest<I> {
+  const before = blocks.map((): number[] => []);
+  blocks.forEach((block, index) => {
+    for (const successor of successors(block)) before[number.get(successor)!]!.push(index);
+  });
+  const around = new Int32Array(blocks.length).fill(-1);
+  const headers = new Set<number>();
+  /** The header of the outermost loop so far that contains a block, found by following these. */
+  const outer = Int32Array.from(blocks, (_, index) => index);
+  const outermost = (index: number): number => {
+    let top = index;
+    while (outer[top] !== top) top = outer[top]!;
+    while (outer[index] !== top) [outer[index], index] = [top, outer[index]!];
+    return top;
+  };
+  for (let header = blocks.length - 1; header >= 0; header--) {
+    const rest = before[header]!.filter((from) => from >= header);
+    if (rest.length === 0) continue;
+    headers.add(header);
+    for (let from = rest.pop(); from !== undefined; from = rest.pop()) {
+      const inside = outermost(from);
+      if (inside === header) continue;
+      around[inside] = header;
+      outer[inside] = header;
+      for (const predecessor of before[inside]!) rest.push(predecessor);
+    }
+  }
+  return {
+    around: (block) => blocks[around[number.get(block)!]!],
+    isHeader: (block) => headers.has(number.get(block)!),
+  };
+}
+
+/** The strongly connected components of some blocks that contain a cycle, found with Kosaraju's algorithm. */
+export function cyclesIn<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
+  const inside = new Set(region);
+  const next = (block: BasicBlock<I>) => successors(block).filter((successor) => inside.has(successor));
+  const before = predecessors(region, next);
+  const result: Set<BasicBlock<I>>[] = [];
+  const unassigned = new Set(region);
+  for (const root of postorder(region, next).reverse()) {
+    if (!unassigned.has(root)) continue;
+    const component = postorder([root], (block) => [...before.get(block)!].filter((from) => unassigned.has(from)));
+    for (const block of component) unassigned.delete(block);
+    if (component.length > 1 || next(root).includes(root)) result.push(new Set(component));
   }
   return result;
 }

@@ -1,12 +1,13 @@
 /**
- * The operands and registers that an instruction reads and sets.
+ * The operands and registers that an instruction reads and sets, and where registers are live.
  *
- * A call sets registers, too: those in the list of its results. They are not among its results here, because its form has
- * none.
+ * A call sets registers, too: those in the list of its results. They are not among its results here, because its form
+ * has none.
  *
  * @module
  */
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
+import { postorder } from "./control_flow_graph.ts";
 
 /** The registers that an instruction sets. */
 export function resultsOf({ form, operands: [destination] }: ResolvedInstruction): Register[] {
@@ -115,4 +116,146 @@ export function readersOf<Reader, Thing>(
     }
   }
   return found;
+}
+
+/** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
+export interface RegisterUse<Name = Register> {
+  readonly uses: ReadonlySet<Name>;
+  readonly definitions: ReadonlySet<Name>;
+}
+
+/** The registers that instructions read before they set them, and those that they set whatever their predicates are. */
+export function registerUseOf(instructions: Iterable<ResolvedInstruction>): RegisterUse {
+  const uses = new Set<Register>(), definitions = new Set<Register>();
+  const read = (operand: ResolvedOperand) => {
+    if (operand.kind === "register" && !definitions.has(operand)) uses.add(operand);
+  };
+  for (const instruction of instructions) {
+    const { predicate } = instruction;
+    const results = resultsOf(instruction);
+    sourcesOf(instruction).forEach(read);
+    if (predicate === undefined) { for (const register of results) definitions.add(register); }
+    else {
+      read(predicate.register);
+      // Without its predicate, an instruction leaves its results as they were.
+      results.forEach(read);
+    }
+  }
+  return { uses, definitions };
+}
+
+/**
+ * A graph of blocks, its edges, and the registers that each block uses. The edges include those to where control
+ * resumes later.
+ */
+export interface LivenessGraph<Block, Name = Register> {
+  readonly entry: Block;
+  next(block: Block): readonly Block[];
+  use(block: Block): RegisterUse<Name>;
+}
+
+/** The registers that are live at the start of some blocks. Only those of the blocks in `at` are kept. */
+export function liveRegisters<Block, Name = Register>(
+  { at, ...graph }: LivenessGraph<Block, Name> & { readonly at: Iterable<Block> },
+): (block: Block) => readonly Name[] {
+  const live = new Map<Block, Name[]>();
+  for (const block of at) live.set(block, []);
+  walkLiveRanges(graph, (register, block) => live.get(block)?.push(register));
+  return (block) => live.get(block)!;
+}
+
+/**
+ * Calls `visit` for each register with each block at whose start it is live.
+ *
+ * Follows each register backward from its uses to its definitions. The time is proportional to the sum of the lengths
+ * of all live ranges, in blocks.
+ */
+export function walkLiveRanges<Block, Name = Register>(
+  { entry, next, use }: LivenessGraph<Block, Name>,
+  visit: (register: Name, block: Block) => void,
+): void {
+  const blocks = postorder([entry], next);
+  const indices = new Map(blocks.map((block, index) => [block, index]));
+  const { registers, uses, definitions } = occurrencesOf(blocks.map(use));
+  const edges = new Pairs();
+  blocks.forEach((block, index) => {
+    for (const successor of next(block)) edges.add(indices.get(successor)!, index);
+  });
+  const before = edges.group(blocks.length);
+  const definedIn = new Uint32Array(blocks.length);
+  const visitedFor = new Uint32Array(blocks.length);
+  const rest: number[] = [];
+  registers.forEach((register, number) => {
+    const mark = number + 1;
+    for (let at = definitions.begins[number]!; at < definitions.begins[number + 1]!; at++) {
+      definedIn[definitions.values[at]!] = mark;
+    }
+    const reach = (index: number): void => {
+      if (visitedFor[index] === mark) return;
+      visitedFor[index] = mark;
+      visit(register, blocks[index]!);
+      rest.push(index);
+    };
+    for (let at = uses.begins[number]!; at < uses.begins[number + 1]!; at++) reach(uses.values[at]!);
+    for (let index = rest.pop(); index !== undefined; index = rest.pop()) {
+      for (let at = before.begins[index]!; at < before.begins[index + 1]!; at++) {
+        const predecessor = before.values[at]!;
+        if (definedIn[predecessor] !== mark) reach(predecessor);
+      }
+    }
+  });
+}
+
+/** Where registers occur: those that some block uses before it sets them, and the indices of blocks for each. */
+function occurrencesOf<Name>(
+  blocks: readonly RegisterUse<Name>[],
+): { readonly registers: readonly Name[]; readonly uses: Groups; readonly definitions: Groups } {
+  const numbers = new Map<Name, number>();
+  const [uses, definitions] = [new Pairs(), new Pairs()];
+  blocks.forEach((block, index) => {
+    for (const register of block.uses) {
+      let number = numbers.get(register);
+      if (number === undefined) numbers.set(register, number = numbers.size);
+      uses.add(number, index);
+    }
+  });
+  blocks.forEach((block, index) => {
+    for (const register of block.definitions) {
+      const number = numbers.get(register);
+      if (number !== undefined) definitions.add(number, index);
+    }
+  });
+  return {
+    registers: [...numbers.keys()],
+    uses: uses.group(numbers.size),
+    definitions: definitions.group(numbers.size),
+  };
+}
+
+/** Numbers for each of some keys: those of key `k` from `begins[k]` to `begins[k + 1]`, in the order they were added. */
+interface Groups {
+  readonly begins: Uint32Array;
+  readonly values: Uint32Array;
+}
+
+/** Pairs of a key and a number. A list for each of many keys would be slow to allocate. */
+class Pairs {
+  readonly #keys: number[] = [];
+  readonly #values: number[] = [];
+
+  add(key: number, value: number): void {
+    this.#keys.push(key);
+    this.#values.push(value);
+  }
+
+  /** Sorts the pairs by their keys, which are less than `count`. */
+  group(count: number): Groups {
+    const begins = new Uint32Array(count + 1);
+    for (const key of this.#keys) begins[key + 1]!++;
+    for (let key = 0; key < count; key++) begins[key + 1]! += begins[key]!;
+    const ends = begins.slice();
+    const values = new Uint32Array(this.#values.length);
+    this.#keys.forEach((key, index) => values[ends[key]!++] = this.#values[index]!);
+    return { begins, values };
+  }
 }

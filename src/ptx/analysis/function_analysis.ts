@@ -1,7 +1,14 @@
-import { type BasicBlock, type FlowStep, reversePostorder, successors } from "./control_flow_graph.ts";
+import {
+  type BasicBlock,
+  type DominatorTree,
+  dominatorTree,
+  type FlowStep,
+  type Loop,
+  loopsOf,
+  reversePostorder,
+  successors,
+} from "./control_flow_graph.ts";
 import { type Definitions, definitionsOf } from "./definitions_and_uses.ts";
-import { type DominatorTree, dominatorTree } from "./dominator_tree.ts";
-import { type Loop, loopsOf } from "./loops.ts";
 
 /**
  * The analyses of a function, shared by all their users: each is computed once, on first use. The graph must not

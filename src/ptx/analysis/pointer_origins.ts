@@ -1,20 +1,28 @@
 /**
- * The one variable, or the one parameter of the kernel, that an address was certainly computed from. An access by such
- * an address must lie in that variable, or in the memory that the parameter points into, even if there is other memory
- * right beside it.
+ * What addresses are computed from.
+ *
+ * The origin of an address is the one variable, or the one parameter of the kernel, that it was certainly computed
+ * from. An access by such an address must lie in that variable, or in the memory that the parameter points into, even
+ * if there is other memory right beside it.
+ *
+ * In most kernels, the address of an access is a parameter plus an offset in a register: `add.s64 %rd4, %rd1, %rd3`
+ * before an access to `[%rd4]`, where `%rd1` is the parameter. A parameter never changes, so the number of bytes from
+ * there to the end of its allocation is found once. The check of such an access then compares the offset with that
+ * number.
  *
  * @module
  */
-
 import { parameterOf } from "./address_roots.ts";
-import { resultsOf } from "./definitions_and_uses.ts";
-import type {
-  Register,
-  ResolvedAddress,
-  ResolvedInstruction,
-  ResolvedOperand,
-  Variable,
+import { type Definitions, resultsOf } from "./definitions_and_uses.ts";
+import {
+  type Register,
+  type ResolvedAddress,
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+  type Variable,
 } from "../instructions/resolved_instruction.ts";
+import { type BasicBlock, type FlowStep, postorder, successors } from "./control_flow_graph.ts";
 
 /** A parameter of 64 bits from which an address was computed. */
 export interface ParameterOrigin {
@@ -137,4 +145,140 @@ function join(a: Value | undefined, b: Value | undefined): Value | undefined {
 /** A variable with bounds. Dynamic shared memory has none, and the kernel's parameters are checked as they are. */
 function originOf(variable: Variable): Value {
   return variable.space === "param" || variable.byteLength === 0 ? mixed : variable;
+}
+
+/** A register that holds the sum of a parameter and an offset. */
+export interface ParameterOffset {
+  readonly sum: Register;
+  /** Where the parameter of 64 bits begins in the kernel's parameters. */
+  readonly parameter: number;
+  readonly offset: Register;
+}
+
+/** The sums that accesses have as their addresses. Their offsets still hold the same when the access is made. */
+export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
+
+/** How many conversions and moves of a parameter are followed. */
+const mostCopies = 4;
+
+/** Finds the accesses of a kernel. The parameters of the functions that it calls are not in its own. */
+export function parameterOffsets(
+  entry: BasicBlock<FlowStep>,
+  definitions: Definitions,
+): ParameterOffsets {
+  const parameterIn = (register: Register, copies = 0): number | undefined => {
+    const [definition, ...others] = definitions.get(register) ?? [];
+    if (definition === undefined || others.length > 0 || definition.predicate !== undefined) return undefined;
+    const parameter = parameterOf(definition);
+    if (parameter !== undefined) return parameter;
+    const { form: { traits }, operands: [destination, source] } = definition;
+    const isCopy = traits.pointer === "converted" ? spaceOf(definition) === "global" : traits.copies === 1;
+    if (!isCopy || destination !== register || source?.kind !== "register" || source.type.bits !== 64) return undefined;
+    if (copies === mostCopies) return undefined;
+    return parameterIn(source, copies + 1);
+  };
+  const found = new Map<ResolvedInstruction, ParameterOffset>();
+  for (const { instructions } of postorder([entry], successors)) {
+    const sums = new Map<Register, ParameterOffset>();
+    /** The position in the block where each register was last set, and where its sum was computed. */
+    const lastSet = new Map<Register, number>(), computed = new Map<Register, number>();
+    instructions.forEach(({ instruction }, position) => {
+      if (instruction === undefined || instruction.form.flow !== undefined) {
+        sums.clear();
+        return;
+      }
+      for (const operand of instruction.operands) {
+        if (operand.kind !== "address" || operand.base?.kind !== "register") continue;
+        const sum = sums.get(operand.base);
+        if (sum === undefined || (lastSet.get(sum.offset) ?? 0) > computed.get(sum.sum)!) continue;
+        found.set(instruction, sum);
+      }
+      for (const result of resultsOf(instruction)) {
+        lastSet.set(result, position);
+        sums.delete(result);
+      }
+      const sum = sumOf(instruction, parameterIn);
+      if (sum === undefined) return;
+      sums.set(sum.sum, sum);
+      computed.set(sum.sum, position);
+    });
+  }
+  return found;
+}
+
+function sumOf(
+  { form, type, operands: [sum, a, b], predicate }: ResolvedInstruction,
+  parameterIn: (register: Register) => number | undefined,
+): ParameterOffset | undefined {
+  if (form.traits.arithmetic !== "sum" || type.bits !== 64 || predicate !== undefined) return undefined;
+  if (sum?.kind !== "register" || a?.kind !== "register" || b?.kind !== "register") return undefined;
+  for (const [pointer, offset] of [[a, b], [b, a]] as const) {
+    const parameter = parameterIn(pointer);
+    if (parameter !== undefined && offset !== sum) return { sum, parameter, offset };
+  }
+  return undefined;
+}
+
+/**
+ * Finds the pointer that a pointer was computed from. Two pointers with the same root most likely point into the same
+ * allocation.
+ */
+export type UnderlyingPointers = (register: Register) => Register;
+
+/** How many computations are followed to find how certain it is that a register is a pointer. */
+const deepest = 8;
+
+/** How certain it is that a register is a pointer, by a trait of the instruction that sets it. */
+const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
+
+/**
+ * Finds the underlying pointer of each pointer in a function: the root of the computation. The root of a sum is that of the
+ * operand that is more likely to be a pointer.
+ * Only speed depends on it.
+ */
+export function underlyingPointers(instructions: Iterable<ResolvedInstruction>): UnderlyingPointers {
+  const sources = new Map<Register, { pointer: keyof typeof ranks; operands: readonly ResolvedOperand[] }>();
+  for (const { form, operands } of instructions) {
+    const [destination, ...rest] = operands;
+    const { pointer } = form.traits;
+    if (pointer === undefined || destination?.kind !== "register" || destination.type.bits !== 64) continue;
+    const known = sources.get(destination);
+    // A pointer that a loop advances has its root before the loop, where it is set first.
+    if (known === undefined) sources.set(destination, { pointer, operands: rest });
+  }
+  const roots = new Map<Register, Register>();
+  /** For each register, by how much deeper it may still be looked. */
+  const known = new Map<Register, (number | undefined)[]>();
+  const rankOf = (register: Register, deeper: number): number => {
+    const source = sources.get(register);
+    if (source === undefined || deeper < 0) return 0;
+    if (source.pointer !== "derived") return ranks[source.pointer];
+    let found = known.get(register);
+    if (found === undefined) known.set(register, found = []);
+    return found[deeper] ??= registersOf(source.operands).reduce((most, operand) => {
+      return Math.max(most, rankOf(operand, deeper - 1));
+    }, 0);
+  };
+  const underlyingPointerOf = (register: Register): Register => {
+    const path = new Set<Register>();
+    let root = register;
+    while (!roots.has(root) && !path.has(root)) {
+      path.add(root);
+      const source = sources.get(root);
+      if (source === undefined || source.pointer === "loaded") break;
+      const next = registersOf(source.operands).reduce<Register | undefined>((best, operand) => {
+        return best === undefined || rankOf(operand, deepest) > rankOf(best, deepest) ? operand : best;
+      }, undefined);
+      if (next === undefined) break;
+      root = next;
+    }
+    root = roots.get(root) ?? root;
+    for (const passed of path) roots.set(passed, root);
+    return root;
+  };
+  return underlyingPointerOf;
+}
+
+function registersOf(operands: readonly ResolvedOperand[]): Register[] {
+  return operands.filter((operand): operand is Register => operand.kind === "register" && operand.type.bits === 64);
 }

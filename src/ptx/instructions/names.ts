@@ -1,7 +1,7 @@
 import type { FunctionName, LabelList, LabelName, Prototype, Register, Variable } from "./resolved_instruction.ts";
 import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "../syntax.ts";
 import { type ScalarType, scalarTypes } from "./scalar_types.ts";
-import { UnsupportedPtxError } from "../unsupported_ptx.ts";
+import { UnsupportedPtxError } from "../instruction_support.ts";
 
 /** A register of vector type. An instruction takes it as the vector of its components. */
 export interface VectorRegister {

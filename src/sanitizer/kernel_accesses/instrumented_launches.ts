@@ -10,7 +10,7 @@ import { findRow } from "../../ptx/instructions/find_row.ts";
 import { accessOf } from "./memory_step.ts";
 import { bitsOf } from "./kernel_code.ts";
 import { defaultStream, type Driver, eventFlags, type HostAllocation, type KernelLaunch } from "../../driver.ts";
-import { ptxText } from "../../ptx/ptx_text.ts";
+import { ptxText } from "../../ptx/image_kind.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
 
 /** The instrumented version of a kernel. */

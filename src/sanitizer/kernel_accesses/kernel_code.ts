@@ -7,7 +7,7 @@ import type { LabelName, Register, Variable } from "../../ptx/instructions/resol
 import { type Named, Scope } from "../../ptx/instructions/names.ts";
 import type { InstructionRow } from "../../ptx/instructions/instruction_traits.ts";
 import { findRow } from "../../ptx/instructions/find_row.ts";
-import { immediatePostDominators } from "../../ptx/analysis/dominator_tree.ts";
+import { immediatePostDominators } from "../../ptx/analysis/control_flow_graph.ts";
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
 import { dynamicShared, elsewhere } from "./affine_form.ts";

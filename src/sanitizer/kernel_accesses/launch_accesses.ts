@@ -7,7 +7,7 @@ import type { Driver, KernelLaunch, LinkedImage } from "../../driver.ts";
 import { type LaunchResult, launchResult, type LaunchShape, parameterBits, type UsedParameter } from "./launch_run.ts";
 import type { GlobalAccesses, LaunchAccess } from "../../kernel_checker.ts";
 import { parsePtx } from "../../ptx/parsing/parser.ts";
-import { ptxText } from "../../ptx/ptx_text.ts";
+import { ptxText } from "../../ptx/image_kind.ts";
 import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
 import type { PossibleAccess, RangeAccess } from "../order/stream_order.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";

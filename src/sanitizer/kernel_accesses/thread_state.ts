@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { loopsOf } from "../../ptx/analysis/loops.ts";
-import { liveRegisters, type RegisterUse } from "../../ptx/analysis/liveness.ts";
+import { loopsOf } from "../../ptx/analysis/control_flow_graph.ts";
+import { liveRegisters, type RegisterUse } from "../../ptx/analysis/definitions_and_uses.ts";
 import type { AffineForm } from "./affine_form.ts";
 import type { Condition, Domain } from "./domain.ts";
 import { type Block, type KernelCode, overwrites, readBy, type Step, written } from "./kernel_code.ts";

@@ -43,7 +43,7 @@ import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
 import { checkHeader } from "./typing/supported_ptx.ts";
-import { UnsupportedPtxError } from "../../ptx/unsupported_ptx.ts";
+import { UnsupportedPtxError } from "../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
@@ -52,7 +52,7 @@ export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/
 export { hasRowsOfWarps, imageMemory } from "./lockstep/warp_rules.ts";
 export type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
 export { PtxVersionError } from "./typing/supported_ptx.ts";
-export { UnsupportedPtxError } from "../../ptx/unsupported_ptx.ts";
+export { UnsupportedPtxError } from "../../ptx/instruction_support.ts";
 
 /** A compiled PTX module. */
 export interface CompiledModule {

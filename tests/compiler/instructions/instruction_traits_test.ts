@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { allocate, load, testModule } from "../compiler_device.ts";
 import { compilePtx } from "../../../src/software/compiler/compile.ts";
-import { underlyingPointers } from "../../../src/ptx/analysis/underlying_pointers.ts";
+import { underlyingPointers } from "../../../src/ptx/analysis/pointer_origins.ts";
 import {
   type Emit,
   type InstructionForm,

@@ -8,8 +8,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import { immediatePostDominators } from "../../../ptx/analysis/dominator_tree.ts";
+import { immediatePostDominators, postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
 import { barrierMarks } from "../../abi/launch_record.ts";
 

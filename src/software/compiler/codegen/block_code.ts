@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { Selector } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { DominatorTree, Selector } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { EmittedCode, FunctionEmitter } from "./function_emitter.ts";
-import type { RegisterUse } from "../../../ptx/analysis/liveness.ts";
-import type { DominatorTree } from "../../../ptx/analysis/dominator_tree.ts";
+import type { RegisterUse } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { FlowBlock, Step } from "../control_flow/function_flow.ts";
 import { emitStructured } from "../control_flow/structured_code.ts";
 import { threadRecord } from "../../abi/launch_record.ts";

@@ -22,12 +22,12 @@ import {
 import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import { beginUninitialized } from "../checks/frame_shadows.ts";
 import { trackedRegisters } from "../checks/tracked_registers.ts";
-import { callTarget } from "../typing/call_layout.ts";
+import { callTarget, stackDepth } from "../typing/call_layout.ts";
 import { redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
 import { type LiveInterval, runType } from "./locals.ts";
 import { type EmitOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
-import { type ParameterOffsets, parameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
+import { type ParameterOffsets, parameterOffsets, pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
 import {
   blockBefore,
   copyOfFlow,
@@ -43,19 +43,15 @@ import { emitBlocks, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts
 import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { impliedChecks } from "./implied_checks.ts";
 import { knownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
-import { pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
-import type { Definitions } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { type Definitions, liveRegisters } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../../abi/launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
-import { liveRegisters } from "../../../ptx/analysis/liveness.ts";
 import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
-import { initializePredicated } from "../control_flow/predicated_definitions.ts";
+import { initializePredicated, liveIntervals } from "../control_flow/live_intervals.ts";
 import { makeReducible } from "../control_flow/structured_code.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
-import { liveIntervals } from "../control_flow/live_intervals.ts";
-import { stackDepth } from "../typing/stack_depth.ts";
 import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";

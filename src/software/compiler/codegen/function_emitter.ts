@@ -1,7 +1,13 @@
 import type { KnownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
-import type { ParameterOffset, ParameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
-import type { PointerOrigin, PointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
-import type { RegisterUse } from "../../../ptx/analysis/liveness.ts";
+import {
+  type ParameterOffset,
+  type ParameterOffsets,
+  type PointerOrigin,
+  type PointerOrigins,
+  type UnderlyingPointers,
+  underlyingPointers,
+} from "../../../ptx/analysis/pointer_origins.ts";
+import type { RegisterUse } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
 import { emitShadows } from "../checks/shadow_rules.ts";
 import { RegisterShadows } from "../checks/register_shadows.ts";
@@ -12,8 +18,15 @@ import { type Helper, helperIndex, imageAddressGlobal } from "../helpers/helper_
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
 import { type FixedLocal, type LiveInterval, LocalPools, runType, shareLocals } from "./locals.ts";
-import { pushFloatLiteral, pushIntegerLiteral } from "./literal_operands.ts";
-import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
+import {
+  chooseValueTypes,
+  extend,
+  isOperandOf,
+  pushFloatLiteral,
+  pushIntegerLiteral,
+  readAs,
+  writeAs,
+} from "./register_types.ts";
 import type {
   Register,
   ResolvedAddress,
@@ -22,8 +35,7 @@ import type {
 } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isSpecialRegister, specialRegister } from "../instructions/special_registers.ts";
-import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
-import { type UnderlyingPointers, underlyingPointers } from "../../../ptx/analysis/underlying_pointers.ts";
+import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 

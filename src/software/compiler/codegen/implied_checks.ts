@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { strideRuleOf, wideningOf } from "../../../ptx/analysis/strides.ts";
+import { strideRuleOf, wideningOf } from "../../../ptx/analysis/uniformity.ts";
 import type { ImpliedChecks } from "./function_emitter.ts";
 import { postorder, predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";

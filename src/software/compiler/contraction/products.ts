@@ -7,7 +7,7 @@ import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { mayBeContracted } from "../../../ptx/instructions/instruction_traits.ts";
 import type { Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { registersRead, resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
-import type { StraightLineCode } from "./straight_line_code.ts";
+import type { StraightLineCode } from "./contract.ts";
 
 /** A multiplication without a rounding modifier. */
 export interface Product {

@@ -10,7 +10,7 @@ import type { SuspensionRequest } from "../../abi/launch_record.ts";
 import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
-import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 
 /** One thing that a block does, or that pushes the operand of its branch. */

@@ -1,6 +1,11 @@
-import { type BasicBlock, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import {
+  type BasicBlock,
+  type Loop,
+  loopsOf,
+  reversePostorder,
+  successors,
+} from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, Step } from "./function_flow.ts";
-import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
 import { readersOf, registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { hasUnknownEffects, mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";

@@ -1,14 +1,18 @@
-import { cyclesIn, type LoopForest, loopForest } from "../../../ptx/analysis/loops.ts";
 import {
   type BasicBlock,
+  cyclesIn,
+  type DominatorTree,
+  dominatorTree,
+  isReducible,
   type Jump,
+  type LoopForest,
+  loopForest,
   postorder,
   predecessors,
   redirect,
   type Selector,
   successors,
 } from "../../../ptx/analysis/control_flow_graph.ts";
-import { type DominatorTree, dominatorTree, isReducible } from "../../../ptx/analysis/dominator_tree.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** Emits the contents of blocks for {@linkcode emitStructured}. */

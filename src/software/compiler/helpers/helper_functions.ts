@@ -3,11 +3,15 @@
  *
  * @module
  */
-import { type AddressHelper, addressHelpers } from "./address_helpers.ts";
+import {
+  type AddressHelper,
+  addressHelpers,
+  type MemoryBarrierHelper,
+  memoryBarrierHelpers,
+} from "./address_helpers.ts";
 import { type CheckHelper, checkHelpers } from "./check_helpers.ts";
 import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
-import { type MemoryBarrierHelper, memoryBarrierHelpers } from "./memory_barrier_helpers.ts";
 import {
   hostFunctionCount,
   type HostFunctionName,

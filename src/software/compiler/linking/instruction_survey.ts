@@ -4,7 +4,7 @@
  * @module
  */
 import { kernelSignature } from "../../../ptx/kernel_signature.ts";
-import type { InstructionSupport, SurveyedPtx } from "../../../ptx/instruction_support.ts";
+import { type InstructionSupport, type SurveyedPtx, UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { parsePtx } from "../../../ptx/parsing/parser.ts";
 import type { FunctionDeclaration, PtxModule } from "../../../ptx/syntax.ts";
 import { compilePtx } from "../compile.ts";
@@ -15,7 +15,6 @@ import { linkModules } from "./link_ptx.ts";
 import { type ModuleScope, moduleScope } from "../typing/module_scope.ts";
 import type { ResolvedInstruction, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { checkHeader } from "../typing/supported_ptx.ts";
-import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 import { instructionsOf, surveyKernel } from "../typing/resolver.ts";
 
 type Place = { readonly line: number; readonly image?: string };

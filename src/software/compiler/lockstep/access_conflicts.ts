@@ -1,13 +1,15 @@
 /**
- * Which accesses of two lanes of a warp may touch the same memory.
+ * The accesses that instructions make to memory that other threads may access too, and which accesses of two lanes of a
+ * warp may touch the same memory.
  *
  * @module
  */
-import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
+import { type Register, type ResolvedAddress, spaceOf } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { AddressForms, LaunchRules, LinearForm, Term } from "../../../ptx/analysis/address_forms.ts";
 import type { Roots } from "../../../ptx/analysis/address_roots.ts";
-import type { MemoryAccess } from "./memory_accesses.ts";
 import { imageMemory, type LaneDifference } from "./warp_rules.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 
 /** Among the changed terms: stands for terms of an access that have changed in an unknown way. */
 export const anyChange = "any";
@@ -241,4 +243,57 @@ class Numbers<T> {
     if (number === undefined) this.#numbers.set(thing, number = this.#numbers.size);
     return number;
   }
+}
+
+/** An access to memory of an instruction. */
+export interface MemoryAccess {
+  readonly instruction: CompiledInstruction;
+  readonly address: ResolvedAddress;
+  readonly space: "shared" | "global" | "generic";
+  readonly bytes: number;
+  readonly writes: boolean;
+  /** Whether it only writes, and other threads need not see it at once. */
+  readonly isPlainStore: boolean;
+  /**
+   * For an atomic operation whose result is not used: what it does. The order of equal operations does not matter.
+   */
+  readonly reduction: string | undefined;
+}
+
+/** The operations whose order does not matter. */
+const commutative: ReadonlySet<string | undefined> = new Set(["add", "min", "max", "and", "or", "xor"]);
+
+/** The accesses of an instruction to shared and global memory, except to what no thread writes. */
+export function accessesOf(
+  instruction: CompiledInstruction,
+  { isUsed }: { isUsed: (instruction: CompiledInstruction) => boolean },
+): MemoryAccess[] {
+  const { form, operands, choices, type } = instruction;
+  if (form.flow !== undefined || form.traits.readsConstants === true) return [];
+  const reads = mayHave(instruction, "reads");
+  const writes = mayHave(instruction, "writes");
+  if (!reads && !writes) return [];
+  const addresses = operands.filter((operand) => operand.kind === "address");
+  const length = Number(choices.get("vector")?.slice(1) ?? 1);
+  const operation = choices.get("operation");
+  const reduction = reads && writes && commutative.has(operation) && !isUsed(instruction)
+    ? `${operation} ${type.name}`
+    : undefined;
+  return addresses.flatMap((address, index): MemoryAccess[] => {
+    // An asynchronous copy has two addresses: it writes shared memory and reads global memory.
+    const space = addresses.length === 1 ? spaceOf(instruction) : index === 0 ? "shared" : "global";
+    if (space !== "shared" && space !== "global" && space !== "generic") return [];
+    if (address.base?.kind === "variable" && (address.base.isInFrame === true || address.base.space === "param")) {
+      return [];
+    }
+    return [{
+      instruction,
+      address,
+      space,
+      bytes: addresses.length === 1 ? type.bits / 8 * length : 16,
+      writes: writes && index === 0,
+      isPlainStore: form.traits.isPlainStore === true,
+      reduction,
+    }];
+  });
 }

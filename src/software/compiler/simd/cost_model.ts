@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { loopsOf, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { AnalyzedFlow, FlowBlock, SuspendPoint } from "../control_flow/function_flow.ts";
-import { loopsOf } from "../../../ptx/analysis/loops.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";

@@ -8,15 +8,25 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import { postorder, predecessors, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import {
+  type Loop,
+  loopsOf,
+  postorder,
+  predecessors,
+  reversePostorder,
+  successors,
+} from "../../../ptx/analysis/control_flow_graph.ts";
 import type { DivergencePoint, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
-import { type RegisterUse, registerUseOf, walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
-import { wideningOf } from "../../../ptx/analysis/strides.ts";
-import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
+import {
+  type RegisterUse,
+  registerUseOf,
+  resultsOf,
+  sourcesOf,
+  walkLiveRanges,
+} from "../../../ptx/analysis/definitions_and_uses.ts";
+import { type Uniformity, wideningOf } from "../../../ptx/analysis/uniformity.ts";
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsPerLoop, timesAround } from "./cost_model.ts";
-import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
-import type { Uniformity } from "../../../ptx/analysis/uniformity.ts";
 
 /** A loop that is executed under a mask. */
 export interface MaskedLoop {

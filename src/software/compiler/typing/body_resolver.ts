@@ -19,9 +19,8 @@ import type {
   ResolvedOperand,
   Variable,
 } from "../../../ptx/instructions/resolved_instruction.ts";
-import { resolveForm } from "./find_form.ts";
+import { InsertedInstructions, resolveForm } from "./find_form.ts";
 import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
-import { InsertedInstructions } from "./inserted_instructions.ts";
 import { operandOf } from "./module_image.ts";
 import type { CallLayout, CallVariable } from "./call_layout.ts";
 import {
@@ -35,7 +34,7 @@ import {
 import type { ModuleScope } from "./module_scope.ts";
 
 import type { SharedLayout } from "./shared_layout.ts";
-import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
 /** The scope and the line of an operand, and the form of its instruction. */
 interface OperandContext {

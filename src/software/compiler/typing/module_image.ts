@@ -15,7 +15,7 @@ import { boundsGranuleBytes, functionAddress } from "../../abi/addresses.ts";
 import { byteLengthOf, elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type { FunctionName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, singleBits } from "../../../ptx/instructions/scalar_types.ts";
-import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
 /** A variable, with its place in the image. */
 export interface ImageVariable {

@@ -6,7 +6,7 @@ import type { ModuleScope } from "./module_scope.ts";
 import type { FunctionName, LabelName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { Scope, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import { SharedLayout } from "./shared_layout.ts";
-import type { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
+import type { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
 /** A function's body as a sequence of instructions and labels. */
 export interface ResolvedFunction {

@@ -4,8 +4,7 @@
  * @module
  */
 import { type CudaError, cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
-import { type ImageKind, imageKind } from "../../../ptx/image_kind.ts";
-import { isPtx, ptxText } from "../../../ptx/ptx_text.ts";
+import { type ImageKind, imageKind, isPtx, ptxText } from "../../../ptx/image_kind.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
 import { AccessibleRange } from "../../memory/allocations.ts";
 import { PtxVersionError, type UnsupportedPtxError } from "../../compiler/compile.ts";
