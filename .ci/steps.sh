@@ -106,17 +106,20 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
 }
 
 every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
+  # Not of tests/types: tsc has checked the same calls.
   local files # by name: with several folders, --ignore of deno test holds for the first alone
-  mapfile -t files < <(find tests/{packaging,ffi,python,types} -name '*_test.ts' | sort)
+  mapfile -t files < <(find tests/{packaging,ffi,python} -name '*_test.ts' | sort)
   POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen "${files[@]}"
 }
 
-bun_tests() { # but for .ci/long, without what asks most of an engine: long programs, and what the sanitizer finds in kernels
+bun_tests() {
+  # But for .ci/long, without what asks most of an engine: single instructions, gangs and long programs of the compiler,
+  # and what the sanitizer finds in kernels.
   local files=(./tests/) limit=1200000
   if [ "${POOLPASS_LONG:-}" != 1 ]; then
     limit=120000
-    mapfile -t files < <(find ./tests -name '*_test.ts' ! -path './tests/sanitizer/*/*' ! -path './tests/corpus/*' \
-      ! -path './tests/differential/*' | sort)
+    mapfile -t files < <(find ./tests -name '*_test.ts' ! -path './tests/sanitizer/*/*' ! -path './tests/compiler/*/*' \
+      ! -path './tests/corpus/*' ! -path './tests/differential/*' | sort)
   fi
   npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
 }

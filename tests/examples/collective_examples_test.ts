@@ -22,6 +22,8 @@ interface RunOptions {
   readonly permissions?: readonly string[];
 }
 
+/** The programs that take longest. `all_reduce_bandwidth` runs on each runtime, and they ask nothing else of it. */
+const long = !("Deno" in globalThis);
 const inProcesses = ["--allow-ffi", "--allow-run"];
 const alone = ["--allow-ffi"];
 const launched = ["--allow-ffi", "--allow-env", "--allow-net"];
@@ -108,7 +110,7 @@ test("all_reduce_bandwidth measures 8 processes", { long: true }, async () => {
   checkBandwidths(await succeed("all_reduce_bandwidth --ranks 8 --to 4KiB --factor 512"), [8, 4096]);
 });
 
-test("sgd has the same losses with any number of ranks, and the same parameters in all", async () => {
+test("sgd has the same losses with any number of ranks, and the same parameters in all", { long }, async () => {
   const lines = await succeed("sgd --ranks 1,2,4 --steps 40");
   assertEquals(lines[0]!.split(/ {2,}/), ["step", "loss, 1 rank", "loss, 2 ranks", "loss, 4 ranks"]);
   const rows = lines.slice(1, -4).map((line) => line.split(/ +/).map(Number));
@@ -148,7 +150,7 @@ function checkHalo(lines: readonly string[], size: number, rows: number): void {
   assert(Number(lines.at(-1)!.split(" ").at(-1)) > 1, lines.at(-1));
 }
 
-test("halo computes the plate of one GPU, among processes and in one", async () => {
+test("halo computes the plate of one GPU, among processes and in one", { long }, async () => {
   checkHalo(await succeed("halo --ranks 2 --steps 10"), 2, 48);
   checkHalo(
     await succeed("halo --ranks 3 --one-process --width 37 --height 9 --steps 50", { permissions: alone }),
