@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { AffineForm } from "./affine_form.ts";
-import { type Domain, greatestDivisor, simplified } from "./domain.ts";
+import { type AffineForm, type Domain, greatestDivisor, simplified } from "./domain.ts";
 
 /** Bytes from `begin` up to `end`. */
 export interface ByteRange {

@@ -8,9 +8,8 @@
 import { mayHave } from "../../ptx/instructions/instruction_traits.ts";
 import type { AccessParts, LaunchAccess, ThreadIndex } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
-import { noBase } from "./affine_form.ts";
+import { noBase, rangeOf } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
-import { rangeOf } from "./domain.ts";
 import { firstPoint } from "./first_points.ts";
 import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type AffineForm, constantForm, productOf, sumOf } from "./affine_form.ts";
+import { type AffineForm, constantForm, productOf, sumOf } from "./domain.ts";
 import { type Budget, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 

@@ -7,7 +7,7 @@
  * @module
  */
 import { findRow } from "../../ptx/instructions/find_row.ts";
-import { accessOf } from "./memory_step.ts";
+import { accessOf } from "./thread_state.ts";
 import { bitsOf } from "./kernel_code.ts";
 import { defaultStream, type Driver, eventFlags, type HostAllocation, type KernelLaunch } from "../../driver.ts";
 import { ptxText } from "../../ptx/image_kind.ts";

@@ -5,9 +5,8 @@
  * @module
  */
 import type { AccessPart, AccessParts, ThreadIndex } from "../../kernel_checker.ts";
-import type { AffineForm } from "./affine_form.ts";
+import { type AffineForm, greatestDivisor, simplified } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
-import { greatestDivisor, simplified } from "./domain.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
 /** The bytes that an instruction accesses in each period. */

@@ -10,7 +10,7 @@ import { findRow } from "../../ptx/instructions/find_row.ts";
 import { immediatePostDominators } from "../../ptx/analysis/control_flow_graph.ts";
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
-import { dynamicShared, elsewhere } from "./affine_form.ts";
+import { dynamicShared, elsewhere } from "./domain.ts";
 
 /** An operand of an instruction. */
 export type Place =

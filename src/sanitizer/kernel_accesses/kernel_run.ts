@@ -4,23 +4,36 @@
  *
  * @module
  */
-import { type AffineForm, baseForm, constantForm, elsewhere, noBase, sumOf } from "./affine_form.ts";
-import { assume, type Condition, decide, type Domain, TooComplex } from "./domain.ts";
+import {
+  type AffineForm,
+  assume,
+  baseForm,
+  type Condition,
+  constantForm,
+  decide,
+  type Domain,
+  elsewhere,
+  noBase,
+  sumOf,
+  TooComplex,
+} from "./domain.ts";
 import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
-import { accessOf, barrierOf, sharedAccessOf } from "./memory_step.ts";
-import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
-import { evaluate, SplitDimension, type Undecided, type Value } from "./values.ts";
 import {
+  accessOf,
   areEqual,
   type Arrival,
+  barrierOf,
   type CertainAccess,
   type LaunchNumbers,
   type PreparedCode,
+  sharedAccessOf,
   type Stay,
   type Stop,
   type ThreadState,
 } from "./thread_state.ts";
+import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
+import { evaluate, SplitDimension, type Undecided, type Value } from "./values.ts";
 
 /** A divergence of threads: at the start of a block, or within one. */
 interface Divergence {

@@ -11,13 +11,12 @@ import { ptxText } from "../../ptx/image_kind.ts";
 import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
 import type { PossibleAccess, RangeAccess } from "../order/stream_order.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
-import { noBase } from "./affine_form.ts";
+import { noBase } from "./domain.ts";
 import { joined, without } from "./covered_bytes.ts";
 import { kernelCode, type Step } from "./kernel_code.ts";
 
 import { type ExactAccesses, placedAccesses } from "./exact_accesses.ts";
-import { accessOf } from "./memory_step.ts";
-import { PreparedCode } from "./thread_state.ts";
+import { accessOf, PreparedCode } from "./thread_state.ts";
 import { possibleAccesses } from "./possible_accesses.ts";
 import { areSeparate } from "./separate_accesses.ts";
 

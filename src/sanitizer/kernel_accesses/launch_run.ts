@@ -5,16 +5,22 @@
  */
 import type { AccessParts } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
-import { type AffineForm, formOf } from "./affine_form.ts";
+import { type AffineForm, formOf } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
 import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_accesses.ts";
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
 import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
-import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess } from "./memory_step.ts";
+import {
+  type CertainAccess,
+  type LaunchNumbers,
+  type PreparedCode,
+  readsOnlyKnownMemory,
+  readsSharedMemory,
+  type StepAccess,
+} from "./thread_state.ts";
 import { SplitDimension } from "./values.ts";
-import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
 
 /** The shape of a launch, and its arguments. */
 export interface LaunchShape {

@@ -8,8 +8,18 @@
  *
  * @module
  */
-import { type AffineForm, areParallel, formOf, isUniform, productOf, sumOf } from "./affine_form.ts";
-import { type Condition, constrain, type Domain, simplified } from "./domain.ts";
+import {
+  type AffineForm,
+  areParallel,
+  type Condition,
+  constrain,
+  type Domain,
+  formOf,
+  isUniform,
+  productOf,
+  simplified,
+  sumOf,
+} from "./domain.ts";
 import type { KernelRun } from "./kernel_run.ts";
 import { allWrites } from "./shared_phases.ts";
 import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";

@@ -6,9 +6,8 @@
 import { type KernelCode, type Place, registersIn, type Step, written } from "./kernel_code.ts";
 import type { PtxModule } from "../../ptx/syntax.ts";
 import type { PossibleAccess } from "../order/stream_order.ts";
-import type { PreparedCode } from "./thread_state.ts";
+import { accessOf, type PreparedCode } from "./thread_state.ts";
 import { parameterBits } from "./launch_run.ts";
-import { accessOf } from "./memory_step.ts";
 
 /** Where each instruction's address may come from, by the code. */
 const rootsOfCode = new WeakMap<PreparedCode, readonly ReadonlySet<number>[]>();

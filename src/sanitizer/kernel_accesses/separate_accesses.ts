@@ -4,11 +4,9 @@
  *
  * @module
  */
-import { noBase } from "./affine_form.ts";
-import { greatestDivisor, rangeOf } from "./domain.ts";
+import { greatestDivisor, noBase, rangeOf } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
-import { accessOf, mayAccess, sharedAccessOf } from "./memory_step.ts";
-import type { CertainAccess } from "./thread_state.ts";
+import { accessOf, type CertainAccess, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
 /** The bytes around all accesses from the value of a parameter on: threads do not conflict there. */
 export interface SeparateRange {

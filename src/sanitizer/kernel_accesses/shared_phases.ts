@@ -5,9 +5,8 @@
  *
  * @module
  */
-import { type AffineForm, formOf, noBase } from "./affine_form.ts";
+import { type AffineForm, type Domain, formOf, noBase, rangeOf } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
-import { type Domain, rangeOf } from "./domain.ts";
 import type { CertainAccess } from "./thread_state.ts";
 import { threadsAreApart } from "./separate_accesses.ts";
 

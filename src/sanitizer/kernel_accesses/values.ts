@@ -6,15 +6,19 @@
 import type { Arithmetic } from "../../ptx/instructions/instruction_traits.ts";
 import {
   type AffineForm,
+  type Condition,
   constantForm,
+  decide,
+  type Domain,
   elsewhere,
   formOf,
   isUniform,
   noBase,
   productOf,
+  rangeOf,
+  simplified,
   sumOf,
-} from "./affine_form.ts";
-import { type Condition, decide, type Domain, rangeOf, simplified } from "./domain.ts";
+} from "./domain.ts";
 
 import { bitsOf, type Step } from "./kernel_code.ts";
 

@@ -10,7 +10,7 @@ import { lastPoint, type Operation, type Point } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
-import type { ObservedWork } from "./observed_work.ts";
+import type { ObservedWork } from "./observed_events.ts";
 
 /** The byte that memory is overwritten with before a copy; fresh memory holds the same. */
 const unreadByte = 0xcb;

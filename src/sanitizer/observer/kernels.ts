@@ -16,7 +16,7 @@ import type { Operation } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { ObservedOperation } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
-import type { ObservedWork } from "./observed_work.ts";
+import type { ObservedWork } from "./observed_events.ts";
 
 /** The checks that an analysis of the PTX can prove unnecessary for a launch. */
 const provable = ["race", "initialization", "synchronization"] as const;

@@ -12,14 +12,12 @@ import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Reports } from "../reporting/reports.ts";
 import { StreamOrder } from "../order/stream_order.ts";
-import { copiesAndFills } from "./copies_and_fills.ts";
-import { ObservedDeviceMemory } from "./device_memory.ts";
+import { copiesAndFills, ObservedDeviceMemory } from "./device_memory.ts";
 import { ObservedHostMemory } from "./host_memory.ts";
 import { ObservedKernels } from "./kernels.ts";
 import type { CommunicatorRank, RankCall } from "./observed_communicators.ts";
-import { ObservedEvents } from "./observed_events.ts";
+import { ObservedEvents, ObservedWork } from "./observed_events.ts";
 import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
-import { ObservedWork } from "./observed_work.ts";
 
 /** A range that a collective reads or writes. */
 interface CollectiveAccess {
