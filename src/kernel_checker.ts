@@ -1,58 +1,57 @@
 /**
- * What the sanitizer asks of a driver that observes kernels, and receives about their launches.
+ * The interface between the sanitizer and a driver that observes and checks the launches of kernels.
  *
  * @module
  */
 import type { KernelLaunch, LaunchAttributes, MemoryRange } from "./driver.ts";
 
 /**
- * A driver's checks of kernels. It is not CUDA's: the software device, which executes kernels itself, has one, and a GPU
- * has none.
+ * The part of a driver that observes and checks kernels. CUDA has nothing like it: only the software device, which
+ * executes kernels itself, has one.
  */
 export interface KernelChecker {
-  /** The checks that launches make. */
+  /** The checks that are made of each launch. */
   readonly checks: ReadonlySet<KernelCheck>;
-  /** Whether launches say what they have accessed. */
+  /** Whether `onAccesses` is called with the accesses of launches. */
   readonly observesAccesses: boolean;
   /** `launchKernel`, or `launchKernelEx` with `attributes`, of a launch that is observed. */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation): void;
   /**
-   * Records a part of an allocation that an allocator hands out when the program asks for it, with the stream in whose
-   * order it does.
+   * Records that an allocator has handed out a part of an allocation to the program, in the order of a stream.
    */
   partAllocated(part: MemoryRange, device: number, stream: bigint): void;
-  /** Records that the allocator gets a part back. */
+  /** Records that a part was returned to the allocator. */
   partFreed(address: bigint): void;
-  /** What kernels have allocated and not freed: nothing while work is pending, or once the devices are lost. */
+  /** The memory that kernels have allocated and not freed. Empty while work is pending, and after a loss of the devices. */
   unfreedHeap(): readonly UnfreedHeap[];
 }
 
-/** What is known of a launch before it runs, and who receives what it did. */
+/** What the sanitizer has found out about a launch before it runs, and callbacks for what is found while it runs. */
 export interface LaunchObservation {
-  /** Whether no races have to be looked for: none of its threads' accesses conflict. */
+  /** Whether the check for races can be skipped: no accesses of its threads conflict. */
   readonly isRaceFree?: boolean;
   /**
-   * Whether its barriers need not be checked: all threads of a block reach each of them together, and nothing is
-   * exchanged between lanes.
+   * Whether the check of barriers can be skipped: all threads of a block reach each barrier together, and lanes
+   * exchange nothing.
    */
   readonly hasUniformBarriers?: boolean;
-  /** All that it accesses, if that is known, so that a driver need not observe it: what `onAccesses` gets in the end. */
+  /** All accesses, if they are known and need not be observed: `onAccesses` is called with them. */
   readonly accesses?: readonly LaunchAccess[] | undefined;
   /**
-   * All global memory that it accesses, if that is known and it reads no other memory but its arguments, constants and
-   * the shared memory that it has written.
+   * All accesses to global memory, if they are known, and the launch reads no other memory than its arguments, constants,
+   * and shared memory that it has written.
    */
   readonly globalAccesses?: GlobalAccesses | undefined;
   /**
-   * Called with the global memory that the launch has accessed, when it is done or has failed, if the driver observes
-   * accesses. What was read comes first, then what was written, then what was accessed atomically, each by address.
+   * Called with the accesses to global memory when the launch is done or has failed, if the driver observes accesses.
+   * Reads come first, then writes, then atomic accesses, each in the order of addresses.
    */
   readonly onAccesses?: ((accesses: readonly LaunchAccess[]) => void) | undefined;
   /** Called with the mistakes of the kernel, when the launch is done or has failed. */
   readonly onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
 }
 
-/** All global memory that a launch reads and writes. What an atomic operation changes is in both. */
+/** The global memory that a launch reads, and that it writes. Memory that atomic operations update is in both. */
 export interface GlobalAccesses {
   readonly reads: readonly MemoryRange[];
   readonly writes: readonly MemoryRange[];
@@ -61,38 +60,38 @@ export interface GlobalAccesses {
 /** A check of what the threads of a kernel do. */
 export type KernelCheck = "memory" | "initialization" | "race" | "synchronization";
 
-/** A mistake of a kernel. A launch reports what the same instructions do in the same way once. */
+/** A mistake of a kernel. Equal mistakes of the same instructions are one finding of a launch. */
 export interface LaunchFinding {
   readonly check: KernelCheck;
-  /** Which mistake: `"out-of-bounds"`, `"uninitialized-read"`, `"shared-race"` and so on. */
+  /** The kind of mistake: `"out-of-bounds"`, `"uninitialized-read"`, `"shared-race"` and so on. */
   readonly kind: string;
   /** What is wrong, as a sentence without a full stop. */
   readonly problem: string;
   /** What to do, as such a sentence. */
   readonly advice: string;
-  /** The memory that it is about, unless it is global memory: `"the array tile in shared memory"`. */
+  /** The memory that is accessed, unless it is global: `"the array tile in shared memory"`. */
   readonly memory?: string | undefined;
-  /** The bytes of global memory that it is about. */
+  /** The bytes of global memory that are accessed. */
   readonly range?: MemoryRange | undefined;
-  /** The allocation that these bytes should lie in, or did lie in. Default: the one that has them. */
+  /** The allocation that these bytes should belong to, or did belong to. Default: the one that contains them. */
   readonly allocation?: MemoryRange | undefined;
-  /** What the threads do: the later access, then the earlier one if there are two. */
+  /** The accesses that are the mistake: the later one first if there are two. */
   readonly accesses: readonly ThreadAccess[];
   /** How often it was found in the launch. */
   readonly count: number;
 }
 
-/** What a thread of a kernel does at one place. */
+/** An access of a thread, a free in a kernel, or an arrival at a barrier. */
 export interface ThreadAccess {
   readonly access: "read" | "write" | "atomic" | "free" | "barrier";
-  /** Where in the source, as `"saxpy.cu:12"`, or `"PTX line 31"`. */
+  /** The line of the source, as `"saxpy.cu:12"`, or `"PTX line 31"`. */
   readonly source: string;
   readonly block: readonly [x: number, y: number, z: number];
-  /** Undefined if no thread in particular does it. */
+  /** Undefined if no particular thread does it. */
   readonly thread: readonly [x: number, y: number, z: number] | undefined;
 }
 
-/** Bytes that a launch has accessed, by the instruction that did so first. */
+/** Bytes that a launch has accessed, with the instruction that accessed them first. */
 export interface LaunchAccess {
   readonly address: bigint;
   /** Size in bytes. */
@@ -101,13 +100,13 @@ export interface LaunchAccess {
   readonly operation: "read" | "write" | "atomic";
   /** Where in the source, as `"saxpy.cu:12"`, or `"PTX line 31"`. */
   readonly source: string;
-  /** Who has accessed the first of the bytes first. */
+  /** The thread that accessed the first of the bytes first. */
   readonly first?: ThreadIndex | undefined;
-  /** Which instruction has accessed which of the bytes, if there are several. */
+  /** The parts that different instructions have accessed, if there are several. */
   readonly parts?: AccessParts | undefined;
 }
 
-/** The parts of a range that several instructions access, as they do the fields of structs in an array. */
+/** The parts of a range that different instructions access, such as the fields of structs in an array. */
 export interface AccessParts {
   /** The distance in bytes after which the pattern of instructions repeats. */
   readonly period: number;
@@ -130,9 +129,9 @@ export interface ThreadIndex {
 /** Memory that kernels have allocated with `malloc` at one place, and that no kernel has freed. */
 export interface UnfreedHeap {
   readonly count: number;
-  /** Of all blocks together. */
+  /** The total size in bytes. */
   readonly byteLength: number;
-  /** The kernel, and where in its source. Undefined if that was not noted. */
+  /** The kernel, and the line of its source. Undefined if they were not recorded. */
   readonly kernel: string | undefined;
   readonly source: string | undefined;
 }

@@ -2,7 +2,7 @@
  * The driver for machines without a GPU. It is not a mock: it runs kernels from their PTX, its memory is real memory
  * that another process can map, and its calls fail with the CUDA errors of the real driver in the same situations.
  *
- * Each part of it, in `driver/`, has some of the calls.
+ * Its calls are divided into parts, in `driver/`, which this file puts together.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 /** The memory of closed drivers that stays accessible until the process ends. */
 const keptMemories: LinearMemory[] = [];
 
-/** The calls that the parts have. */
+/** The calls of the parts, which are all but `close`. */
 type Calls = Pick<Driver, Exclude<CallName, "close">>;
 
 /** A `Driver` that runs on the CPU. */
@@ -103,7 +103,7 @@ export class SoftwareDriver implements Driver {
       ...kernels.moduleCalls(),
       ...kernels.launchCalls(),
     };
-    // After Object.assign of so many properties, engines would find each by its hash.
+    // V8 would look up each of so many properties by its hash after Object.assign.
     for (const [name, value] of Object.entries(calls)) {
       Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
     }

@@ -1,5 +1,5 @@
 /**
- * Allocating and freeing memory, on devices and page-locked, and what CUDA says of addresses.
+ * Allocating and freeing memory of devices and page-locked memory, and queries of addresses.
  *
  * @module
  */
@@ -30,7 +30,7 @@ interface Parts {
   readonly virtualMemory: VirtualMemory;
 }
 
-/** The calls that allocate and free memory of devices, and share what is of no pool. */
+/** The calls that allocate and free memory of devices, and share memory that is of no pool. */
 type DeviceMemoryCalls = Pick<
   Driver,
   | "mallocFromPoolAsync"
@@ -42,7 +42,7 @@ type DeviceMemoryCalls = Pick<
   | "ipcCloseMemHandle"
 >;
 
-/** Returns the calls that allocate and free memory of devices, and share what is of no pool. */
+/** Returns the calls that allocate and free memory of devices, and share memory that is of no pool. */
 export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): DeviceMemoryCalls {
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;

@@ -1,5 +1,5 @@
 /**
- * What all parts of the driver share, and the calls about its devices.
+ * The state that all parts of the driver share, and the calls about its devices.
  *
  * @module
  */
@@ -23,7 +23,7 @@ export const emulatedCudaVersion = 13000;
 /** An infinite loop takes a minute or two to reach this limit. */
 const defaultStepLimit = 2 ** 36;
 
-/** What all parts of a driver share. */
+/** The state that all parts of a driver share. */
 export class DriverCore {
   /** The maximum number of steps of a block's threads. */
   readonly stepLimit: number;
@@ -37,9 +37,9 @@ export class DriverCore {
   readonly hostMemory: HostMemory;
   readonly legacyMemory: LegacyMemory;
   readonly fabric: Fabric;
-  /** Why nothing can be shared with other processes. Undefined if it can. */
+  /** Why memory cannot be shared with other processes. Undefined if it can. */
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
-  /** Releases what finished work has used. The driver sets it, whose parts hold that. */
+  /** Releases the pool memory, events and modules that finished work has used. Set by the driver. */
   releaseFinished: () => void = () => {};
   #lastHandle = 0x5000n;
 
@@ -62,13 +62,13 @@ export class DriverCore {
     this.fabric = new Fabric(options.fabric);
   }
 
-  /** Returns a handle that no other object of this driver has. */
+  /** Returns a new handle. Handles are unique among all objects of the driver. */
   newHandle(): bigint {
     this.#lastHandle += 0x10n;
     return this.#lastHandle;
   }
 
-  /** Adds an object to those of its kind under a new handle, and returns that. */
+  /** Adds an object to a registry, and returns its new handle. */
   register<T>(registry: Map<bigint, T>, object: T): bigint {
     const handle = this.newHandle();
     registry.set(handle, object);
@@ -86,7 +86,7 @@ export class DriverCore {
     this.finishSynchronization(device, call);
   }
 
-  /** Releases what finished work has used, when the host has waited. Throws if the devices were lost. */
+  /** Call when the host has waited: releases what finished work has used. Throws if the devices were lost. */
   finishSynchronization(device: number, call: string): void {
     this.releaseFinished();
     this.devices.check(device, call);

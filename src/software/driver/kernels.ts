@@ -79,7 +79,7 @@ export class Kernels {
   readonly #workspaces: GridWorkspaces;
   /** The order of the next launch's threads. Undefined if they run as they are counted. */
   readonly #nextOrder: (() => KernelOrder) | undefined;
-  /** Where kernels record their accesses, once one does. */
+  /** The memory where kernels record their accesses. Undefined until a kernel does. */
   #checkMemory: CheckMemory | undefined;
 
   constructor(parts: Parts, options: SoftwareDriverOptions) {
@@ -270,10 +270,10 @@ export class Kernels {
     });
   }
 
-  /** All that a launch accesses, unless that is to be observed. */
+  /** The accesses of a launch, if they are known and need not be observed. */
   #accessesOf({ onAccesses, accesses }: LaunchObservation): readonly LaunchAccess[] | undefined {
     const { observesAccesses, isScheduled } = this.#parts.core;
-    // In another order, other threads access memory first.
+    // The known accesses name the first thread of each range, which another order changes.
     return onAccesses === undefined || !observesAccesses || isScheduled ? undefined : accesses;
   }
 

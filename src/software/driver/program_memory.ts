@@ -129,11 +129,11 @@ export class ProgramMemory {
     return this.#core.linearMemory.bytes.subarray(begin, end);
   }
 
-  /** Records that an allocation is new to the program. What its memory had before must not be taken for initialized. */
+  /** Fills the memory of a new allocation with a pattern, and marks it as uninitialized. */
   markFresh(allocation: PoolAllocation | DeviceMemory): void {
     const { begin, byteLength } = allocation;
     this.#core.linearMemory.bytes.fill(freshByte, begin, begin + byteLength);
-    // Its free may have been asked for already.
+    // The allocation may have been exported or freed since it was enqueued.
     if (!this.#exported.has(allocation)) this.shadow?.markUninitialized(begin, byteLength);
   }
 

@@ -16,7 +16,7 @@ import { writeStandardError, writeStandardOutput } from "./printing/standard_out
 /** The functions, except those that the compiler emits itself. */
 type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
 
-/** What the functions of a module need. */
+/** The parts of the device that the functions of a module use. */
 export interface HostFunctionParts {
   readonly linearMemory: LinearMemory;
   /** Counts the steps of the blocks that run. */
