@@ -42,6 +42,8 @@ type Operation = Readonly<Record<Layer, Loop>>;
 const warmUpRounds = 5;
 const byteLength = 2 ** 20;
 const smallByteLength = 2 ** 16;
+/** The time at which a buffer of this size is allocated is recorded, for messages of a lack of memory. */
+const largeByteLength = 2 ** 26;
 /** Random sizes that an allocator gets are below this. */
 const randomByteLength = 2 ** 25;
 /** Sizes from 256 bytes to below 32 MiB. */
@@ -79,7 +81,7 @@ using randomSizesAllocator = pool.createCachingAllocator();
 using traceAllocator = pool.createCachingAllocator();
 const traceBuffers: (DeviceBuffer | undefined)[] = [];
 
-if (job === "pairs") allocateAndFree().objects(operations);
+if (job === "pairs") allocateAndFree(byteLength).objects(operations);
 else measureAll();
 for (const each of [...smallBuffers, ...traceBuffers]) each?.free();
 
@@ -153,7 +155,8 @@ function measureAll(): void {
   };
 
   const cases: Record<string, Operation> = {
-    "allocate and free": allocateAndFree(),
+    "allocate and free": allocateAndFree(byteLength),
+    "allocate and free, 64 MiB": allocateAndFree(largeByteLength),
     "allocator, one size": allocateCached(oneSizeAllocator, [byteLength]),
     "allocator, 64 random sizes": allocateCached(randomSizesAllocator, randomSizes(64)),
     "allocator, random lifetimes": playTrace(),
@@ -294,14 +297,15 @@ function outParameters(): { out: bigint; secondOut: bigint; handleOut: BigUint64
   return { out, secondOut: out + 8n, handleOut };
 }
 
-function allocateAndFree(): Operation {
+function allocateAndFree(byteLength: number): Operation {
   const { out, handleOut } = outParameters();
   const poolHandle = pool.unsafeHandle;
   const streamHandle = stream.unsafeHandle;
+  const size = BigInt(byteLength);
   return {
     raw(count) {
       for (let done = 0; done < count; done++) {
-        native.cuMemAllocFromPoolAsync(out, 1048576n, poolHandle, streamHandle);
+        native.cuMemAllocFromPoolAsync(out, size, poolHandle, streamHandle);
         native.cuMemFreeAsync(handleOut[0]!, streamHandle);
       }
     },
@@ -325,7 +329,7 @@ function allocateCached(allocator: CachingAllocator, sizes: readonly number[]): 
   const order = Array.from({ length: 2 ** 16 }, () => sizes[random() % sizes.length]!);
   let next = 0;
   return {
-    ...allocateAndFree(),
+    ...allocateAndFree(byteLength),
     objects(count) {
       for (let done = 0; done < count; done++) {
         allocator.allocate(order[next]!, stream).free();
@@ -348,7 +352,7 @@ function playTrace(): Operation {
   const streams = [stream, other];
   let step = 0;
   return {
-    ...allocateAndFree(),
+    ...allocateAndFree(byteLength),
     objects(count) {
       for (let done = 0; done < count; done++) {
         const slot = trace.slots[step]!;
