@@ -261,6 +261,12 @@ export class CudaDriver implements Driver {
     return this.#intOut[0]!;
   }
 
+  streamGetPriority(device: number, stream: bigint): number {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaStreamGetPriority(stream, this.#out), "cudaStreamGetPriority");
+    return this.#intOut[0]!;
+  }
+
   streamGetDevice(device: number, stream: bigint): number | undefined {
     this.#makeCurrent(device);
     this.#check(this.#driver.cuCtxGetCurrent(this.#out), "cuCtxGetCurrent");

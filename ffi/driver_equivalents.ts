@@ -82,6 +82,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
     cudaStreamDestroy: driver.cuStreamDestroy_v2,
     cudaStreamQuery: driver.cuStreamQuery,
     cudaStreamGetFlags: driver.cuStreamGetFlags,
+    cudaStreamGetPriority: driver.cuStreamGetPriority,
     cudaStreamSynchronize: driver.cuStreamSynchronize,
 
     cudaEventCreateWithFlags: driver.cuEventCreate,

@@ -259,6 +259,10 @@ export const libcuda = {
     parameters: ["u64", /* CUstream hStream */ "buffer" /* unsigned int *flags */],
     result: "i32",
   },
+  cuStreamGetPriority: {
+    parameters: ["u64", /* CUstream hStream */ "buffer" /* int *priority */],
+    result: "i32",
+  },
   cuStreamSynchronize: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
   cuEventCreate: { parameters: ["buffer", /* CUevent *phEvent */ "u32" /* unsigned int Flags */], result: "i32" },
   cuEventDestroy_v2: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },

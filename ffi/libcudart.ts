@@ -43,6 +43,10 @@ export const libcudart = {
     parameters: ["u64", /* cudaStream_t hStream */ "buffer" /* unsigned int *flags */],
     result: "i32",
   },
+  cudaStreamGetPriority: {
+    parameters: ["u64", /* cudaStream_t hStream */ "buffer" /* int *priority */],
+    result: "i32",
+  },
   cudaStreamSynchronize: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
 
   cudaEventCreateWithFlags: {

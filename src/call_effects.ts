@@ -90,6 +90,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   streamWaitEvent: { stream: 1, enqueues: "wait" },
   streamIsCapturing: aboutStream,
   streamGetFlags: aboutStream,
+  streamGetPriority: aboutStream,
   streamGetDevice: aboutStream,
 
   eventCreateWithFlags: none,

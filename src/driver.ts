@@ -314,6 +314,8 @@ export interface Driver {
 
   /** One of `streamFlags`. */
   streamGetFlags(device: number, stream: bigint): number;
+  /** Within the device's range: CUDA clamps the priority that a stream is created with. */
+  streamGetPriority(device: number, stream: bigint): number;
   /**
    * The device in whose primary context a stream was created. Undefined if that is not known: the stream is one of
    * another context, or of another device and the driver is older than CUDA 12.8. The real driver reads the memory that

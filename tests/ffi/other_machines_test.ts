@@ -57,6 +57,7 @@ const everything: Outcomes = {
   launch: "works",
   wrap: "works",
   "wrap a stream": "works",
+  "a stream's priority": "-3",
   "page-locked memory in a kernel": "works",
   benchmark: "works",
   profile: "works",

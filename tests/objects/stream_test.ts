@@ -239,11 +239,22 @@ testOnEachDriver("streams have the priorities that their device reports", (cuda)
   for (const priority of [least, greatest]) {
     using stream = gpu.createStream({ nonBlocking: true, priority });
     assert(stream.query());
+    assertEquals(stream.priority, priority);
   }
-  using _plain = gpu.createStream({ priority: -0 });
+  using plain = gpu.createStream({ priority: -0 });
+  using unspecified = gpu.createStream();
+  assertEquals([plain, unspecified, gpu.defaultStream].map((stream) => stream.priority), [0, 0, 0]);
   for (const priority of [2 ** 31, 2 ** 40, -(2 ** 31) - 1, -(2 ** 31), greatest - 1, least + 1, 0.5, NaN, Infinity]) {
     assertThrows(() => gpu.createStream({ priority }), RangeError, `Cannot use ${priority} as a stream's priority`);
   }
   assertThrows(() => gpu.createStream({ priority: "0" as never }), TypeError, "a string as a stream's priority");
   assertThrows(() => gpu.createStream({ priority: 0n as never }), TypeError, "a bigint as a stream's priority");
+});
+
+testOnEachDriver("a stream's priority can neither be set nor be read once the stream was disposed", (cuda) => {
+  const stream = cuda.device(0).createStream();
+  assertThrows(() => Object.assign(stream, { priority: -1 }), TypeError, "give it to createStream");
+  assertEquals(stream.priority, 0);
+  stream[Symbol.dispose]();
+  assertThrows(() => stream.priority, ReferenceError, "it was disposed");
 });

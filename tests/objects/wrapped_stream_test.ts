@@ -59,6 +59,20 @@ for (const { name, skip, open } of driversUnderTest) {
     assertEquals(warnings, []);
     driver.close();
   });
+
+  test(`a wrapped stream has the priority that CUDA gave it, whatever was asked for [${name}]`, { skip }, () => {
+    const driver = open();
+    const gpu = new Cuda(new Session(driver)).device(0);
+    const { least, greatest } = gpu.streamPriorityRange();
+    for (const [asked, given] of [[greatest, greatest], [greatest - 100, greatest], [least + 100, least]] as const) {
+      const handle = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, asked);
+      const wrapped = gpu.wrapStream(handle);
+      assertEquals(wrapped.priority, given);
+      wrapped[Symbol.dispose]();
+      driver.streamDestroy(0, handle);
+    }
+    driver.close();
+  });
 }
 
 testOnEachDriver("a wrapped stream that is left is neither destroyed nor reported", async (_cuda, { open }) => {

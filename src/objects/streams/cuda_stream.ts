@@ -15,6 +15,7 @@ import {
   type KnownOptions,
   refuseConstruction,
   refuseNewProperties,
+  refuseToReplace,
   whatIs,
 } from "../../support/validation.ts";
 import type { Session } from "../../session.ts";
@@ -165,8 +166,9 @@ export class CudaStream implements Disposable {
     refuseNewProperties(this, {
       name: "CudaStream",
       fields: ["device"],
-      instead: { priority: "give it to createStream", nonBlocking: "give it to createStream" },
+      instead: { nonBlocking: "give it to createStream" },
     });
+    refuseToReplace(this, "priority", "a stream keeps the priority that it was created with; give it to createStream");
     printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : stream.#isForeign ? "wrapped, " : "";
       return `CudaStream { device ${stream.device.ordinal}, ${kind}${stream.#state} }`;
@@ -224,6 +226,23 @@ export class CudaStream implements Disposable {
       );
     }
     return this.#handle;
+  }
+
+  /**
+   * The priority that CUDA gave the stream, within `CudaDevice.streamPriorityRange()`. Lower numbers are greater
+   * priorities. Other libraries may ask for any priority: CUDA clamps it to the range. On the software device, priorities
+   * have no effect.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {ReferenceError} If the stream was disposed
+   * @throws {CudaError} If the device is lost
+   */
+  get priority(): number {
+    try {
+      return this.#session.driver.streamGetPriority(this.device.ordinal, this.unsafeHandle);
+    } catch (error) {
+      throw cannot(`get the priority of a stream of device ${this.device.ordinal}`, error);
+    }
   }
 
   /** Whether the stream was disposed. */

@@ -24,6 +24,7 @@ type StreamCalls = Pick<
   | "streamWaitEvent"
   | "streamIsCapturing"
   | "streamGetFlags"
+  | "streamGetPriority"
   | "streamGetDevice"
   | "eventCreateWithFlags"
   | "eventDestroy"
@@ -86,12 +87,17 @@ export class StreamsAndEvents {
         devices.check(device, "cudaDeviceGetStreamPriorityRange");
         return { ...streamPriorities };
       },
-      streamCreateWithPriority: (device, flags, _priority) => {
+      streamCreateWithPriority: (device, flags, priority) => {
         devices.check(device, "cudaStreamCreateWithPriority");
         if (flags !== streamFlags.default && flags !== streamFlags.nonBlocking) {
           fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaStreamCreateWithPriority");
         }
-        const stream = new Stream(device, { isBlocking: flags !== streamFlags.nonBlocking });
+        const { least, greatest } = streamPriorities;
+        const stream = new Stream(device, {
+          isBlocking: flags !== streamFlags.nonBlocking,
+          // C's integers have no negative zero.
+          priority: Math.max(greatest, Math.min(priority, least)) | 0,
+        });
         scheduler.addStream(stream);
         return this.#core.register(this.#streams, stream);
       },
@@ -128,6 +134,7 @@ export class StreamsAndEvents {
         const { isBlocking } = this.stream(device, stream, "cudaStreamGetFlags");
         return isBlocking ? streamFlags.default : streamFlags.nonBlocking;
       },
+      streamGetPriority: (device, stream) => this.stream(device, stream, "cudaStreamGetPriority").priority,
       streamGetDevice: (device, stream) => this.stream(device, stream, "cuStreamGetCtx").device,
     } satisfies Partial<Driver>;
   }

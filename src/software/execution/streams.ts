@@ -107,6 +107,8 @@ export class Stream {
   readonly isDefault: boolean;
   /** Whether it and the default stream wait for each other. */
   readonly isBlocking: boolean;
+  /** The priority that `cudaStreamGetPriority` returns. It has no effect. */
+  readonly priority: number;
   /** The work to do next, the head of a linked list. */
   first: Work | undefined;
   /** The work that was added last, done or not. */
@@ -123,11 +125,16 @@ export class Stream {
 
   constructor(
     device: number,
-    { isDefault = false, isBlocking = true }: { isDefault?: boolean; isBlocking?: boolean },
+    { isDefault = false, isBlocking = true, priority = 0 }: {
+      isDefault?: boolean;
+      isBlocking?: boolean;
+      priority?: number;
+    },
   ) {
     this.device = device;
     this.isDefault = isDefault;
     this.isBlocking = isBlocking;
+    this.priority = priority;
   }
 
   get isIdle(): boolean {

@@ -317,6 +317,19 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: "after a kernel failed: the priority of a stream",
+    documented: {
+      answer: { error: "cudaErrorIllegalAddress" },
+      because:
+        "no GPU has run the row yet; after cudaErrorIllegalAddress, all further CUDA work returns the same error",
+    },
+    run({ driver }) {
+      const stream = driver.streamCreateWithPriority(0, 0, 0);
+      loseContext(driver);
+      return driver.streamGetPriority(0, stream);
+    },
+  },
+  {
     name: "after a kernel failed: calls about memory",
     run({ driver }) {
       const address = driver.malloc(0, 64);

@@ -5,6 +5,7 @@ import { prepareLongWork } from "../long_work.ts";
 import type { Answer, Situation } from "../situation.ts";
 
 const noDevice = 99;
+const because = "no GPU has run the row yet";
 
 /** Creates two blocking streams and a nonblocking stream of device 0, and work for them and the default stream. */
 function setUp(driver: Driver) {
@@ -54,6 +55,31 @@ export const situations: readonly Situation[] = [
         "2147483647": create(2 ** 31 - 1),
       });
     },
+  },
+  {
+    name: "the priorities of streams created with priorities that there are and are not",
+    documented: {
+      answer: { "0": 0, "-1": -1, greatest: true, least: true, "below the greatest": true, "above the least": true },
+      because: `${because}; cudaStreamGetPriority returns the clamped priority`,
+    },
+    run({ driver }) {
+      const { least, greatest } = driver.deviceGetStreamPriorityRange(0);
+      const given = (priority: number) =>
+        driver.streamGetPriority(0, driver.streamCreateWithPriority(0, streamFlags.default, priority));
+      return {
+        "0": given(0),
+        "-1": given(-1),
+        greatest: given(greatest) === greatest,
+        least: given(least) === least,
+        "below the greatest": given(greatest - 1) === greatest,
+        "above the least": given(least + 1) === least,
+      };
+    },
+  },
+  {
+    name: "the priority of the default stream",
+    documented: { answer: 0, because: `${because}; for cudaStreamCreateWithPriority, 0 is the default priority` },
+    run: ({ driver }) => driver.streamGetPriority(0, defaultStream),
   },
   {
     name: "a stream created on a device that there is not",

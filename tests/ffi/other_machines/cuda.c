@@ -1,5 +1,5 @@
 /*
- * Stands in for the libcuda of other machines. It does no more than bench/stub/cuda.c, with which it is linked;
+ * Stands in for the libcuda of other machines. It does no more than bench/overhead/cuda.c, with which it is linked;
  * functions here take precedence. The properties of the machine come from the variable MACHINE and can be changed by
  * machine_set. The test selects the functions that a version exports.
  */
@@ -178,6 +178,7 @@ int cuCtxGetCurrent(uint64_t *context) { return *context = 0xc000, success; }
 int cuStreamGetCtx(void *stream, uint64_t *context) { return *context = 0xc000, success; }
 int cuStreamGetDevice(void *stream, int *out) { return put(out, 0); }
 int cuStreamGetFlags(void *stream, unsigned *out) { return put(out, 0); }
+int cuStreamGetPriority(void *stream, int *out) { return put(out, -3); }
 int cuProfilerStart(void) { return success; }
 int cuProfilerStop(void) { return success; }
 int cuCtxRecordEvent(void *context, void *event) { return success; }

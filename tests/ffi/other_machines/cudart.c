@@ -42,6 +42,7 @@ FORWARD(cudaMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle
      (void *out, void *handle, int type, uint64_t flags), (out, handle, type, 0))
 
 FORWARD(cudaStreamGetFlags, cuStreamGetFlags, (void *stream, unsigned *out), (stream, out))
+FORWARD(cudaStreamGetPriority, cuStreamGetPriority, (void *stream, int *out), (stream, out))
 
 STUB(cudaGetLastError)
 STUB(cudaSetDevice)

@@ -118,6 +118,10 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       using wrapped = gpu.wrapStream(stream.unsafeHandle);
       wrapped.synchronize();
     },
+    "a stream's priority"() {
+      using stream = gpu.createStream({ priority: -3 });
+      return `${stream.priority}`;
+    },
     "page-locked memory in a kernel"() {
       using host = cuda.allocateHost(1024);
       using module = gpu.loadModule(ptx);
