@@ -5,9 +5,8 @@
  */
 import { Contender, type Program } from "../harness/contender.ts";
 import type { Answer, Greeting } from "../sharing/contract.ts";
-import { timeStart } from "./process_starts.ts";
 import { allowedProcessors, pinTo } from "./processors.ts";
-import { missingPackage } from "../harness/programs.ts";
+import { missingPackage, timeStart } from "../harness/programs.ts";
 import { buildBundle, buildNative, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
 
@@ -107,7 +106,7 @@ export class Roster {
   }
 
   #answerOf(row: Row, { source, program, running }: Member): Promise<Answer> {
-    if (running === undefined) return timeStart(program);
+    if (running === undefined) return answerOfStart(program);
     const { parameters, repetitions } = row;
     return running.ask(JSON.stringify({ work: workOf(row, source.contender), repetitions, ...parameters }));
   }
@@ -155,8 +154,8 @@ export class Roster {
 
   /** Starts a program untimed: the first reads of files are slow, and engines cache compiled code. */
   async #tryStart(member: Member): Promise<Member | undefined> {
-    let answer = await timeStart(member.program);
-    if (!("error" in answer)) answer = await timeStart(member.program);
+    let answer = await answerOfStart(member.program);
+    if (!("error" in answer)) answer = await answerOfStart(member.program);
     if (!("error" in answer)) return member;
     if (!answer.error.includes("ModuleNotFoundError")) throw new Error(answer.error);
     this.#recordAbsence(member.source.contender, answer.error);
@@ -176,6 +175,15 @@ export class Roster {
 
 function workOf({ work, nativeWork = work }: Row, name: ContenderName): string {
   return name === "C++" ? nativeWork : work;
+}
+
+/** Times a program that starts anew for each sample. */
+async function answerOfStart(program: Program): Promise<Answer> {
+  try {
+    return { nanoseconds: [await timeStart(program)] };
+  } catch (error) {
+    return { error: messageOf(error) };
+  }
 }
 
 function messageOf(error: unknown): string {

@@ -4,8 +4,6 @@
  * @module
  */
 import { basename } from "node:path";
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
 import type { Greeting } from "../sharing/contract.ts";
 import { Contender, type Program } from "./contender.ts";
 
@@ -95,21 +93,29 @@ export class Programs implements AsyncDisposable {
   }
 }
 
-/** Starts a program that prints a line. Resolves to the nanoseconds from its start until the line. */
-export async function timeOnce({ command, args }: Program): Promise<number> {
+/**
+ * Times a program that runs once, from its start until it has printed its first line. Resolves to nanoseconds.
+ *
+ * @throws {Error} If it fails, or if the line is JSON with an error
+ */
+export async function timeStart({ name, command, args, env = {} }: Program): Promise<number> {
   const begin = performance.now();
-  const child = new Deno.Command(command, { args: [...args], stdin: "null", stdout: "piped", stderr: "inherit" })
+  const child = new Deno.Command(command, { args: [...args], env, stdin: "null", stdout: "piped", stderr: "piped" })
     .spawn();
   const timer = setTimeout(() => child.kill("SIGKILL"), onceTimeout);
-  try {
-    const lines = createInterface({ input: Readable.fromWeb(child.stdout as never) });
-    const { value } = await lines[Symbol.asyncIterator]().next();
-    const nanoseconds = (performance.now() - begin) * 1e6;
-    const { error } = JSON.parse(value ?? '{"error":"it ended early"}') as { error?: string };
-    if (error !== undefined) throw new Error(error);
-    return nanoseconds;
-  } finally {
-    await child.status;
-    clearTimeout(timer);
-  }
+  const reader = child.stdout.getReader();
+  const { value, done } = await reader.read();
+  const nanoseconds = (performance.now() - begin) * 1e6;
+  reader.releaseLock();
+  const [errors, { success, code }] = await Promise.all([
+    new Response(child.stderr).bytes(),
+    child.status,
+    child.stdout.cancel(),
+  ]);
+  clearTimeout(timer);
+  if (done || !success) throw new Error(errorIn(errors) || `${name} ended with exit code ${code}`);
+  const line = new TextDecoder().decode(value);
+  const { error } = line.startsWith("{") ? JSON.parse(line) as { error?: string } : {};
+  if (error !== undefined) throw new Error(error);
+  return nanoseconds;
 }

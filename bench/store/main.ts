@@ -17,7 +17,7 @@ import type { Contender } from "../harness/contender.ts";
 import { fail, reportFailures } from "../harness/failures.ts";
 import { describeDevice, describeProcessor } from "../harness/machine.ts";
 import { readOptions } from "../harness/options.ts";
-import { Programs, timeOnce } from "../harness/programs.ts";
+import { Programs, timeStart } from "../harness/programs.ts";
 import { asking, type Measure, measureRow, type Row } from "../harness/rows.ts";
 import { buildNative, script } from "./programs.ts";
 import { writeWeights } from "./weights_file.ts";
@@ -66,7 +66,7 @@ async function startNative(file: string, { isSoftware, size, folder, programs }:
   const path = `${folder}/native.sock`;
   await programs.start({ name: "C++", command, args: ["serve", path, String(size)] });
   const { contender } = await programs.start({ name: "C++", command, args: ["client", path, file] });
-  return { client: contender, once: () => timeOnce({ name: "C++", command, args: ["once", path] }) };
+  return { client: contender, once: () => timeStart({ name: "C++", command, args: ["once", path] }) };
 }
 
 async function rowsOfStore(setting: Setting, native: Native | undefined): Promise<Row[]> {
@@ -87,7 +87,7 @@ async function rowsOfStore(setting: Setting, native: Native | undefined): Promis
       goal: 1.5,
       unit,
       rounds,
-      measure: () => timeOnce(script("once.ts", [path])),
+      measure: () => timeStart(script("once.ts", [path])),
       reference: native?.once,
     },
     {
