@@ -226,7 +226,9 @@ test("the map in CONTRIBUTING.md names every folder of the sources, and only wha
 test("the paths that CONTRIBUTING.md names exist", () => {
   const paths = [...readProjectFile("CONTRIBUTING.md").matchAll(/`((?:[\w.]+\/)+[\w.]*)`/g)].map((match) => match[1]!);
   assert(paths.length > 30, "Paths were found");
-  assertEquals(paths.filter((path) => !existsSync(new URL(path, root))), []);
+  // What tasks write is not there yet in a new clone.
+  const kept = paths.filter((path) => !path.startsWith("dist/"));
+  assertEquals(kept.filter((path) => !existsSync(new URL(path, root))), []);
 });
 
 test("the links on the pages lead to existing files", () => {
