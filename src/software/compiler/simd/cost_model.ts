@@ -1,5 +1,5 @@
 /**
- * Which kernels can run in gangs, at which barriers whole gangs wait, and whether gangs are profitable.
+ * Decides which kernels can run in gangs, at which barriers whole gangs wait, and whether gangs are profitable.
  *
  * @module
  */
@@ -10,11 +10,11 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { ResolvedKernel } from "../typing/resolver.ts";
 
-/** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
+/** The factor by which a loop is assumed to multiply the frequency of its instructions. */
 export const timesAround = 8;
-/** Gangs must execute at least one in this many of the instructions that a kernel executes. */
+/** The inverse of the minimum share of a kernel's executed instructions that gangs must execute. */
 const leastGangShare = 4;
-/** For every instruction executed member by member, gangs must execute at least this many instructions. */
+/** The minimum number of instructions that gangs must execute for each instruction executed member by member. */
 export const instructionsPerLoop = 6;
 
 /**
@@ -22,18 +22,18 @@ export const instructionsPerLoop = 6;
  */
 export class CostModel {
   readonly #frequencies = new Map<ResolvedInstruction, number>();
-  /**
-   * The instructions that gangs execute, their total frequency, and that of the instructions executed member by member.
-   */
+  /** The instructions that gangs execute. */
   readonly #inGangs: ResolvedInstruction[] = [];
+  /** The total frequency of the instructions that gangs execute. */
   #gangCost = 0;
+  /** The total frequency of the instructions that are executed member by member. */
   #memberCost = 0;
 
   /** Estimates the frequency of a kernel's instructions from the depth of their loops. */
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry, successors)) {
-      // A barrier is an instruction of two blocks: where threads are suspended, and where they resume.
+      // A barrier belongs to two blocks: the one where threads are suspended, and the one where they resume.
       const repeated = new Set(
         [...body].flatMap(({ instructions }) => instructions.map(({ instruction }) => instruction)),
       );
@@ -45,7 +45,7 @@ export class CostModel {
     }
   }
 
-  /** Records an instruction that gangs execute, and how many loops over the members it takes. */
+  /** Records an instruction that gangs execute. `loops` is the number of loops over the members that it needs. */
   note(instruction: ResolvedInstruction, loops: number): void {
     const frequency = this.#frequencies.get(instruction)!;
     this.#inGangs.push(instruction);
@@ -53,14 +53,16 @@ export class CostModel {
     this.#memberCost += frequency * loops;
   }
 
-  /** Whether gangs execute much of what the kernel does most often, and little of it member by member. */
+  /**
+   * Whether gangs execute enough of the kernel's instructions, weighted by frequency, and few of them member by member.
+   */
   get isProfitable(): boolean {
     let whole = 0;
     for (const frequency of this.#frequencies.values()) whole += frequency;
     return this.#memberCost * instructionsPerLoop <= this.#gangCost && this.#gangCost * leastGangShare >= whole;
   }
 
-  /** The registers in the innermost loops, in instructions that gangs execute. */
+  /** The registers in the most frequent instructions that gangs execute: those of the innermost loops. */
   get innermostRegisters(): ReadonlySet<Register> {
     const most = this.#inGangs.reduce((most, instruction) => Math.max(most, this.#frequencies.get(instruction)!), 0);
     return new Set(
@@ -78,7 +80,10 @@ export function canRunInGangs({ kernel, callees }: ResolvedKernel, { entry, anal
     spinLoops(entry).length === 0;
 }
 
-/** The number of the barrier at a suspend point if whole gangs wait there: a barrier of all threads of the block. */
+/**
+ * The number of the barrier at a suspend point where whole gangs wait: a barrier of all threads of the block. Undefined
+ * at other suspend points.
+ */
 export function barrierOfAll({ instruction }: Pick<SuspendPoint, "instruction">): number | undefined {
   return instruction?.form.suspending?.barrierOfAll?.(instruction);
 }

@@ -13,39 +13,45 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How a register is held for the members of a gang. */
 export type Holding =
-  /** Uniform or strided: the first member's number, in a local. Each further member's is greater by `stride`. */
+  /** Uniform or strided: a local holds the first member's value; each further member's value is greater by `stride`. */
   | { readonly kind: "number"; readonly stride: bigint }
-  /** A predicate: one bit for each member. */
+  /** A predicate: a local holds one bit for each member. */
   | { readonly kind: "mask" }
-  /** 32-bit numbers, or floats of 64 bits, in vectors. */
+  /** A 32-bit integer or float, or a 64-bit float: the locals hold the members' values in vectors. */
   | { readonly kind: "vectors"; readonly locals: readonly number[] }
-  /** Anything else, in memory. */
+  /** A register of any other type: the members' values are in the gang's save area. */
   | { readonly kind: "memory" };
 
-/** Which members execute the code that is emitted. */
+/** The mask under which code is emitted: the members of the gang that execute it. */
 export interface Masking {
-  /** The local with a bit for each member that does. It is not 0. */
+  /** The local with the mask: one bit for each member that executes the code. At least one bit is set. */
   readonly mask: number;
-  /** Whether the other members must keep their numbers of a register. */
+  /** Whether the members outside the mask must keep their values of `register`. */
   blends(register: Register): boolean;
-  /** The locals with vectors of all ones for each member that executes the code, if a register in vectors blends. */
+  /**
+   * The locals with the mask as vectors: all ones in the lanes of members that execute the code. Empty if no register
+   * held in vectors must be blended.
+   */
   readonly vectors: readonly number[];
 }
 
-/** Pushes one of the vectors of an operand. */
+/** Pushes the vector with index `part` of an operand. */
 export type PushVector = (part: number) => CodeWriter;
 
-/** Whether a register in vectors has two numbers in each, and not four. */
+/** Whether a register that is held in vectors has 64 bits, so that each vector holds two values instead of four. */
 function isWide({ type }: Register): boolean {
   return type.bits === 64;
 }
 
-/** The binary logarithm of the bytes between the numbers of two members, for a register in vectors. */
+/** For a register that is held in vectors: the binary logarithm of the bytes from one member's value to the next. */
 export function memberShift(register: Register): 2 | 3 {
   return isWide(register) ? 3 : 2;
 }
 
-/** Turns the first member's number on the stack into that of another member, whose index in the gang is in a local. */
+/**
+ * Converts the first member's value on the stack to another member's value. The local `member` has that member's index
+ * in the gang.
+ */
 export function addStrides(
   code: CodeWriter,
   member: number,
@@ -64,10 +70,11 @@ const splats = { i32: "i32x4Splat", f32: "f32x4Splat", i64: "i64x2Splat", f64: "
 export class GangEmitter {
   readonly emitter: FunctionEmitter;
   readonly uniformity: Uniformity;
-  /** The members of a gang, and the vectors of four numbers that hold one number for each member. */
+  /** The number of members of a gang. */
   readonly width: GangWidth;
+  /** The number of vectors that hold one 32-bit value for each member. */
   readonly vectors: number;
-  /** An i32 with a bit for each member. */
+  /** The mask with the bits of all members, as an i32 constant. */
   readonly wholeMask: number;
   readonly #holdings = new Map<Register, Holding>();
   readonly #slots = new Map<Register, number>();
@@ -78,7 +85,9 @@ export class GangEmitter {
   #area: number | undefined;
   #masking: Masking | undefined;
   readonly #maskVectors = new Map<Register, readonly number[]>();
-  /** Whether arithmetic of 64-bit floats is executed member by member, because their NaNs have the bits of an operand's. */
+  /**
+   * Whether 64-bit float arithmetic is executed member by member, because a NaN result has the bits of a NaN operand.
+   */
   propagatesNaNs = false;
 
   constructor(emitter: FunctionEmitter, uniformity: Uniformity, width: GangWidth) {
@@ -93,12 +102,12 @@ export class GangEmitter {
     return this.emitter.code;
   }
 
-  /** The local with the offset of the gang's save area. */
+  /** The local with the byte offset of the gang's save area in memory. */
   get area(): number {
     return this.#area ??= this.emitter.newLocal("i32");
   }
 
-  /** The bytes of a gang's save area. */
+  /** The size of a gang's save area in bytes. */
   get savedBytes(): number {
     return Math.ceil(this.#slotsEnd / 16) * 16;
   }
@@ -119,7 +128,7 @@ export class GangEmitter {
     return { kind, locals: Array.from({ length: count }, () => this.emitter.newLocal("v128")) };
   }
 
-  /** How a register is held. Only registers that are held in the same way share locals and slots. */
+  /** How a register is held. Registers share locals and slots only if this is equal. */
   kindOf(register: Register): Holding["kind"] {
     if (this.uniformity.strideOf(register) !== undefined) return "number";
     if (register.type.kind === "predicate") return "mask";
@@ -127,7 +136,7 @@ export class GangEmitter {
     return bits === 32 || (bits === 64 && kind === "float") ? "vectors" : "memory";
   }
 
-  /** The offset of a register in the gang's save area. */
+  /** The byte offset of a register's slot in the gang's save area. */
   slot(register: Register): number {
     const holder = this.emitter.holderOf(register);
     let slot = this.#slots.get(holder);
@@ -141,8 +150,8 @@ export class GangEmitter {
   }
 
   /**
-   * The i64 locals that cache where a pointer was last found to point: the start of the allocation, and how many
-   * gang-wide accesses of adjacent numbers of the given size it has room for.
+   * The i64 locals that cache the result of a pointer's last bounds check: `begin` is the start of the allocation, and
+   * `count` the number of gang-wide accesses to adjacent values of `bytes` bytes that fit in it.
    */
   rangeCache({ base }: ResolvedAddress, bytes: number): { begin: number; count: number } {
     const { emitter: e } = this;
@@ -152,19 +161,19 @@ export class GangEmitter {
     return cache;
   }
 
-  /** The locals that hold a register. None if it is in memory. */
+  /** The locals that hold a register. Empty if the register is held in memory. */
   locals(register: Register): readonly number[] {
     const holding = this.holding(register);
     if (holding.kind === "vectors") return holding.locals;
     return holding.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
   }
 
-  /** The local with the members that execute the code. Undefined if all do. */
+  /** The local with the mask of the members that execute the code. Undefined if all members do. */
   get mask(): number | undefined {
     return this.#masking?.mask;
   }
 
-  /** Emits code that only some members execute. */
+  /** Calls `emit` so that only the members in the mask execute the code that it emits. */
   masked(masking: Masking, emit: () => void): void {
     const before = this.#masking;
     this.#masking = masking;
@@ -172,7 +181,7 @@ export class GangEmitter {
     this.#masking = before;
   }
 
-  /** Emits an instruction for all members, or for those in the mask. */
+  /** Emits an instruction for all members, or for the members in the current mask. */
   emit(instruction: CompiledInstruction, emit: Emit): void {
     const { emitter } = this;
     const way = this.#wayOf(instruction);
@@ -203,19 +212,22 @@ export class GangEmitter {
     e.noteDefinition(register);
   }
 
-  /** Whether an instruction is executed at once for all members in a mask. */
+  /** Whether an instruction in a masked loop is executed for all members in the mask at once. */
   runsOnVectors(instruction: CompiledInstruction): boolean {
     let way: unknown;
     this.masked({ mask: 0, blends: () => false, vectors: [] }, () => way = this.#wayOf(instruction));
     return way !== "members";
   }
 
-  /** Whether an instruction has to be emitted member by member, outside of masked loops. */
+  /** Whether an instruction outside of masked loops must be emitted as a loop over the members. */
   takesLoop(instruction: CompiledInstruction): boolean {
     return this.#wayOf(instruction) === "members";
   }
 
-  /** How an instruction is executed: once, once for all members, member by member, or on vectors. */
+  /**
+   * Chooses how an instruction is executed: "once"; once, with the result copied to all members ("spread"); member by
+   * member ("members"); or by the returned function, which emits vector code.
+   */
   #wayOf(instruction: CompiledInstruction): "once" | "spread" | "members" | EmitVectors {
     const { uniformity } = this;
     const results = resultsOf(instruction);
@@ -234,7 +246,7 @@ export class GangEmitter {
     return form.traits.gangForm?.(this, instruction) ?? "members";
   }
 
-  /** Emits code that the first member in the mask stands for, if it faults. */
+  /** Emits code so that a fault in it is attributed to the first member in the mask. */
   emitForFirst(emit: () => void): void {
     const { emitter: e } = this;
     const first = this.#shadow("threadX", 0);
@@ -242,7 +254,7 @@ export class GangEmitter {
     e.emitWith({ registers: new Map(), fixed: new Map([["threadX", first]]) }, emit);
   }
 
-  /** Emits an instruction whose result is the same for all members. */
+  /** Emits an instruction once, and copies its results to all members. */
   #emitOnce(instruction: CompiledInstruction, emit: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
@@ -252,7 +264,7 @@ export class GangEmitter {
     for (const register of results) this.#spread(register, registers.get(register)!);
   }
 
-  /** Assigns the number in a local to all members. */
+  /** Assigns the value in the local `shadow` to the register of all members. */
   #spread(register: Register, shadow: number): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -283,6 +295,10 @@ export class GangEmitter {
     }
   }
 
+  /**
+   * Returns a scratch local for a member's value of `register`, or for a member's x index. Locals are reused by type
+   * and `index`.
+   */
   #shadow(register: Register | "threadX", index: number): number {
     const type = register === "threadX" ? "i32" : this.emitter.valueType(register);
     const key = `${type} ${index} ${register === "threadX"}`;
@@ -314,7 +330,7 @@ export class GangEmitter {
     }
     const masking = this.#masking;
     if (masking !== undefined) {
-      // Members that do not execute the instruction keep their numbers.
+      // Members outside the mask keep their values: they are stored first, since whole vectors are loaded afterwards.
       for (const register of results) {
         const holding = this.holding(register);
         if (holding.kind === "vectors" && !used.has(register)) this.saveVectors(register, holding.locals);
@@ -357,7 +373,7 @@ export class GangEmitter {
     }
   }
 
-  /** Loads a member's number of a register into a local. */
+  /** Loads a member's value of a register into the local `shadow`. */
   #loadMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -384,6 +400,7 @@ export class GangEmitter {
     code.set(shadow);
   }
 
+  /** Stores the value in the local `shadow` as a member's value of a register. */
   #storeMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -406,14 +423,17 @@ export class GangEmitter {
     }
   }
 
+  /** Pushes the offset of the save area plus the member's index shifted left by `shift`. */
   #pushMemberOffset(member: number, shift: number): CodeWriter {
     return this.code.get(this.area).get(member).i32(shift).ops("i32Shl", "i32Add");
   }
 
+  /** Stores the locals of a register held in vectors to its slot in the save area. */
   saveVectors(register: Register, locals: readonly number[]): void {
     locals.forEach((local, part) => this.code.get(this.area).get(local).v128Store(this.slot(register) + 16 * part));
   }
 
+  /** Loads the locals of a register held in vectors from its slot in the save area. */
   loadVectors(register: Register, locals: readonly number[]): void {
     locals.forEach((local, part) => this.code.get(this.area).v128Load(this.slot(register) + 16 * part).set(local));
   }
@@ -464,7 +484,10 @@ export class GangEmitter {
     e.noteDefinition(register);
   }
 
-  /** Turns the mask on the stack into a predicate's new value, for those members that set it. */
+  /**
+   * Merges the mask on the stack, a predicate's new value, with the old bits of the members that do not execute the
+   * code.
+   */
   #blendMask(register: Register): void {
     const masking = this.#masking;
     if (masking === undefined || !masking.blends(register)) return;
@@ -474,7 +497,10 @@ export class GangEmitter {
     code.get(masking.mask).i32(-1).ops("i32Xor", "i32And", "i32Or");
   }
 
-  /** Turns the vector on the stack into a register's new value, for those members that set it. */
+  /**
+   * Merges the vector on the stack, a part of a register's new value, with the old values of the members that do not
+   * execute the code.
+   */
   #blendVector(register: Register, part: number): void {
     const masking = this.#masking;
     if (masking === undefined || !masking.blends(register)) return;
@@ -483,13 +509,13 @@ export class GangEmitter {
     this.lanesOf(register, (part) => this.code.get(masking.vectors[part]!))(part).simd("v128Bitselect");
   }
 
-  /** Vectors of all ones or zeros for the members, given those for 32-bit numbers, as a register's vectors need them. */
+  /** Adapts vectors with 32 bits of ones or zeros per member to the width of a register's values. */
   lanesOf(register: Register, push: PushVector): PushVector {
     if (!isWide(register)) return push;
     return (part) => push(part >> 1).simd(part % 2 === 0 ? "i64x2ExtendLowI32x4S" : "i64x2ExtendHighI32x4S");
   }
 
-  /** Pushes the mask for vectors of all ones or zeros in locals, one for each four members. */
+  /** Pushes the mask that corresponds to vectors of all ones or zeros in `locals`, one for each four members. */
   pushGathered(locals: readonly number[]): CodeWriter {
     const { code } = this;
     const [only, second] = locals;
@@ -500,27 +526,33 @@ export class GangEmitter {
       code.simd("i8x16NarrowI16x8S", "i8x16Bitmask");
       if (first > 0) code.i32(4 * first).ops("i32Shl", "i32Or");
     }
-    // Each of two vectors was narrowed twice.
+    // Two vectors fill 8 of the 16 lanes, and the narrowing above repeats them: the upper bits are dropped.
     return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
   }
 
-  /** Pushes a vector of 32-bit ones or zeros for four members, from those of 64 bits that `push` pushes for two. */
+  /**
+   * Pushes a vector of 32-bit ones or zeros for four members, converted from the two vectors of 64-bit ones or zeros
+   * that `push` pushes.
+   */
   narrow(push: PushVector, part: number): CodeWriter {
     push(2 * part);
     return push(2 * part + 1).i8x16Shuffle([0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]);
   }
 
-  /** Remembers, for the rest of the block, vectors of all ones where a predicate that was just set holds. */
+  /**
+   * Records the locals with a predicate that was just set as vectors (all ones for members where it holds), for reuse
+   * in the rest of the block.
+   */
   noteMaskVectors(register: Register, locals: readonly number[]): void {
     if (this.#masking?.blends(register) !== true) this.#maskVectors.set(register, locals);
   }
 
-  /** Begins the code of another block, of which nothing is known. */
+  /** Begins a new block: forgets the recorded mask vectors of the previous one. */
   beginBlock(): void {
     this.#maskVectors.clear();
   }
 
-  /** Prepares vectors of all ones where a predicate holds to be pushed one by one. */
+  /** Prepares a predicate to be pushed vector by vector, with all ones in the lanes of members where it holds. */
   maskVectors(predicate: ResolvedOperand | undefined): PushVector {
     const { code, emitter } = this;
     const known = predicate?.kind === "register" ? this.#maskVectors.get(predicate) : undefined;
@@ -569,7 +601,7 @@ export class GangEmitter {
   hasDoubles(operand: ResolvedOperand | undefined): boolean {
     if (operand?.kind === "float") return true;
     if (operand?.kind !== "register" || operand.type.bits !== 64 || operand.type.kind !== "float") return false;
-    // An integer that grows from member to member may have been moved to the register.
+    // A strided integer may have been moved to the register. Its stride applies to the bits, and not to the float.
     const stride = this.uniformity.strideOf(operand);
     return stride === undefined || stride === 0n;
   }
@@ -588,6 +620,7 @@ export class GangEmitter {
     return () => code.get(spread);
   }
 
+  /** Whether an instruction copies a 32-bit float to a register whose NaNs need not be canonical yet. */
   copiesAnyNaN(instruction: CompiledInstruction): boolean {
     const [destination] = instruction.operands;
     return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasDeferredNaN(destination);
@@ -601,7 +634,7 @@ export class GangEmitter {
     code.get(value).get(value).simd("f32x4Eq", "v128Bitselect");
   }
 
-  /** Assigns what `push` pushes to the vectors of a register. */
+  /** Assigns the vectors that `push` pushes to a register. */
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
     const holding = this.holding(register);
     if (holding.kind !== "vectors") throw new Error("Cannot assign vectors to a register that is not held in vectors");
@@ -616,7 +649,10 @@ export class GangEmitter {
   }
 }
 
-/** Whether an instruction may access memory, and thus fault, for a thread that its operands do not name. */
+/**
+ * Whether an instruction may access memory, and thus fault, without reading the thread's index: the faulting thread
+ * must then be set.
+ */
 function mayAccess(instruction: CompiledInstruction): boolean {
   if (sourcesOf(instruction).some(({ kind }) => kind === "special")) return false;
   return mayHave(instruction, "reads") || mayHave(instruction, "writes");

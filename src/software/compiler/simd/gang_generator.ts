@@ -2,10 +2,10 @@
  * Compiles a kernel to a function that runs gangs: threads that are adjacent along x and that follow the same path,
  * executed on vectors as if they were one thread.
  *
- * Where the members of a gang diverge, their registers are saved as the kernel's scalar function expects them, and that
- * function resumes them one by one: a scalar exit. At a barrier, a gang is suspended as a thread is, and scalar threads
- * that wait at the same place reconverge to a gang. If some threads of a block wait outside of gangs, all threads of
- * the block are saved one by one, and the caller resumes them.
+ * Where the members of a gang diverge, the gang takes a scalar exit: its registers are saved in the layout of the
+ * kernel's scalar function, which then resumes the members one by one. At a barrier, a gang is suspended as a thread
+ * is, and scalar threads that wait at the same barrier reconverge to a gang. If some threads of a block wait outside of
+ * gangs, all threads of the block are saved one by one, and the caller resumes them.
  *
  * @module
  */
@@ -54,23 +54,26 @@ import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to run in gangs. */
 export interface GeneratedGangKernel {
-  /** The same kernel for threads that have left their gang. */
+  /** The kernel compiled for single threads, which runs threads after they have left their gang. */
   readonly resumable: ResumableKernel;
   /**
-   * The functions that leave a gang, that reconverge to one, and that run gangs. They call each other by the given
-   * indices.
+   * The function that saves the members of a gang as single threads, at a scalar exit. The three functions call each
+   * other by the indices in {@linkcode GangFunctionIndices}.
    */
   readonly scalarExit: FunctionDefinition;
+  /** The function that merges single threads into a gang again. */
   readonly reconverge: FunctionDefinition;
+  /** The function that runs gangs. */
   readonly gangs: FunctionDefinition;
-  /** The bytes of each gang's save area. */
+  /** The size of each gang's save area in bytes. */
   readonly gangBytes: number;
-  /** How many of the registers in the innermost loops are held in vectors, and how many of these have 64 bits. */
+  /** The number of registers in the innermost loops that are held in vectors. */
   readonly vectorRegisters: number;
+  /** The number of these registers that have 64 bits. */
   readonly wideRegisters: number;
-  /** Whether gangs can be suspended, so that all gangs of a block need memory at once. */
+  /** Whether gangs can be suspended, so that the save areas of all gangs of a block are in use at once. */
   readonly hasBarriers: boolean;
-  /** Whether gangs run a loop to its end although their members diverge. */
+  /** Whether some loop is run under a mask: until its last member has left it, although the members diverge. */
   readonly hasMaskedLoops: boolean;
 }
 
@@ -81,7 +84,7 @@ export interface GangFunctionIndices {
   readonly reconverge: number;
 }
 
-/** What the generator has to know beside the kernel's body. */
+/** What the generator needs in addition to the kernel's resolved body. */
 export interface GangContext extends GeneratorContext {
   readonly indices: GangFunctionIndices;
   readonly width: GangWidth;
@@ -92,7 +95,7 @@ interface BarrierPoint extends SuspendPoint {
   readonly barrier: number;
 }
 
-/** Compiles a kernel to run in gangs. Undefined if that is not possible or not profitable. */
+/** Compiles a kernel to run in gangs. Returns undefined if that is not possible or not profitable. */
 export function generateGangKernel(
   name: string,
   resolved: ResolvedKernel,
@@ -105,9 +108,14 @@ export function generateGangKernel(
   return new GangGenerator(resolved, context, { masks: false }).generate(name);
 }
 
-/** Runs of 64-bit arithmetic are emitted once more, member by member. */
+/**
+ * The maximum number of instructions of a kernel for which runs of 64-bit arithmetic are executed on vectors. Each run
+ * is emitted a second time, member by member, for NaNs.
+ */
 const mostInstructionsOfRuns = 4000;
-/** Choosing masked loops takes longer than linear time. */
+/**
+ * The maximum number of instructions of a kernel for which masked loops are chosen, which takes more than linear time.
+ */
 const mostInstructionsOfMasked = 4000;
 
 const u32 = typeNamed("u32");
@@ -125,12 +133,12 @@ class GangGenerator {
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
   readonly #exitBlock = newBlock();
-  /** The local with the number of the scalar exit that a gang takes. */
+  /** The local with the index of the scalar exit that a gang takes. */
   readonly #point: number;
   readonly #block: BlockState;
   readonly #costModel: CostModel;
   readonly #masked: MaskedRegions;
-  /** The blocks that stand for masked loops. */
+  /** Maps each block that replaces a masked loop to its region. */
   readonly #maskedBlocks = new Map<FlowBlock, MaskedRegion>();
 
   constructor(resolved: ResolvedKernel, context: GangContext, { masks }: { readonly masks: boolean }) {
@@ -195,8 +203,8 @@ class GangGenerator {
   }
 
   /**
-   * Whether gangs run from barrier to barrier, because their threads may wait for others: also at lockstep points, once
-   * they have left their gang.
+   * Whether gangs run from barrier to barrier, because their threads may wait for others: at barriers, and at lockstep
+   * points after they have left their gang.
    */
   get #hasBarriers(): boolean {
     return this.#flow.suspendPoints.length > 0 || this.#context.lockstep.size > 0;
@@ -251,13 +259,14 @@ class GangGenerator {
     };
   }
 
-  /** Tells the cost model which instructions gangs execute: before the expensive part of compilation. */
+  /** Adds the instructions that gangs execute to the cost model. Runs before the expensive part of compilation. */
   #estimateCost(): void {
     const suspending = new Map(
       this.#flow.suspendPoints.map((suspendPoint) => [suspendPoint.suspendBlock, suspendPoint]),
     );
     const resuming = new Set(this.#flow.suspendPoints.map(({ resumeBlock }) => resumeBlock));
-    // A gang that is suspended elsewhere than at a barrier of all threads goes on as single threads, until a barrier.
+    // If a gang is suspended at another point than a barrier of all threads, its threads run one by one until the next
+    // barrier.
     const next = (block: FlowBlock) => {
       const suspendPoint = suspending.get(block);
       return suspendPoint !== undefined && barrierOfAll(suspendPoint) === undefined ? [] : successors(block);
@@ -291,7 +300,7 @@ class GangGenerator {
     return divergencePoints;
   }
 
-  /** Makes the graph begin with a switch on where the gang resumes. */
+  /** Inserts a switch on the point at which the gang resumes, and returns the block with it: the graph's new entry. */
   #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
     const dispatch = newBlock();
     const targets = [this.#flow.entry];
@@ -338,7 +347,7 @@ class GangGenerator {
     }
   }
 
-  /** Adds the blocks where gangs diverge. */
+  /** Adds the blocks that gangs run when their members diverge. */
   #diverge(
     divergencePoints: readonly DivergencePoint[],
     { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
@@ -378,7 +387,7 @@ class GangGenerator {
     });
   }
 
-  /** A block that saves a gang and leads to a scalar exit. */
+  /** Returns a new block that saves a gang and leads to a scalar exit. */
   #newDivergence(
     point: ScalarExit,
     { points, pushMask }: { points: ScalarExit[]; pushMask: (() => void) | undefined },
@@ -409,12 +418,13 @@ class GangGenerator {
     emitIncrement(code, "divergences");
   }
 
+  /** Pushes the mask of the members that take a branch. */
   #pushTaken({ predicate }: CompiledInstruction): void {
     const { register, negated } = predicate!;
     this.#gang.pushMask(negated ? { kind: "not", register } : register);
   }
 
-  /** Branches as all members agree, and diverges if they do not. */
+  /** Emits a branch that all members take or none does; if they disagree, it leads to `divergence`. */
   #divergeAtBranch(
     { block, branch }: BranchingBlock,
     { divergence, pushMask }: { divergence: FlowBlock; pushMask: () => void },
@@ -439,7 +449,7 @@ class GangGenerator {
     };
   }
 
-  /** Pushes whether a 32-bit number that is extended to 64 bits wraps around within the gang. */
+  /** Pushes whether a 32-bit value that is extended to 64 bits wraps around between the first and the last member. */
   #pushWrapsAround(instruction: CompiledInstruction): void {
     const { operand, isSigned } = this.#uniformity.widened(instruction)!;
     const stride = this.#uniformity.strideOf(operand)!;
@@ -455,7 +465,7 @@ class GangGenerator {
 
   #emitBlocks(entry: FlowBlock): void {
     const e = this.#emitter;
-    // Blocks where gangs resume are reached from the suspension too.
+    // Makes the blocks where gangs resume reachable from the suspension too.
     for (const { suspendBlock, resumeBlock } of this.#barriers) {
       suspendBlock.terminator = { kind: "jump", target: resumeBlock };
     }
@@ -501,7 +511,10 @@ class GangGenerator {
     });
   }
 
-  /** Records that a gang waits at a barrier. Gangs that wait at different barriers do not resume together. */
+  /**
+   * Emits code that records that a gang waits at a barrier. Gangs that wait at different barriers do not resume
+   * together.
+   */
   #waitAt(barrier: number): void {
     const { code } = this.#emitter;
     const { waiting, barrier: awaited, isMixed } = this.#block;
@@ -510,14 +523,17 @@ class GangGenerator {
     code.i32(barrier).set(awaited).i32(1).set(waiting);
   }
 
-  /** Emits what a gang does when it is suspended, when it resumes, and when it exits. */
+  /**
+   * Emits the code that saves a suspended gang, restores it when it resumes, and marks it as exited at the kernel's
+   * end.
+   */
   #emitSuspensions(entry: FlowBlock, points: readonly ScalarExit[]): void {
     if (!this.#hasBarriers) return;
     const e = this.#emitter;
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
     const at = this.#barriers.map(({ resumeBlock }) => resumeBlock);
     const live = liveRegisters({ entry, at, next: successors, use });
-    // Liveness is computed before code that saves and restores is added.
+    // Liveness must be computed before code that saves and restores registers is added.
     const suspended = this.#barriers.map((suspendPoint, index) => {
       const { resumeBlock } = suspendPoint;
       const registers = this.#code.has(resumeBlock)
@@ -562,11 +578,12 @@ class GangGenerator {
 }
 
 /**
- * The type of the function that runs gangs. It takes the offset of the launch record, and returns the index of the
+ * The type of the function that runs gangs. It takes the offset of the launch record, and returns the x index of the
  * block where it stopped.
  */
 const gangFunctionType = { parameters: ["i32"], results: ["i32"] } as const;
 
+/** The registers that are saved at a scalar exit. */
 function registersAt(point: ScalarExit): readonly Register[] {
   switch (point.kind) {
     case "exited":

@@ -5,18 +5,20 @@
  */
 
 /**
- * How many threads a gang may have. All are in one warp. The widest gang is not always the fastest, because its values
- * must fit into an engine's vector registers.
+ * The number of threads of a gang, all in one warp. The widest gang is not always the fastest, because its values must
+ * fit into the CPU's vector registers.
  */
 export type GangWidth = 4 | 8 | 16 | 32;
 
-/** The header of a gang's save area. */
+/** The byte offsets of the fields in the header of a gang's save area, and its length. */
 export const gangHeader = { state: 0, mask: 4, threadIndex: 8, byteLength: 16 } as const;
 
-/** Where a gang resumes, in its header: the number of a suspension, or one of these. */
+/**
+ * Values of `state` in a gang's header, which says where the gang resumes. Other values are the numbers of suspensions.
+ */
 export const gangState = {
   start: 0,
   exited: -1,
-  /** Its threads run one by one. */
+  /** The gang's threads run one by one. */
   single: -2,
 } as const;

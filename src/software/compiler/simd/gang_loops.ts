@@ -1,5 +1,5 @@
 /**
- * The loops around the body of one gang: over the gangs of a block, from barrier to barrier, and over blocks.
+ * Emits the loops around a gang's body: over the gangs of a block, from barrier to barrier, and over blocks.
  *
  * @module
  */
@@ -11,16 +11,19 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
 
-/** The locals with the state of a block, in a function that runs gangs from barrier to barrier. */
+/** Locals with the state of a block, in a function that runs gangs from barrier to barrier. */
 export interface BlockState {
-  /** Whether gangs wait, and at which barrier. */
+  /** The local that is 1 if some gang waits at a barrier. */
   readonly waiting: number;
+  /** The local with the number of that barrier. */
   readonly barrier: number;
-  /** Whether some threads wait outside of gangs, or gangs wait at different barriers. */
+  /** The local that is 1 if some threads wait outside of gangs, or gangs wait at different barriers. */
   readonly isMixed: number;
 }
 
-/** Runs the gangs of some blocks, each to its end. Returns the index past the last block. */
+/**
+ * Emits a function that runs the gangs of a range of blocks, each to its end. It returns the index past the last block.
+ */
 export function emitWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
   return emitLoopOverBlocks(e, {
     memory: { from: "gangs", to: area },
@@ -29,8 +32,8 @@ export function emitWholeGangs({ emitter: e, area, width }: GangEmitter, body: U
 }
 
 /**
- * Runs the gangs of some blocks from barrier to barrier. Returns the index past the last block, or that of a block
- * whose threads it has saved one by one.
+ * Emits a function that runs the gangs of a range of blocks from barrier to barrier. It returns the index past the last
+ * block, or the index of a block whose threads it has saved one by one.
  */
 export function emitSuspendableGangs(
   { emitter: e, area, width, savedBytes }: GangEmitter,
@@ -79,13 +82,13 @@ export function emitSuspendableGangs(
     .get(local("blockX")).finish();
 }
 
-/** Increments a counter in the launch record. */
+/** Emits code that increments a counter in the launch record. */
 export function emitIncrement(code: CodeWriter, counter: "divergences" | "rounds"): void {
   code.get(launchRecordLocal).get(launchRecordLocal).memory("i32Load", launchFieldOffset(counter)).i32(1).ops("i32Add");
   code.memory("i32Store", launchFieldOffset(counter));
 }
 
-/** Pushes the index of the gang's first thread in the block, as thread records have it. */
+/** Pushes the index of the gang's first thread in the block, with x, y and z packed as in thread records. */
 export function pushFirstThreadIndex(e: FunctionEmitter, code: CodeWriter): CodeWriter {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");

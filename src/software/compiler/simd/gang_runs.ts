@@ -1,8 +1,8 @@
 /**
- * Emits the steps of a block for gangs, so that runs of 64-bit arithmetic on vectors look for NaNs only once.
+ * Emits the steps of a block for gangs, so that each run of 64-bit arithmetic on vectors checks for NaNs only once.
  *
- * As `codegen/nan_checks.ts` does for single threads: if the last results of a run are numbers for all members that
- * execute it, all that led to them were. Otherwise the members execute the run again, one by one.
+ * As in `codegen/nan_checks.ts` for single threads: if the final results of a run are not NaN for any member that
+ * executes it, its intermediate results were not NaN either. Otherwise the members execute the run again, one by one.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { Register } from "../../../ptx/instructions/resolved_instruction.ts
 import type { GangEmitter } from "./gang_emitter.ts";
 import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
-/** Emits the steps of a block for all members, or for those in the mask. */
+/** Emits the steps of a block for all members, or for the members in the current mask. */
 export function emitGangSteps(
   gang: GangEmitter,
   steps: readonly Step[],
@@ -31,6 +31,7 @@ export function emitGangSteps(
   }
 }
 
+/** Emits each step once, without checks for NaNs. */
 function emitOnce(gang: GangEmitter, steps: readonly Step[]): void {
   for (const { instruction, initializes, emit } of steps) {
     if (initializes !== undefined) gang.initialize(initializes);
@@ -46,18 +47,20 @@ function emitExactly(gang: GangEmitter, run: readonly Step[]): void {
   gang.propagatesNaNs = false;
 }
 
+/** Whether an instruction sets a register that is held in vectors. */
 function isInVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   return resultsOf(instruction).some((register) => gang.kindOf(register) === "vectors");
 }
 
-/** The registers that must have their numbers from before a run when it is executed again. */
+/** The registers whose values from before a run must be restored if the run is executed again. */
 function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
-  // Registers share locals, and the memory that holds them.
+  // Registers may share locals and slots in memory, so the registers are compared by their holders.
   const holderOf = (register: Register) => gang.emitter.holderOf(register);
   const set = new Set(run.flatMap(({ instruction }) => resultsOf(instruction!)).map(holderOf));
   return readFirst(run).filter((register) => set.has(holderOf(register)));
 }
 
+/** Emits a run on vectors, then a check of its results, and the run member by member in case any result is NaN. */
 function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
   const { code, emitter: e } = gang;
   const restored = restoredBy(gang, run).flatMap((register) => {
@@ -98,6 +101,6 @@ function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly Comp
   for (const { local, before } of restored) code.get(before).set(local);
   e.emitConditionally(() => emitExactly(gang, run));
   code.end();
-  // Vectors that were remembered may be those of either execution.
+  // The recorded mask vectors are stale if the members executed the run again.
   gang.beginBlock();
 }

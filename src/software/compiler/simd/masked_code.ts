@@ -1,8 +1,8 @@
 /**
  * Emits the loops that gangs run under masks (`masked_loops.ts`).
  *
- * Each block has a mask: the members that have come to it. A block whose mask is empty is skipped. At its end, a block
- * passes its members on to the masks of the blocks that follow.
+ * Each block has a mask of the members that execute it. A block whose mask is empty is skipped. At its end, a block
+ * adds its members to the masks of its successors.
  *
  * @module
  */
@@ -13,14 +13,15 @@ import type { GangEmitter } from "./gang_emitter.ts";
 import type { MaskedLoop, MaskedRegion, MaskedRegions } from "./masked_loops.ts";
 import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
-/** Emits one region. */
+/** Emits the code of one masked region. */
 export class MaskedCode {
   readonly #gang: GangEmitter;
   readonly #region: MaskedRegion;
   readonly #isLocal: MaskedRegions["isLocal"];
   readonly #emitSteps: (block: FlowBlock) => void;
+  /** For each block, the local with its mask. */
   readonly #masks = new Map<FlowBlock, number>();
-  /** For each loop, the locals with the results of the members that have left it. */
+  /** For each loop, the locals that hold its results for the members that have left it. */
   readonly #saved = new Map<MaskedLoop, ReadonlyMap<Register, readonly number[]>>();
 
   constructor(
@@ -34,7 +35,7 @@ export class MaskedCode {
     this.#emitSteps = emitSteps;
   }
 
-  /** Pushes the members that have left the region for its first exit. */
+  /** Pushes the mask of the members that have left the region through its first exit. */
   pushFirstExit(): void {
     this.#gang.code.get(this.#mask(this.#region.exits[0]!.target));
   }
@@ -87,13 +88,15 @@ export class MaskedCode {
     }
   }
 
+  /** Creates the locals that hold the loop's results for the members that have left it. */
   #savedLocals(loop: MaskedLoop): ReadonlyMap<Register, readonly number[]> {
     const { emitter: e } = this.#gang;
     const saved = new Map<Register, readonly number[]>();
     for (const register of loop.results) {
       const { kind } = this.#gang.holding(register);
       e.noteUse(register);
-      // What is held in memory is set member by member, and only for those that execute the block.
+      // Registers held in memory need no locals: they are set member by member, only for members that execute the
+      // block.
       const held = this.#gang.locals(register);
       // Registers that share locals are never live at the same time.
       const isSaved = [...saved.keys()].some((other) => this.#gang.locals(other)[0] === held[0]);
@@ -134,7 +137,7 @@ export class MaskedCode {
     }
   }
 
-  /** Sets vectors to all ones where a mask has a bit. */
+  /** Expands a mask to vectors: all ones in the lanes of the members whose bit is set. */
   #setMaskVectors(mask: number, vectors: readonly number[]): void {
     const { code } = this.#gang;
     vectors.forEach((vector, part) => {
@@ -143,7 +146,7 @@ export class MaskedCode {
     });
   }
 
-  /** Passes the members in a mask on to a block. Those that leave the loop keep their results. */
+  /** Adds the members in `mask` to the mask of `target`. If `target` is outside the loop, saves their results first. */
   #pass(target: FlowBlock, { mask, loop, next }: { mask: number; loop: MaskedLoop; next: number }): void {
     const { code } = this.#gang;
     const to = target === loop.header ? next : this.#mask(target);
@@ -156,6 +159,7 @@ export class MaskedCode {
     code.get(to).get(mask).ops("i32Or").set(to);
   }
 
+  /** Copies the loop's results of the members in `mask` to the locals of saved results. */
   #save(loop: MaskedLoop, mask: number): void {
     const { code, emitter: e, vectors: count } = this.#gang;
     const saved = [...this.#saved.get(loop)!];

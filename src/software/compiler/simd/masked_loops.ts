@@ -1,9 +1,9 @@
 /**
- * Chooses the loops that gangs run to their end although their members diverge.
+ * Chooses the loops that gangs run under a mask until the last member leaves, although their members diverge.
  *
- * A gang goes around such a loop until the last member has left it. A mask says which members execute a block; the
- * others keep their values. Members that leave the loop are saved where they leave it, so that the code of a block that
- * all remaining members execute needs no masks. See `masked_code.ts`.
+ * The mask says which members execute a block; the other members keep their values. The results of members that leave
+ * the loop are saved at that point, so that a block that all remaining members execute needs no masks. See
+ * `masked_code.ts`.
  *
  * @module
  */
@@ -32,38 +32,41 @@ import { instructionsPerLoop, timesAround } from "./cost_model.ts";
 export interface MaskedLoop {
   readonly header: FlowBlock;
   readonly blocks: ReadonlySet<FlowBlock>;
-  /** Its blocks and the loops within it, so that each comes behind all that lead to it. The header is the first. */
+  /** The loop's own blocks and its inner loops in topological order, ignoring back edges. The header is the first. */
   readonly parts: readonly (FlowBlock | MaskedLoop)[];
-  /** The registers that it sets and that are read elsewhere. */
+  /** The registers that the loop sets and that code outside of it reads. */
   readonly results: readonly Register[];
   /** Whether all members that have not left the loop execute a block in each iteration. */
   isUnconditional(block: FlowBlock): boolean;
 }
 
-/** A loop that whole gangs enter, and the way to each block to which it leads. */
+/** An outermost masked loop, which whole gangs enter, with its exits. */
 export interface MaskedRegion {
   readonly loop: MaskedLoop;
+  /** The blocks to which the loop exits, each with the direction of a branch that leads to it. */
   readonly exits: readonly { readonly target: FlowBlock; readonly way: DivergencePoint }[];
-  /** The registers that are live where it begins, and those that it sets. */
+  /** The registers that are live on entry to the loop. */
   readonly uses: ReadonlySet<Register>;
+  /** The registers that the loop sets. */
   readonly definitions: ReadonlySet<Register>;
 }
 
-/** The masked loops of a kernel, and what they make of its registers. */
+/** The masked loops of a kernel. */
 export interface MaskedRegions {
   readonly regions: readonly MaskedRegion[];
+  /** The uniformity of the kernel's registers, given that registers set under a mask are varying. */
   readonly uniformity: Uniformity;
-  /** Whether only the block that sets a register reads it. */
+  /** Whether `register` is read only in the block that sets it. */
   isLocal(register: Register): boolean;
 }
 
-/** With more than two ways out, members rarely continue together. */
+/** The maximum number of blocks to which a masked loop may exit: with more, members rarely continue together. */
 const mostExits = 2;
-/** Larger loops are unlikely to be executed on vectors alone. */
+/** The maximum number of blocks of a masked loop. Larger loops are unlikely to run on vectors alone. */
 const mostBlocks = 64;
-/** How many loops are judged one by one before others are judged together. */
+/** The number of loops that are evaluated one per round, before rounds evaluate several loops together. */
 const judgedAlone = 8;
-/** How many times loops are judged. The others are not masked. */
+/** The maximum number of rounds. Loops that are not evaluated by then are not masked. */
 const mostJudgements = 64;
 
 /**
@@ -87,11 +90,14 @@ class RegionChooser {
   readonly #runsOnVectors: (uniformity: Uniformity) => (instruction: CompiledInstruction) => boolean;
   /** The loops that can be masked, from the outermost to the innermost. */
   readonly #candidates: MaskedRegion[] = [];
-  /** The blocks in and behind the loops that set a register at whose start it is live. */
+  /**
+   * For each register that a candidate loop sets: the blocks of that loop, and the blocks it exits to, where the
+   * register is live on entry.
+   */
   readonly #liveAt = new Map<Register, Set<FlowBlock>>();
-  /** The registers that are live where a loop begins, by its header. */
+  /** The registers that are live on entry to a loop, by its header. */
   readonly #liveAtHeader = new Map<FlowBlock, Register[]>();
-  /** The registers that are live at the start of any block. */
+  /** The registers that are live on entry to some block. */
   readonly #crossing = new Set<Register>();
 
   constructor(
@@ -109,11 +115,11 @@ class RegionChooser {
     const chosen = new Set<MaskedRegion>();
     let uniformity = this.#findUniformity(new Set());
     this.#findCandidates(uniformity);
-    /** The chosen loop of a block. */
+    /** For each block of a chosen loop, that loop. */
     const around = new Map<FlowBlock, MaskedRegion>();
     let decided = 0;
-    // Masked loops make registers varying, which may make further branches diverge. Each time, as many loops are judged
-    // as before in all, so that the values of a long kernel are not followed once for each of its loops.
+    // Masked loops make registers varying, which may make further branches diverge. Each round evaluates as many loops
+    // as all previous rounds did, so that the uniformity of a long kernel is not computed once per loop.
     for (let times = 0; times < mostJudgements; times++) {
       const together = new Set<MaskedRegion>();
       const taken = new Set<FlowBlock>();
@@ -160,11 +166,12 @@ class RegionChooser {
     const order = new Map(blocks.map((block, index) => [block, index]));
     const before = predecessors(blocks, successors);
     const suspended = new Set(suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]));
-    /** By their headers, from the innermost to the outermost. */
+    /** The loops that can be masked, by their headers, from the innermost to the outermost. */
     const possible = new Map<FlowBlock, Loop<FlowBlock>>();
     const canMask = ({ header, body }: Loop<FlowBlock>): boolean => {
       const inside = new Set(body);
-      // Of a cycle with several entries, "header" is only one of them.
+      // In a cycle with several entries, `header` is only one of them: the check of predecessors below rejects the
+      // others.
       return body.length <= mostBlocks && !inside.has(entry) && body.every((block) => {
         const { terminator } = block;
         if (suspended.has(block)) return false;
@@ -188,12 +195,16 @@ class RegionChooser {
     }
   }
 
-  /** Finds which registers are live where loops begin, and in which blocks near a loop those that it sets are live. */
+  /**
+   * Computes the registers that are live on entry to each loop, and for each register that a loop sets, the blocks in
+   * or directly after the loop where it is live on entry.
+   */
   #findLive(loops: readonly Loop<FlowBlock>[]): void {
     const { entry } = this.#flow;
     for (const { header } of loops) this.#liveAtHeader.set(header, []);
-    /** The outermost of the loops, by the blocks of each and those that it leads to, and by the registers that it sets. */
+    /** The outermost loops, by each of their blocks and each block to which they exit. */
     const near = new Map<FlowBlock, Set<Loop<FlowBlock>>>();
+    /** The outermost loops, by the registers that they set. */
     const setting = new Map<Register, Set<Loop<FlowBlock>>>();
     const inside = new Set<FlowBlock>();
     for (const loop of loops) {
@@ -216,15 +227,15 @@ class RegionChooser {
   #nest(
     { header, latches, body }: Loop<FlowBlock>,
     context: {
-      /** By their headers. */
+      /** The loops by their headers. */
       readonly loops: ReadonlyMap<FlowBlock, Loop<FlowBlock>>;
       readonly order: ReadonlyMap<FlowBlock, number>;
-      /** The loop around this one. */
+      /** The blocks of the loops around this one. */
       readonly outer?: ReadonlySet<FlowBlock>;
     },
   ): MaskedLoop {
     const blocks = new Set<FlowBlock>(body);
-    // Whole gangs enter the outermost loop. Other loops must leave alone the members that do not enter them.
+    // Whole gangs enter the outermost loop. An inner loop must preserve the values of members that do not enter it.
     const elsewhere = [...context.outer ?? [], ...body.flatMap(successors)].filter((block) => !blocks.has(block));
     const within = body.flatMap((block) => {
       const loop = block === header ? undefined : context.loops.get(block);
@@ -249,7 +260,9 @@ class RegionChooser {
     };
   }
 
-  /** Undefined if the loop has too many exits, or an exit from a loop within it that also leaves the loop itself. */
+  /**
+   * Returns undefined if the loop has too many exits, or if an inner loop has an exit that also leaves the outer loop.
+   */
   #regionOf(loop: MaskedLoop): MaskedRegion | undefined {
     const exits: { target: FlowBlock; way: DivergencePoint }[] = [];
     for (const block of loop.blocks) {
@@ -267,11 +280,12 @@ class RegionChooser {
     return { loop, exits, uses: new Set(uses), definitions: new Set(definitions) };
   }
 
-  /** Whether only the block that sets a register reads it. */
+  /** Whether `register` is read only in the block that sets it. */
   #isLocal(register: Register): boolean {
     return !this.#crossing.has(register);
   }
 
+  /** Whether members may diverge at a block of the loop itself, not counting its inner loops. */
   #diverges({ loop }: MaskedRegion, uniformity: Uniformity): boolean {
     return loop.parts.some((part) => !("header" in part) && mayDiverge(part, uniformity));
   }
@@ -299,6 +313,7 @@ class RegionChooser {
     return varying;
   }
 
+  /** Whether enough of the loop's instructions are executed on vectors. */
   #isProfitable({ loop }: MaskedRegion, runsOnVectors: (instruction: CompiledInstruction) => boolean): boolean {
     let all = 0, memberLoops = 0;
     const visit = ({ parts }: MaskedLoop, frequency: number): void => {
@@ -318,7 +333,7 @@ class RegionChooser {
   }
 }
 
-/** Whether every way out of a loop within another leads to a block of that other loop. */
+/** Whether every exit of an inner loop leads to a block of the loop directly around it. */
 function leavesOneAtATime(loop: MaskedLoop): boolean {
   const direct = new Set(loop.parts.map((part) => "header" in part ? part.header : part));
   return loop.parts.every((part) => {
@@ -330,8 +345,8 @@ function leavesOneAtATime(loop: MaskedLoop): boolean {
 }
 
 /**
- * Whether members often take different ways at the end of a block. Those that compare numbers that grow from member to
- * member, such as their indices, usually do not.
+ * Whether members are likely to diverge at the end of a block. Branches that compare strided values, such as thread
+ * indices, usually do not diverge.
  */
 function mayDiverge({ instructions, terminator }: FlowBlock, uniformity: Uniformity): boolean {
   if (terminator.kind !== "branch" || terminator.on.instruction === undefined) return false;
@@ -354,7 +369,7 @@ function instructionsOf({ instructions }: FlowBlock): CompiledInstruction[] {
   return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
 }
 
-/** The registers that a block uses and defines. What it sets under a predicate is not defined. */
+/** The registers that a block uses and defines. A register that is set under a predicate does not count as defined. */
 function useOf(block: FlowBlock): RegisterUse {
   const { terminator } = block;
   const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;

@@ -16,22 +16,26 @@ import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 /** How the members of a gang continue as single threads. */
 export type ScalarExit =
   | { readonly kind: "exited" }
-  /** They wait at a barrier. */
+  /** The members wait at a barrier. */
   | { readonly kind: "suspended"; readonly resumePoint: ResumePoint; readonly barrier: number }
-  /** They take different ways at a branch. */
+  /** The members take different directions of a branch. */
   | { readonly kind: "branch"; readonly taken: ResumePoint; readonly otherwise: ResumePoint }
-  /** They resume at the same place: before a number that wraps around within the gang, or where they are suspended. */
+  /**
+   * All members resume at the same point: before an instruction whose operand wraps around within the gang, or at a
+   * suspend point.
+   */
   | { readonly kind: "together"; readonly resumePoint: ResumePoint; readonly way: "before" | "suspending" };
 
 const [point, area, firstThread, threadIndex, runs] = [1, 2, 3, 4, 5] as const;
 const [member, record, saved, count] = [6, 7, 8, 9] as const;
 
 /**
- * The function that saves the members of a gang as the scalar kernel expects them: their records and their registers.
+ * Builds the function that saves the members of a gang, with their records and registers, in the layout of the scalar
+ * kernel.
  *
- * It takes the offset of the launch record, the number of the scalar exit, the offset of the gang's save area, the
- * number and the index of its first thread, and whether to run the threads until each exits or waits. It returns
- * whether any of them waits.
+ * Its parameters are the offset of the launch record, the index of the scalar exit, the offset of the gang's save area,
+ * the number and the index of the gang's first thread, and whether to run the threads until each exits or waits. It
+ * returns whether any of them waits.
  */
 export function scalarExitFunction(
   points: readonly ScalarExit[],
@@ -77,11 +81,11 @@ const [gatheredArea, gatheredThread] = [1, 2] as const;
 const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
 
 /**
- * The function that reconverges threads that all wait at one barrier to a gang.
+ * Builds the function that reconverges threads that all wait at one barrier to a gang.
  *
- * It takes the offset of the launch record, the offset of the gang's save area, and the number of its first thread. It
- * returns the gang's new state: the number of the suspension, or that its threads stay single because they wait at
- * different places, or because a register that must be uniform or strided no longer is.
+ * Its parameters are the offset of the launch record, the offset of the gang's save area, and the number of the gang's
+ * first thread. It returns the gang's new state: the number of the suspension; or `gangState.single`, if the threads
+ * wait at different points, or if a register that must be uniform or strided no longer is.
  */
 export function reconvergeFunction(
   points: readonly ScalarExit[],
@@ -125,7 +129,10 @@ export function reconvergeFunction(
   };
 }
 
-/** Takes over a thread's number of a register, or records that it breaks the register's stride. */
+/**
+ * Copies a thread's saved value of a register to the gang, or clears `isSame` if the value breaks the register's
+ * stride.
+ */
 function gatherRegister(
   code: CodeWriter,
   gang: GangEmitter,
@@ -161,6 +168,7 @@ function gatherRegister(
   }
 }
 
+/** Emits code that sets up a member's thread record and registers for a scalar exit. */
 function emitPoint(
   code: CodeWriter,
   point: ScalarExit,
@@ -195,7 +203,7 @@ function emitPoint(
   }
 }
 
-/** Copies a thread's number of a register. */
+/** Copies a member's value of a register from the gang's save area to the thread's saved registers. */
 function copyRegister(
   code: CodeWriter,
   gang: GangEmitter,
