@@ -1,9 +1,9 @@
 /**
- * What each call of a `Driver` does besides its result: the stream that it enqueues on, what it blocks on, the memory
- * that it makes accessible or takes away. Code that watches or guards the calls of a driver reads this table. A method
- * of `Driver` without a row does not compile.
+ * The side effects of each call of a `Driver`: the stream on which the call enqueues work, the work for which the call
+ * blocks, and the memory that the call makes accessible or inaccessible. Code that observes or guards driver calls uses
+ * this table. A method of `Driver` without a row is a compile-time error.
  *
- * The table is CUDA's: its documentation's, and where that is silent, what was measured
+ * The table describes CUDA, as documented, or as measured where the documentation is silent
  * (`tests/collectives/calls_behind_test.ts`).
  *
  * @module
@@ -15,42 +15,48 @@ export type CallName = {
   [Name in keyof Driver]: Driver[Name] extends (...parameters: never) => unknown ? Name : never;
 }[keyof Driver];
 
-/** What a stream is given. Kernels, copies and fills take a slot of its queue until they are done. */
+/**
+ * An operation that is enqueued on a stream. Kernels, copies and fills occupy a slot of the queue until they are done.
+ */
 export type EnqueuedOperation = "kernel" | "copy" | "fill" | "allocation" | "free" | "record" | "wait";
 
-/** What a call of a driver does besides its result. */
+/** The side effects of a call of a driver. */
 export interface CallEffects {
   /**
-   * The place of the argument that is a stream; the device comes first then. `"launch"` stands for the stream of the
-   * launch that is the first argument, `"all"` for all streams of the device that is the first argument.
+   * The stream that the call uses. A number is the index of the stream among the arguments, the first of which is then
+   * the device. `"launch"` means the stream of the launch that is the first argument, and `"all"` means all streams of
+   * the device that is the first argument.
    */
   readonly stream?: number | "launch" | "all";
-  /** What it enqueues there. */
+  /** The operation that the call enqueues on `stream`. */
   readonly enqueues?: EnqueuedOperation;
   /**
-   * What is done when it returns: the work of the stream; the last record of the event that is the first argument; the
-   * work of the device that is the first argument; or that of all devices.
+   * The work that is complete when the call returns: the work of `stream`; the last record of the event that is the
+   * first argument; the work of the device that is the first argument; or the work of all devices.
    */
   readonly blocksOn?: "stream" | "event" | "device" | "all devices";
-  /** What it may wait for, although it need not: no program may rely on that. For copies, if the memory is pageable. */
+  /**
+   * The work that the call may wait for without guaranteeing it: programs must not rely on the wait. Copies wait only
+   * if the host memory is pageable.
+   */
   readonly mayBlockOn?: "stream" | "device";
-  /** Whether it loads or unloads code. It blocks only with a driver whose `loadingBlocks` is true. */
+  /** Whether the call loads or unloads code. Such a call blocks only if the driver's `loadingBlocks` is true. */
   readonly loads?: boolean;
   /**
-   * Whether it returns the address of memory that may be used from now on, or frees memory, in no stream's order: also
-   * by importing or mapping it, or finding a variable.
+   * Whether the call returns the address of memory that is usable from then on (also by importing or mapping memory, or
+   * by finding a variable), or frees memory, without stream order.
    */
   readonly memory?: "allocates" | "frees";
 }
 
-/** The places of the parameters that are bigints. */
+/** The indices of the parameters whose type is bigint. */
 type BigintPlace<Parameters extends readonly unknown[]> = {
   [Place in keyof Parameters]: Parameters[Place] extends bigint ? Place extends `${infer Index extends number}` ? Index
     : never
     : never;
 }[number];
 
-/** The effects that a call with these parameters can have. */
+/** The effects that a call with the given parameters can have. */
 type EffectsOf<Parameters extends readonly unknown[]> = CallEffects & {
   readonly stream?:
     | BigintPlace<Parameters>
@@ -58,7 +64,7 @@ type EffectsOf<Parameters extends readonly unknown[]> = CallEffects & {
     | (Parameters[0] extends number ? "all" : never);
 };
 
-/** It enqueues nothing, does not block, and no memory is accessible afterwards that was not before. */
+/** The effects of a call that enqueues no work, does not block, and changes the accessibility of no memory. */
 const none = {} as const;
 const aboutStream = { stream: 1 } as const;
 const loading = { mayBlockOn: "device", loads: true } as const;
@@ -178,12 +184,12 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   profilerStop: none,
 };
 
-/** The effects of a call; none of whatever else a driver has. */
+/** Returns the effects of a call. Returns no effects for other properties of a driver. */
 export function effectsOf(name: PropertyKey): CallEffects {
   return Object.hasOwn(callEffects, name) ? callEffects[name as CallName] : none;
 }
 
-/** Whether a call takes a slot of a stream's queue. When none is left, the next such call blocks until one is. */
+/** Returns whether a call occupies a slot of a stream's queue. Such a call blocks until a slot is free. */
 export function takesSlot({ enqueues }: CallEffects): boolean {
   return enqueues === "kernel" || enqueues === "copy" || enqueues === "fill";
 }

@@ -23,7 +23,7 @@ export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
 /** `CUmemAllocationGranularity_flags`. */
 export const allocationGranularity = { minimum: 0, recommended: 1 } as const;
 
-/** `cudaMemPoolAttr`. The values of the first three are ints, those of the others are 64-bit numbers of bytes. */
+/** `cudaMemPoolAttr`. The first three attributes are ints, and the others are 64-bit byte counts. */
 export const memPoolAttribute = {
   reuseFollowEventDependencies: 1,
   reuseAllowOpportunistic: 2,
@@ -35,7 +35,7 @@ export const memPoolAttribute = {
   usedMemHigh: 8,
 } as const;
 
-/** `CUfunction_attribute`, as far as the library uses it. The last three can be set. */
+/** The values of `CUfunction_attribute` that the library uses. Only the last three attributes can be set. */
 export const functionAttribute = {
   maxThreadsPerBlock: 0,
   sharedSizeBytes: 1,
@@ -52,13 +52,13 @@ export const functionAttribute = {
 /** `CUfunc_cache`. */
 export const functionCache = { preferNone: 0, preferShared: 1, preferL1: 2, preferEqual: 3 } as const;
 
-/** `CUshared_carveout`. Other values are percent of a multiprocessor's shared memory. */
+/** `CUshared_carveout`. Any other value is a percentage of a multiprocessor's maximum shared memory. */
 export const sharedCarveout = { default: -1, maxL1: 0, maxShared: 100 } as const;
 
 /** The flags of `cudaStreamCreateWithPriority`. */
 export const streamFlags = { default: 0, nonBlocking: 1 } as const;
 
-/** `CUmemorytype`. Managed memory is device memory to the driver. */
+/** `CUmemorytype`. The driver reports managed memory as device memory. */
 export const memoryType = { host: 1, device: 2 } as const;
 
 /** The flags of `cudaEventCreateWithFlags`. */
@@ -72,36 +72,36 @@ export const ipcHandleByteLength = 64;
 /** The size of a fabric handle, in bytes. */
 export const fabricHandleByteLength = 64;
 
-/** The default stream of the device that a call names. */
+/** The handle of the default stream of the device that is passed to a call. */
 export const defaultStream = 0n;
 
-/** `cudaStreamLegacy`: the default stream too, also in code that was compiled for streams per thread. */
+/** `cudaStreamLegacy`: the legacy default stream, even in code that was compiled for per-thread default streams. */
 export const legacyStream = 1n;
 
 /** `cudaStreamPerThread`: the default stream of the calling thread. */
 export const perThreadStream = 2n;
 
-/** The properties of a stream that decide with which streams CUDA orders its work. */
+/** The properties of a stream that determine which other streams CUDA implicitly synchronizes it with. */
 export interface StreamKind {
   /** The device's ordinal. */
   readonly device: number | undefined;
   readonly isDefault: boolean;
-  /** Whether it is a default stream, or was created without `streamFlags.nonBlocking`. */
+  /** Whether the stream is a default stream, or was created without `streamFlags.nonBlocking`. */
   readonly isBlocking: boolean;
 }
 
 /**
- * Whether CUDA runs the work of two different streams in the order in which it is enqueued, without an event: a device's
- * default stream and its blocking streams wait for each other.
+ * Returns whether CUDA runs the work of two different streams in the order in which it was enqueued, without an event:
+ * a device's default stream and its blocking streams wait for each other.
  */
 export function areOrderedByDefaultStream(a: StreamKind, b: StreamKind): boolean {
   return a.device === b.device && a.isDefault !== b.isDefault && a.isBlocking && b.isBlocking;
 }
 
-/** `cudaMemLocation`: where memory is, or which device accesses it. */
+/** `cudaMemLocation`: where memory is located, or which device accesses the memory. */
 export interface MemLocation {
   readonly type: number;
-  /** The device's ordinal, or the NUMA node; 0 for host memory without a node. */
+  /** The device's ordinal, or the NUMA node's number; 0 for host memory that is not bound to a node. */
   readonly id: number;
 }
 
@@ -109,7 +109,7 @@ export interface MemLocation {
 export interface MemPoolProps {
   readonly handleTypes: number;
   readonly location: MemLocation;
-  /** In bytes; 0 leaves the limit to the system. */
+  /** The maximum size of the pool in bytes; 0 for the system's limit. */
   readonly maxSize: bigint;
 }
 
@@ -125,7 +125,7 @@ export interface MemAccessDesc {
   readonly flags: number;
 }
 
-/** A handle of a pool or of memory for another process: a file descriptor, or a 64-byte fabric handle. */
+/** A handle by which another process imports a pool or memory: a file descriptor, or a 64-byte fabric handle. */
 export type OsHandle = number | Uint8Array;
 
 /** A range of memory. */
@@ -136,8 +136,8 @@ export interface MemoryRange {
 }
 
 /**
- * A launch of a kernel, which is filled in and launched any number of times. A launch captures it: it may be changed
- * when `launchKernel` returns.
+ * The configuration of a kernel launch, which can be changed and launched any number of times. `launchKernel` copies
+ * the configuration: the caller may change the object as soon as the call returns.
  */
 export interface KernelLaunch {
   readonly device: number;
@@ -151,34 +151,34 @@ export interface KernelLaunch {
   /** Dynamic shared memory of a block, in bytes. */
   sharedMemoryBytes: number;
   stream: bigint;
-  /** The arguments, packed with the layout of the parameters. */
+  /** The arguments, packed in the layout of the kernel's parameters. */
   readonly parameters: DataView<ArrayBuffer>;
-  /** The memory of the buffers among the arguments. Elements that are undefined mean nothing. */
+  /** The memory of the buffers among the arguments. Undefined elements are ignored. */
   readonly buffers: readonly (MemoryRange | undefined)[];
 }
 
-/** The `CUlaunchAttribute`s of a launch. Those that are undefined or false are left out. */
+/** The `CUlaunchAttribute`s of a launch. Attributes that are undefined or false are not passed to CUDA. */
 export interface LaunchAttributes {
-  /** Blocks of a cluster in x, y and z. */
+  /** The size of a cluster in blocks. */
   readonly clusterDim: readonly [x: number, y: number, z: number] | undefined;
   readonly cooperative: boolean;
   readonly programmaticStreamSerialization: boolean;
   readonly priority: number | undefined;
 }
 
-/** Page-locked host memory: its address for the driver, and its buffer for JavaScript. */
+/** Page-locked host memory: the address for the driver, and the buffer for JavaScript. */
 export interface HostAllocation {
   readonly address: bigint;
   readonly buffer: ArrayBuffer;
 }
 
-/** What `cuPointerGetAttribute` says of the allocation that contains an address. */
+/** The attributes that `cuPointerGetAttribute` returns for the allocation that contains an address. */
 export interface PointerAttributes {
   /** One of `memoryType`. */
   readonly type: number;
-  /** The ordinal of the device that has the memory; undefined for host memory. */
+  /** The ordinal of the device where the memory is located; undefined for host memory. */
   readonly device: number | undefined;
-  /** Whether it is managed memory, which all devices can access. */
+  /** Whether the memory is managed, so that all devices can access it. */
   readonly isManaged: boolean;
   /** The start of the allocation. */
   readonly base: bigint;
@@ -186,7 +186,7 @@ export interface PointerAttributes {
   readonly byteLength: number;
 }
 
-/** Returns the shape of a launch of one thread on the default stream, for `Driver.createKernelLaunch`. */
+/** Returns the configuration of a launch of one thread on the default stream, for `Driver.createKernelLaunch`. */
 export function oneThread(device: number, kernel: bigint): Omit<KernelLaunch, "parameters" | "buffers"> {
   return {
     device,
@@ -202,84 +202,92 @@ export function oneThread(device: number, kernel: bigint): Omit<KernelLaunch, "p
   };
 }
 
-/** A buffer that the library has made of a driver's memory, as messages of errors name it. */
+/** A buffer in memory of a driver, as the driver's error messages describe it. */
 export interface NamedBuffer {
   readonly address: bigint;
   readonly byteLength: number;
   readonly isFreed: boolean;
-  /** Whether fewer bytes may have been asked for. */
+  /** Whether `byteLength` may be larger than the requested size. */
   readonly isRounded?: boolean;
-  /** Where it was allocated and freed: lines of call stacks. Undefined if that was not recorded. */
+  /** The line of the call stack where the buffer was allocated. Undefined if it was not recorded. */
   readonly allocated?: string | undefined;
+  /** The line of the call stack where the buffer was freed. Undefined if it was not recorded. */
   readonly freed?: string | undefined;
 }
 
 /** The options of the JIT compiler and linker: `CUjit_option`. The software device ignores them. */
 export interface JitOptions {
   readonly maxRegisters?: number;
-  /** 0 to 4. */
+  /** From 0 to 4. */
   readonly optimizationLevel?: number;
   readonly lineInfo?: boolean;
   readonly debug?: boolean;
   readonly verbose?: boolean;
-  /** Called with what the compiler has said of a module that was loaded. Without it, the driver keeps no such log. */
+  /** Called with the compiler's log after a module was loaded. Without this callback, the driver keeps no info log. */
   readonly onInfoLog?: (log: string) => void;
 }
 
-/** The place of a kernel's parameter among the packed ones, in bytes. */
+/** The position and size of a kernel's parameter within the packed parameters, in bytes. */
 export interface ParameterPlace {
   readonly offset: number;
   readonly byteLength: number;
 }
 
-/** An image to link, and the name that messages call it by. */
+/** An image to link, and the image's name in error messages. */
 export interface LinkedImage {
   readonly name: string;
   /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host object or library, or LTO IR. */
   readonly image: string | Uint8Array;
 }
 
-/** How to ask whether work is done. */
+/** Options of a query whether work is done. */
 export interface QueryOptions {
-  /** Whether to make no progress. */
+  /** Whether the query must not run any queued work. */
   readonly peek?: boolean;
-  /** Whether the library asks for itself: the sanitizer does not take the program to know the answer. */
+  /**
+   * Whether the library makes the query for its own purposes. The sanitizer then does not treat the work as observed to
+   * be done by the program.
+   */
   readonly forLibrary?: boolean;
 }
 
-/** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
+/** A CUDA driver. The module's documentation states the rules. Every method throws a `CudaError` if its call fails. */
 export interface Driver {
-  /** What `Cuda.driver` says. The library does not ask for it: what differs between drivers has a name of its own. */
+  /** The value of `Cuda.driver`. The library itself uses the more specific properties below and never this one. */
   readonly kind: "cuda" | "software";
-  /** `cudaRuntimeGetVersion`; undefined if no runtime library is used. */
+  /** The result of `cudaRuntimeGetVersion`; undefined if no runtime library is used. */
   readonly runtimeVersion: number | undefined;
-  /** Why pools cannot be shared with other processes here; undefined if they can. */
+  /** The reason why pools cannot be shared with other processes on this machine; undefined if they can. */
   readonly sharingRefusal: string | undefined;
-  /** Whether it checks what handles of other processes state. CUDA's driver believes it. */
+  /** Whether the driver validates the contents of handles from other processes. CUDA's driver trusts them. */
   readonly checksHandles: boolean;
-  /** Whether there is `ctxRecordEvent`. */
+  /** Whether the driver supports `ctxRecordEvent`. */
   readonly hasContextEvents: boolean;
   /**
-   * Whether all `Driver` objects of the process share the devices' contexts: some calls wait for the work of all of them.
+   * Whether all `Driver` objects of the process share the devices' contexts, so that some calls wait for the work of
+   * all of these objects.
    */
   readonly contextsAreShared: boolean;
   /** Whether `moduleLoadData`, `linkModules` and `moduleUnload` may block until the device's work is done. */
   readonly loadingBlocks: boolean;
   /** Whether kernels run on the host's own processors, and only while the program waits for them or awaits. */
   readonly runsOnHost: boolean;
-  /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
+  /**
+   * Whether `close` drops pending work and releases everything. A GPU continues with pending work, so the resources
+   * that the work uses must stay.
+   */
   readonly dropsWork: boolean;
-  /** Observes and checks kernels, for the sanitizer. Undefined for drivers that do not. */
+  /** Observes and checks kernels for the sanitizer. Undefined if the driver cannot. */
   readonly checker: KernelChecker | undefined;
-  /** Whether devices execute machine code, and the instructions that only their own architecture has. */
+  /** Whether devices execute machine code, and instructions that are specific to an architecture. */
   readonly executesMachineCode: boolean;
   /**
-   * Tells a driver that names buffers in its errors how to find the buffers that were cut from its allocations, and
-   * those whose call sites were recorded. Undefined for other drivers.
+   * Sets the function by which the driver finds the buffers to name in its errors: those that are parts of the driver's
+   * allocations, and those with recorded call sites. Undefined for drivers whose errors name no buffers.
    */
   readonly useBufferNames: ((buffers: () => Iterable<NamedBuffer>) => void) | undefined;
   /**
-   * Releases what the driver itself holds. No method may be called afterwards. With `keepMemory`, host memory that was
+   * Releases the driver's own resources. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process ends.
    */
   close(options?: { readonly keepMemory: boolean }): void;
@@ -287,11 +295,11 @@ export interface Driver {
   driverGetVersion(): number;
   getDeviceCount(): number;
   deviceGetName(device: number): string;
-  /** 16 bytes. */
+  /** Returns 16 bytes. */
   deviceGetUuid(device: number): Uint8Array;
   /** `attribute` is a value of `cudaDeviceAttr`. */
   deviceGetAttribute(device: number, attribute: number): number;
-  /** The bytes of the device's memory. Creates no context. */
+  /** Returns the size of the device's memory in bytes. Creates no context. */
   deviceTotalMem(device: number): number;
   memGetInfo(device: number): { free: number; total: number };
   deviceSynchronize(device: number): void;
@@ -307,19 +315,19 @@ export interface Driver {
   streamSynchronize(device: number, stream: bigint): void;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
   /**
-   * Whether the stream is being captured into a graph. For the default stream, whether any blocking stream of the device
-   * is, other libraries' included. Does not invalidate the capture.
+   * Returns whether the stream is being captured into a graph. For the default stream, returns whether any blocking
+   * stream of the device is being captured, including streams of other libraries. Does not invalidate the capture.
    */
   streamIsCapturing(device: number, stream: bigint): boolean;
 
-  /** One of `streamFlags`. */
+  /** Returns one of `streamFlags`. */
   streamGetFlags(device: number, stream: bigint): number;
-  /** Within the device's range: CUDA clamps the priority that a stream is created with. */
+  /** Returns the actual priority: CUDA clamps the priority that a stream is created with to the device's range. */
   streamGetPriority(device: number, stream: bigint): number;
   /**
-   * The device in whose primary context a stream was created. Undefined if that is not known: the stream is one of
-   * another context, or of another device and the driver is older than CUDA 12.8. The real driver reads the memory that
-   * the handle points to: a handle that is not a stream's may crash the process.
+   * Returns the device in whose primary context a stream was created. Returns undefined if the device is unknown: the
+   * stream belongs to another context, or to another device and the driver is older than CUDA 12.8. The real driver
+   * reads the memory that the handle points to, so an invalid handle may crash the process.
    */
   streamGetDevice(device: number, stream: bigint): number | undefined;
 
@@ -332,14 +340,14 @@ export interface Driver {
    * before CUDA 12.5; during a capture, fails with `cudaErrorStreamCaptureUnsupported` and invalidates the capture.
    */
   ctxRecordEvent(device: number, event: bigint): void;
-  /** The devices that have been used: those with a context. */
+  /** Returns the ordinals of the devices that have a context. */
   usedDevices(): number[];
   /** With `peek`, reports without making progress: runs no queued work. */
   eventQuery(event: bigint, options?: QueryOptions): boolean;
   eventSynchronize(event: bigint): void;
-  /** In milliseconds. */
+  /** Returns the time between two events in milliseconds. */
   eventElapsedTime(start: bigint, end: bigint): number;
-  /** 64 bytes, `cudaIpcEventHandle_t`. */
+  /** Returns a `cudaIpcEventHandle_t` of 64 bytes. */
   ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer>;
   /** Fails in the process that created the event. */
   ipcOpenEventHandle(device: number, handle: Uint8Array): bigint;
@@ -357,11 +365,11 @@ export interface Driver {
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint;
   freeAsync(device: number, address: bigint, stream: bigint): void;
 
-  /** `cudaMalloc`: not ordered by a stream. */
+  /** `cudaMalloc`, which is not stream-ordered. */
   malloc(device: number, byteLength: number): bigint;
   /** `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
   free(device: number, address: bigint): void;
-  /** 64 bytes, `cudaIpcMemHandle_t`. The memory must come from `malloc`. */
+  /** Returns a `cudaIpcMemHandle_t` of 64 bytes. The memory must come from `malloc`. */
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
   /** Passes `cudaIpcMemLazyEnablePeerAccess`. Fails in the process that allocated the memory. */
   ipcOpenMemHandle(device: number, handle: Uint8Array): bigint;
@@ -369,52 +377,56 @@ export interface Driver {
 
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle;
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint;
-  /** 64 bytes, `cudaMemPoolPtrExportData`. */
+  /** Returns a `cudaMemPoolPtrExportData` of 64 bytes. */
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer>;
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint;
-  /** `cuMemGetAddressRange`: the allocation that contains an address. */
+  /** `cuMemGetAddressRange`: returns the allocation that contains an address. */
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number };
 
-  /** Of memory on a device, in bytes; `option` is one of `allocationGranularity`. */
+  /** Returns the granularity of memory on a device in bytes; `option` is one of `allocationGranularity`. */
   memGetAllocationGranularity(props: MemAllocationProps, option: number): number;
-  /** `cuMemCreate`: memory without an address. `byteLength` is a multiple of the granularity. */
+  /** `cuMemCreate`: creates memory without an address. `byteLength` must be a multiple of the granularity. */
   memCreate(props: MemAllocationProps, byteLength: number): bigint;
-  /** The memory stays while it is mapped, or as long as anybody has a descriptor of it. */
+  /** Releases a handle. The memory itself exists while it is mapped, or while any process has a descriptor of it. */
   memRelease(memory: bigint): void;
   memExportToShareableHandle(memory: bigint, handleType: number): OsHandle;
   /**
-   * Does not say how large the memory is: mapping more than there is fails.
+   * Imports memory. Does not report the size of the memory: mapping more than its size fails.
    *
-   * @param name what all processes call the memory, for those who observe the calls
+   * @param name the name of the memory in all processes, for observers of the calls
    */
   memImportFromShareableHandle(handle: OsHandle, handleType: number, name?: string): bigint;
   memGetAllocationPropertiesFromHandle(memory: bigint): MemAllocationProps;
-  /** Reserves addresses, which nothing can access yet. An `alignment` of 0 is any. */
+  /** Reserves a range of addresses, which is not accessible until memory is mapped. An `alignment` of 0 means any. */
   memAddressReserve(byteLength: number, alignment: number): bigint;
   memAddressFree(address: bigint, byteLength: number): void;
-  /** `cuMemMap` of whole memory: `byteLength` is its size. No device may access it before `memSetAccess`. */
+  /**
+   * `cuMemMap` of all of `memory`, whose size is `byteLength`. No device may access the range before `memSetAccess`.
+   */
   memMap(address: bigint, byteLength: number, memory: bigint): void;
-  /** Waits for nothing: no work may use the memory any more. */
+  /** Unmaps memory without waiting for work: the caller ensures that no pending work uses the memory. */
   memUnmap(address: bigint, byteLength: number): void;
   memSetAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void;
-  /** One of `memAccessFlags`. */
+  /** Returns one of `memAccessFlags`. */
   memGetAccess(address: bigint, location: MemLocation): number;
 
   /** `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address that the driver does not know. */
   pointerGetAttributes(device: number, address: bigint): PointerAttributes;
 
-  /** A view of a host pool's memory, without a copy. The caller must detach the buffer before the memory is freed. */
+  /**
+   * Returns a view of a host pool's memory, not a copy. The caller must detach the buffer before freeing the memory.
+   */
   hostView(address: bigint, byteLength: number): ArrayBuffer;
 
   hostAlloc(byteLength: number): HostAllocation;
-  /** The address by which the kernels of all devices access the memory. */
+  /** Returns the address at which the kernels of all devices access the memory. */
   hostGetDevicePointer(allocation: HostAllocation): bigint;
   freeHost(allocation: HostAllocation): void;
-  /** Pageable memory has been read when this returns; page-locked memory is read later, in the stream's order. */
+  /** Reads pageable memory before returning, and page-locked memory later, in the order of the stream. */
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
   /**
-   * May block until the copy is done if the destination is pageable memory. A driver that makes the check
-   * `initialization` calls `onUninitialized` with the first byte that nothing has written, when it is copied.
+   * May block until the copy is done if the destination is pageable memory. A driver that performs the check
+   * `initialization` calls `onUninitialized` during the copy with the address of the first uninitialized byte.
    */
   memcpyDtoHAsync(
     device: number,
@@ -423,7 +435,7 @@ export interface Driver {
     stream: bigint,
     onUninitialized?: (address: bigint) => void,
   ): void;
-  /** Copies between addresses of this process that are known to be valid, on a device or in a host pool. */
+  /** Copies between valid addresses of this process, on a device or in a host pool. */
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void;
   /** Copies between devices. Use `memcpyAsync` for a host pool's memory, which is on no device. */
   memcpyPeerAsync(
@@ -454,19 +466,19 @@ export interface Driver {
   /** `cuModuleLoadDataEx`; `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;
   /**
-   * `cuLinkCreate`, `cuLinkAddData` of each image, `cuLinkComplete`, and `cuModuleLoadDataEx` of the result; or the same
-   * by nvJitLink. An error's message names the image. The software device links PTX only.
+   * `cuLinkCreate`, `cuLinkAddData` of each image, `cuLinkComplete`, and `cuModuleLoadDataEx` of the result; or the
+   * same by nvJitLink. An error's message names the image. The software device links PTX only.
    */
   linkModules(device: number, images: readonly LinkedImage[], options?: JitOptions): bigint;
   moduleUnload(device: number, module: bigint): void;
   /** The software device refuses a kernel that it cannot run with `cudaErrorNotSupported`. */
   moduleGetFunction(module: bigint, name: string): bigint;
   /**
-   * The names of the module's kernels, by `cuModuleEnumerateFunctions` and `cuFuncGetName`. Undefined if the driver is
-   * older than CUDA 12.4.
+   * Returns the names of the module's kernels, by `cuModuleEnumerateFunctions` and `cuFuncGetName`. Returns undefined
+   * if the driver is older than CUDA 12.4.
    */
   moduleGetFunctionNames(module: bigint): string[] | undefined;
-  /** `cuFuncGetParamInfo` of each parameter. Undefined if the driver is older than CUDA 12.4. */
+  /** Calls `cuFuncGetParamInfo` for each parameter. Returns undefined if the driver is older than CUDA 12.4. */
   funcGetParamInfo(kernel: bigint): ParameterPlace[] | undefined;
   /** The software device refuses a variable that it does not support with `cudaErrorNotSupported`. */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
@@ -477,8 +489,8 @@ export interface Driver {
   /** `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
   funcSetCacheConfig(kernel: bigint, config: number): void;
   /**
-   * Creates a launch of one thread on the default stream, without calling CUDA. `parameterBytes` is the size of all
-   * parameters together; `buffers` is an array that the caller fills in.
+   * Creates a launch of one thread on the default stream, without calling CUDA. `parameterBytes` is the total size of
+   * the parameters; the caller fills in the array `buffers`.
    */
   createKernelLaunch(
     device: number,
@@ -486,7 +498,7 @@ export interface Driver {
     parameterBytes: number,
     buffers?: readonly (MemoryRange | undefined)[],
   ): KernelLaunch;
-  /** `launch` comes from this driver's `createKernelLaunch`. */
+  /** Launches a kernel. `launch` must come from this driver's `createKernelLaunch`. */
   launchKernel(launch: KernelLaunch): void;
   /**
    * `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA 11.6. The software device refuses
@@ -494,16 +506,19 @@ export interface Driver {
    */
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;
-  /** `cuOccupancyMaxPotentialBlockSize` for a fixed size of shared memory; with a `blockSizeLimit` of 0, for any block. */
+  /**
+   * `cuOccupancyMaxPotentialBlockSize` for a fixed size of shared memory. A `blockSizeLimit` of 0 means that the block
+   * size is not limited.
+   */
   occupancyMaxPotentialBlockSize(
     kernel: bigint,
     sharedMemoryBytes: number,
     blockSizeLimit: number,
   ): { minGridSize: number; blockSize: number };
-  /** `cuOccupancyMaxActiveClusters`. Fails as `launchKernelEx` does, before CUDA 11.7. */
+  /** `cuOccupancyMaxActiveClusters`. Before CUDA 11.7, fails with `cudaErrorCallRequiresNewerDriver`. */
   occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number;
 
-  /** Starts the profiling tool that runs the process, if there is one. The software device has none. */
+  /** Enables collection by an attached profiling tool, if there is one. Does nothing on the software device. */
   profilerStart(): void;
   profilerStop(): void;
 }

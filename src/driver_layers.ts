@@ -1,28 +1,29 @@
 /**
- * Drivers that make some calls of another driver in their own way.
+ * Drivers that override some calls of another driver.
  *
  * @module
  */
 import type { Driver } from "./driver.ts";
 
-/** A method of a driver, which needs the driver as `this`. */
+/** A method of a driver. Must be called with the driver as `this`. */
 export type DriverMethod = (...parameters: readonly unknown[]) => unknown;
 
 /**
- * Returns a driver that does what another one does, but for some calls.
+ * Returns a driver that forwards to another driver, except for some calls.
  *
- * @param calls the calls to make instead of the driver's own
- * @param wrap gets each method when it is first used, those of `calls` too, and returns the method to call instead; by
- * default, the same one
+ * @param calls the calls that replace those of `driver`
+ * @param wrap called with each method, including those in `calls`, on first use. Returns the method to call instead. By
+ * default, the method is called unchanged
  */
 export function intercept(
   driver: Driver,
   calls: Partial<Driver>,
   wrap?: (name: PropertyKey, method: DriverMethod) => DriverMethod,
 ): Driver {
-  // Whatever was used once is a property of its own, which engines find faster than they call a trap.
+  // On first use, a property is defined on the layer itself: engines find an own property faster than they call a trap.
   const layer: Driver = Object.create(
-    // Not a proxy of the driver: if that is a layer itself, its properties are fixed, and a trap must return them as they are.
+    // The proxy's target is not `driver`: if `driver` is itself a layer, a trap would have to return its own properties
+    // unchanged wherever they are not configurable.
     new Proxy({}, {
       get(_, name) {
         const value: unknown = calls[name as keyof Driver] ?? Reflect.get(driver, name, driver);
@@ -36,7 +37,7 @@ export function intercept(
   return layer;
 }
 
-/** Returns a driver that cannot be used: whatever is asked of it throws an error. */
+/** Returns a driver that cannot be used: every property access throws an error. */
 export function refuse(error: () => Error): Driver {
   return new Proxy({} as Driver, {
     get() {
