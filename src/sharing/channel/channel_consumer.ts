@@ -22,11 +22,11 @@ import { abortable } from "../transport/abortable.ts";
 
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {
-  /** The stream of the slots' buffers, on which they are released. Defaults to the device's default stream. */
+  /** The stream of the slots' buffers, in whose order slots are released. Defaults to the device's default stream. */
   stream?: CudaStream;
 }
 
-/** The options of joining a channel. */
+/** The description of `ConsumerOptions`, for validation. */
 export const consumerOptions: KnownOptions<ConsumerOptions> = {
   action: "join a channel",
   names: { stream: true, signal: true },
@@ -37,47 +37,50 @@ const nextOptions = waitOptionsOf("wait for a frame");
 export interface ConsumerParts {
   readonly offer: OfferMessage;
   readonly channel: ChannelMessage;
-  /** The whole allocation that contains the ring. */
+  /** The mapped allocation that contains the ring. */
   readonly whole: DeviceBuffer;
   readonly stream: CudaStream;
-  /** Aborted when the producer asks for the ring back, or is gone. */
+  /** Returns a signal that is aborted when the producer recalls the ring or its process is gone. */
   recalled(): AbortSignal;
-  /** Returns undefined if the event cannot be opened here. */
+  /** Opens a ready event. Returns undefined if this process cannot open it. */
   openEvent(identifier: number): CudaEvent | undefined;
   /**
-   * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
-   * returns. Returns a function that cancels the callback.
+   * Calls back once the latest record of an event has fired, or with the error of a query, possibly before this
+   * function returns. Returns a function that cancels the callback.
    */
   whenFired(identifier: number, callback: (error?: unknown) => void): () => void;
   send(message: Message): void;
   /**
-   * Sends a release that takes effect when a stream has finished its work so far, with the event of a slot if one is
-   * needed. If this throws, nothing was sent.
+   * Sends a release that takes effect once a stream has finished its current work. `send` receives the number of the
+   * slot's event, or 0 if no event is needed. If this throws, nothing was sent.
    */
   release(stream: CudaStream, slot: number, send: (event: number) => void): void;
   /** Unmaps the ring. Returns false if that fails. */
   freeRing(): boolean;
-  /** The consumer is done. If the ring is still mapped, `isFreed` is false and the exporter is sent nothing. */
+  /**
+   * Called when the consumer has been disposed of. `isFreed` is false if the ring is still mapped; the exporter is then
+   * not notified.
+   */
   close(isFreed: boolean): void;
 }
 
-/** The messages and events that an importer passes to its consumer. */
+/** The interface through which an importer notifies its consumer. */
 export interface ConsumerHub {
   onMessage(message: FrameMessage | OfferNotice): void;
-  /** The connection has ended. */
+  /** Called when the connection has ended. */
   onEnd(error: SharingError | undefined): void;
 }
 
 /**
  * The reading end of a channel: an async iterable of frames. Made by `Importer.channel`.
  *
- * Each frame must be released, in any order: the producer waits for its slot, and may cut off a consumer that holds a
- * frame for longer than the channel's `holdTimeout`. If the producer dies, the frames that have arrived are still
- * returned; then the iteration throws.
+ * Each frame must be released, in any order: the producer waits for the frame's slot, and may cut off a consumer that
+ * holds a frame for longer than the channel's `holdTimeout`. If the producer dies, the frames that have already arrived
+ * are still returned; then the iteration throws.
  *
- * @typeParam Metadata the type of the channel's metadata, which is not checked: it is what the producer's application
+ * @typeParam Metadata the type of the channel's metadata, which is not checked against what the producer's application
  * sent
- * @typeParam FrameMetadata the type of the frames' metadata, which is not checked either
+ * @typeParam FrameMetadata the type of the frames' metadata, which is also unchecked
  *
  * @example
  * ```ts ignore
@@ -91,15 +94,15 @@ export interface ConsumerHub {
 export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   implements AsyncDisposable, AsyncIterable<ReceivedSlot<FrameMetadata>> {
   readonly #parts: ConsumerParts;
-  /** The slots' events, undefined if they cannot be opened here. */
+  /** The ready event of each slot; undefined if this process cannot open it. */
   readonly #events: readonly (CudaEvent | undefined)[];
-  /** The slots of pending frames whose events cannot be opened and are known to have fired. */
+  /** Slots of pending frames whose event cannot be opened but is known to have fired. */
   readonly #written = new Set<number>();
-  /** Frames that have arrived and are not known to be ready, in order. */
+  /** Frames that have arrived but may not be written yet, in order. */
   readonly #pending: FrameMessage[] = [];
-  /** Frames that may be read, in order. */
+  /** Frames that are ready to be read, in order. */
   readonly #ready: FrameMessage[] = [];
-  /** Slots of frames that have arrived and were not released. */
+  /** Slots of frames that have arrived and have not been released. */
   readonly #full = new Set<number>();
   /** The slots that the application holds. */
   readonly #held = new Set<ReceivedSlot<unknown>>();
@@ -111,10 +114,10 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   #cancelWait: (() => void) | undefined;
   /** Pending calls that wait for a frame, in order. */
   readonly #waiting = new Set<() => void>();
-  /** Set once no more frames arrive. The error is undefined if the channel has ended normally. */
+  /** Set once no more frames can arrive. `error` is undefined if the channel ended normally. */
   #end: { readonly error: unknown } | undefined;
   #disposal: Promise<void> | undefined;
-  /** Whether the producer was sent that nothing is held any more. */
+  /** Whether this consumer has left the channel, which implicitly releases all its slots. */
   #hasLeft = false;
 
   static {
@@ -137,7 +140,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 
   /**
-   * Made by `Importer.channel`. `onHub` receives the interface that the connection calls.
+   * Created by `Importer.channel`. `onHub` receives the interface that the connection calls.
    *
    * @ignore
    */
@@ -156,7 +159,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     parts.send({ type: "join", offer: parts.offer.offer });
   }
 
-  /** The name that the producer gave it. */
+  /** The channel's name. */
   get name(): string {
     return this.#parts.offer.name;
   }
@@ -167,35 +170,35 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 
   /**
-   * The number of slots of the ring. A consumer that holds all of them, or as many as the channel's `window` allows,
-   * receives no frames.
+   * The number of slots of the ring. A consumer that holds all slots, or as many as the channel's `window` allows,
+   * receives no more frames.
    */
   get slots(): number {
     return this.#events.length;
   }
 
   /**
-   * The metadata that the producer's application attached to the channel. Its type is what this process expects: nothing
-   * checks that the producer has sent that.
+   * The metadata that the producer's application attached to the channel. Its type is what this process expects;
+   * nothing checks that the producer sent a value of that type.
    */
   get metadata(): Metadata | undefined {
     return decodeMetadata(this.#parts.offer.metadata) as Metadata | undefined;
   }
 
   /**
-   * Aborted when the producer's process asks for the ring back: dispose of the consumer soon, or the connection may be
-   * cut off.
+   * Aborted when the producer's process recalls the ring: dispose of the consumer soon, or the connection may be cut
+   * off.
    */
   get recalled(): AbortSignal {
     return this.#parts.recalled();
   }
 
   /**
-   * Returns the next frame, once it may be read. Returns undefined once the producer has ended the channel.
+   * Returns the next frame, once it is ready to be read. Returns undefined once the producer has ended the channel.
    *
    * @param options a signal ends the wait
    * @throws {ReferenceError} If the consumer was disposed
-   * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
+   * @throws {SharingError} `peer-gone` and others, if the connection ends before the channel does
    * @throws {CudaError} If the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<FrameMetadata> | undefined> {
@@ -223,7 +226,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     }
   }
 
-  /** Yields the frames from now on, until the producer ends the channel. */
+  /** Yields the frames that `next` has not returned yet, until the producer ends the channel. */
   async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot<FrameMetadata>, void> {
     for (;;) {
       const slot = await this.next();
@@ -232,7 +235,10 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     }
   }
 
-  /** Releases the held slots, each on its buffer's stream, and leaves the channel once the work with them is done. */
+  /**
+   * Releases the held slots, each in the order of its buffer's stream, and leaves the channel once the work that uses
+   * them is done.
+   */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();
   }
@@ -272,10 +278,10 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
     const allocation = allocationOf(slot.buffer);
-    // It is ordered after the work of all streams that have used the slot.
+    // This stream is ordered after the work of all streams that have used the slot.
     const releaseStream = allocation.releaseStream(stream);
     if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
-    // The stream cannot wait for copies that have not been enqueued yet.
+    // The stream cannot wait for reads of the buffer that have not been enqueued yet.
     else {void allSettledUnseen([finishedWithoutErrors(releaseStream), readsDone(slot.buffer)]).then(() =>
         sendRelease(0)
       );}
@@ -323,7 +329,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     if (this.#pending.length === 1) this.#advance();
   }
 
-  /** Moves readable frames to `#ready`, and waits for the next one that is not readable. */
+  /** Moves written frames to `#ready`, and waits until the first remaining frame is written. */
   #advance(): void {
     try {
       this.#moveReady();
@@ -331,7 +337,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       return this.#fail(error);
     }
     const [frame] = this.#pending;
-    // A slot whose event cannot be opened has its own wait.
+    // If the slot's event cannot be opened, `#awaitSlot` already waits for it.
     if (frame === undefined || this.#events[frame.slot] === undefined) return;
     let isOver = false;
     const cancel = this.#parts.whenFired(this.#parts.channel.readyEvents[frame.slot]!, (error) => {
@@ -342,7 +348,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     if (!isOver) this.#cancelWait = cancel;
   }
 
-  /** Waits until a slot is written whose event cannot be opened. */
+  /** Waits until a slot whose event cannot be opened has been written. */
   #awaitSlot(slot: number): void {
     const event = this.#parts.channel.readyEvents[slot]!;
     this.#parts.whenFired(event, (error) => {
@@ -353,7 +359,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     });
   }
 
-  /** Moves readable frames to `#ready`. Keeps their order: each waits for those before it. */
+  /** Moves written frames to `#ready`, in order: stops at the first frame that is not written. */
   #moveReady(): void {
     for (let frame = this.#pending[0]; frame !== undefined && this.#isWritten(frame); frame = this.#pending[0]) {
       this.#pending.shift();
@@ -367,20 +373,20 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     return !hasEvent || (this.#events[slot]?.query() ?? this.#written.has(slot));
   }
 
-  /** Ends the consumer with an error: its events cannot be queried any more. */
+  /** Ends the consumer with an error, because its events can no longer be queried. */
   #fail(error: unknown): void {
     this.#pending.length = 0;
     this.#finish(error);
   }
 
   /**
-   * Handles the end of the connection. An event of a dead process never fires: frames that are not ready by then never
-   * will be.
+   * Handles the end of the connection. An event of a dead process never fires, so frames that are not ready by then
+   * never become ready.
    */
   #onEnd(error: SharingError | undefined): void {
     if (this.#disposal !== undefined || this.#end?.error !== undefined) return;
     this.#cancelWait?.();
-    // An event that fired before the producer died stays fired.
+    // Events that fired before the producer died can still be queried.
     try {
       this.#moveReady();
     } catch (failure) {
@@ -409,7 +415,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 }
 
-/** Resolves once a buffer is no longer being read. */
+/** Resolves once no read of a buffer is in progress. */
 function readsDone(buffer: DeviceBuffer): Promise<void> {
   return waitUntil(() => !allocationOf(buffer).isBeingRead);
 }

@@ -11,9 +11,9 @@ import { listOf } from "../../support/printing.ts";
 import { Condition } from "../transport/abortable.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** The maximum number of processes that a message lists. */
+/** The maximum number of processes that an error message lists. */
 const maximumListed = 4;
-/** Milliseconds after which a frame that is held in turn counts as kept. */
+/** Milliseconds after which a hold that is "in turn" becomes "kept". */
 const turnMilliseconds = 1000;
 
 /** The dependencies of `ChannelFrames`. */
@@ -21,76 +21,76 @@ export interface ChannelFramesParts {
   readonly name: string;
   /** The identifier of the channel's offer. */
   readonly offer: number;
-  /** The maximum number of frames that are sent to a consumer and that it has not released. */
+  /** The maximum number of frames that a consumer has been sent and has not released. */
   readonly window: number;
-  /** The number of slots, if frames are dropped. */
+  /** The number of slots of the ring; set only if the channel drops frames. */
   readonly droppingSlots?: number;
-  /** Milliseconds for which a consumer may hold a frame, from when the frame may be read: no limit by default. */
+  /** Milliseconds for which a consumer may hold a frame, from when the frame can be read; unlimited by default. */
   readonly holdTimeout?: number;
   /** Whether the last write to a slot is done. */
   readonly isWritten?: (slot: number) => boolean;
-  /** Called when nobody reads the slot's frame any more. */
+  /** Called when no consumer needs the slot's frame any longer. */
   readonly onDone: (slot: number) => void;
   /** Called when a consumer joins. */
   readonly onJoin: () => void;
-  /** Called when a frame that consumers wait for can be dropped, because none holds it. */
+  /** Called when a frame that some consumers have not been sent yet becomes droppable, because no consumer holds it. */
   readonly onDroppable?: () => void;
-  /** Called when a connection has ended that held slots, and when such a slot is free again. */
+  /** Called when a connection that held slots has ended, and when such a slot is free again. */
   readonly onQuarantine?: () => void;
 }
 
-/** A frame that the application has sent, until nobody needs it any more. */
+/** A frame that the application has sent and that some consumer still needs. */
 interface Frame {
   readonly message: FrameMessage;
-  /** The consumers that it was not sent to yet. */
+  /** The consumers that the frame has not been sent to yet. */
   readonly waiting: Set<Consumer>;
-  /** The consumers that it was sent to and that have not released it. */
+  /** The consumers that the frame was sent to and that have not released it. */
   readonly holders: Set<Consumer>;
-  /** The number of holders that do not hold it in turn. */
+  /** The number of holders whose hold is "kept". */
   keptCount: number;
 }
 
-/** A frame that a consumer was sent and has not released. */
+/** A consumer's hold on a frame that was sent to it and not released yet. */
 interface Hold {
   readonly frame: Frame;
   kind: HoldKind;
-  /** The `performance.now()` from which on the consumer could read it; 0 if there is no limit to that. */
+  /** The `performance.now()` when the consumer could first read the frame; 0 if holds are not timed. */
   since: number;
-  /** Cancels the wait for the consumer's work with the frame, once it was released. */
+  /** Cancels the wait for the consumer's work with the frame; set after the consumer has released the frame. */
   cancel: (() => void) | undefined;
 }
 
 interface Consumer {
   readonly importer: ConsumerConnection;
   readonly queue: Set<Frame>;
-  /** The frames that it was sent and has not released, by slot, in the order in which they were sent. */
+  /** The consumer's holds, by slot, in the order in which the frames were sent. */
   readonly held: Map<number, Hold>;
-  /** The frame that it holds in turn. */
+  /** The hold whose kind is "in turn"; a consumer has at most one. */
   inTurn: Hold | undefined;
-  /** Whether it has released a frame. */
+  /** Whether the consumer has ever released a frame. */
   hasReleased: boolean;
-  /** Whether frames are sent to it. */
+  /** Whether frames are sent to the consumer. */
   isJoined: boolean;
   hasSentEnd: boolean;
-  /** The number of frames that it was sent. */
+  /** The number of frames sent to the consumer. */
   sent: number;
-  /** The number of frames that were dropped before it was sent them. */
+  /** The number of frames that were dropped before they were sent to the consumer. */
   dropped: number;
 }
 
-/** The frames of a channel that are still needed, and the consumers that they are sent to. */
+/** The frames of a channel that are still needed, and the consumers they are sent to. */
 export class ChannelFrames {
   readonly #parts: ChannelFramesParts;
   /** The frames that are still needed, oldest first. */
   readonly #frames = new Set<Frame>();
   readonly #consumers = new Map<ConsumerConnection, Consumer>();
-  /** Divides the slots, if frames are dropped. */
+  /** Divides the slots among the consumers; set only if the channel drops frames. */
   readonly #budget: FrameBudget | undefined;
-  /** Consumers that were not sent a frame because others hold too many. */
+  /** Consumers that were not sent a frame because other consumers hold too many. */
   readonly #refused = new Set<Consumer>();
   readonly #turnTimer = new Timer(() => this.#endTurns(), turnMilliseconds, { unref: true });
   readonly #holdTimer: Timer;
-  /** Whether it matters how long a frame is held. */
+  /** Whether the time that a frame is held needs to be measured. */
   readonly #isTimed: boolean;
   #joined = 0;
   #dropped = 0;
@@ -115,13 +115,15 @@ export class ChannelFrames {
     return this.#dropped;
   }
 
-  /** A frame whose write may not be done yet; undefined if there is none. */
+  /**
+   * The oldest needed frame that was sent with an event, so that it may not be written yet; undefined if there is none.
+   */
   get pending(): FrameMessage | undefined {
     for (const { message } of this.#frames) if (message.hasEvent) return message;
     return undefined;
   }
 
-  /** The slots that processes may still use whose connections have ended, by process ID. */
+  /** By process ID, the slots that may still be used by a process whose connection has ended. */
   get quarantined(): Map<number, Set<number>> {
     const slots = new Map<number, Set<number>>();
     for (const { importer, held } of this.#consumers.values()) {
@@ -132,13 +134,15 @@ export class ChannelFrames {
     return slots;
   }
 
-  /** Whether a process that keeps slots quarantined may have begun to end. */
+  /** Whether a process that keeps slots quarantined may have begun to exit. */
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];
     return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
   }
 
-  /** Who holds frames, for error messages: `"process 12 has not released frames 1, 2"`. */
+  /**
+   * Descriptions of the processes that hold frames, for error messages: `"process 12 has not released frames 1, 2"`.
+   */
   get holders(): string[] {
     const holding = [...this.#consumers.values()].filter(({ held }) => held.size > 0);
     const texts = holding.slice(0, maximumListed).map(({ importer: { peer, isConnected }, held }) => {
@@ -203,7 +207,7 @@ export class ChannelFrames {
     for (const consumer of this.#consumers.values()) this.#pump(consumer);
   }
 
-  /** Resolves once no frame is needed any more, or the time is over. */
+  /** Resolves once no frame is needed any longer, or after a timeout. */
   finished(milliseconds: number): Promise<void> {
     return this.#condition.wait(() => this.#frames.size === 0, milliseconds);
   }
@@ -223,13 +227,13 @@ export class ChannelFrames {
     if (consumer.held.get(slot) === hold) hold.cancel = cancel;
   }
 
-  /** The connection to an importer has room for messages again. */
+  /** Called when the connection to an importer can accept messages again. */
   onDrain(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer !== undefined) this.#pump(consumer);
   }
 
-  /** No more frames may be sent to an importer. */
+  /** Called when no more frames may be sent to an importer. */
   onLeave(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
@@ -251,7 +255,7 @@ export class ChannelFrames {
     this.#pumpRefused();
   }
 
-  /** An importer uses no slot any more. */
+  /** Called when an importer no longer uses any slot. */
   onReleased(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
@@ -263,7 +267,7 @@ export class ChannelFrames {
     }
   }
 
-  /** The frames that one importer holds are held by another from now on. */
+  /** Transfers the holds of one connection to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void {
     const leaving = this.#consumers.get(from);
     if (leaving === undefined) return;
@@ -276,8 +280,8 @@ export class ChannelFrames {
     for (const hold of [...leaving.held.values()]) {
       const { frame } = hold;
       const { slot } = frame.message;
-      // The other connection may have released the frame that this one still holds. Nothing reports when both are done
-      // before the process ends.
+      // `to` may have released the frame that `from` still holds. No event reports when both are done with the frame,
+      // so it is held until the process ends.
       const other = staying.held.get(slot);
       other?.cancel?.();
       if (other !== undefined) this.#removeHold(staying, other);
@@ -286,7 +290,7 @@ export class ChannelFrames {
     }
   }
 
-  /** Sends a consumer as many frames as its window, the other consumers and the connection allow. */
+  /** Sends a consumer as many frames as its window, the holds of other consumers and the connection's backlog allow. */
   #pump(consumer: Consumer): void {
     const { importer, queue, held } = consumer;
     if (!consumer.isJoined || importer.isBacklogged) return;
@@ -320,12 +324,13 @@ export class ChannelFrames {
     consumer.importer.send(frame.message);
   }
 
-  /** Handles a consumer that may not be sent its next frame, because others hold too many. */
+  /** Handles a consumer that may not be sent its next frame because other consumers hold too many. */
   #refuse(consumer: Consumer): void {
     this.#refused.add(consumer);
     this.#turnTimer.start();
     if (consumer.hasReleased || consumer.held.size > 0) return;
-    // A frame that is kept anyway takes no further slot. Once the consumer has released it, it is served in turn.
+    // A frame that another consumer keeps occupies no additional slot. Once this consumer has released it, its holds
+    // are in turn.
     const newest = [...this.#frames].findLast(({ keptCount }) => keptCount > 0);
     if (newest === undefined) return;
     for (const frame of [...consumer.queue]) {
@@ -338,12 +343,12 @@ export class ChannelFrames {
     this.#give(consumer, newest, "kept");
   }
 
-  /** Serves the consumers that others had left nothing for. */
+  /** Retries the consumers that were refused a frame. */
   #pumpRefused(): void {
     for (const consumer of [...this.#refused]) this.#pump(consumer);
   }
 
-  /** A frame that is held in turn for long is kept: others are then served with what is left. */
+  /** Turns holds that have been "in turn" for too long into "kept" ones, and retries the refused consumers. */
   #endTurns(): void {
     if (this.#refused.size === 0) return;
     const begin = performance.now() - turnMilliseconds;
@@ -363,14 +368,15 @@ export class ChannelFrames {
   }
 
   /**
-   * Cuts off the consumers that have held a frame for too long. Returns the milliseconds until the next one may have.
+   * Cuts off the consumers that have held a frame for too long. Returns the milliseconds until the next hold can
+   * expire.
    */
   #endHolds(holdTimeout: number): number | undefined {
     const { name, isWritten } = this.#parts;
     const now = performance.now();
     let first = Infinity;
     for (const { importer, held } of [...this.#consumers.values()]) {
-      // One that has left may still hold frames: until an event of its own has fired.
+      // Holds of an ended connection may remain until the importer's event for the release has fired.
       if (!importer.isConnected) continue;
       let oldest = Infinity;
       for (const hold of held.values()) {
@@ -442,7 +448,7 @@ export class ChannelFrames {
     consumer.hasReleased = true;
     this.#endIfDone(frame);
     if (!consumer.importer.isConnected) this.#parts.onQuarantine?.();
-    // In a channel that waits, no consumer waits for its window.
+    // In a channel that does not drop frames, the window equals the number of slots: no consumer ever waits for it.
     if (this.#budget === undefined) return;
     this.#pump(consumer);
     this.#pumpRefused();

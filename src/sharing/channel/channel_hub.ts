@@ -14,84 +14,89 @@ import type {
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** The messages of an importer about a channel. */
+/** The messages that an importer sends about a channel. */
 export type ConsumerMessage = JoinMessage | ReleaseSlotMessage;
 
 /** The part of a connection to an importer that a channel needs. */
 export interface ConsumerConnection {
   readonly peer: Peer;
   readonly isConnected: boolean;
-  /** Whether its process may have begun to end, without having ended. */
+  /** Whether the importer's process may be exiting but has not ended yet. */
   readonly mayBeEnding: boolean;
-  /** Whether the importer reads more slowly than messages are sent. */
+  /** Whether the importer reads messages more slowly than they are sent. */
   readonly isBacklogged: boolean;
   send(message: Message): void;
   /**
-   * Calls back once one of the importer's events has fired. Returns a function that cancels the wait.
+   * Calls back once an event of the importer has fired. Returns a function that cancels the wait.
    *
-   * @throws {SharingError} `bad-message` if the event was not announced or is waited for already
+   * @throws {SharingError} `bad-message` if the event was not announced or already has a wait
    */
   whenFired(event: number, callback: () => void): () => void;
-  /** Ends the connection. */
+  /** Ends the connection with an error. */
   cutOff(reason: GoodbyeReason, text: string): void;
 }
 
-/** The interface of a channel's producer for its exporter and the connections. */
+/** The interface through which an exporter and its connections call a channel's producer. */
 export interface ChannelHub {
-  /** The messages that announce the ready events of its slots. */
+  /** The messages that announce the ready events of the channel's slots. */
   readonly eventMessages: readonly EventMessage[];
-  /** The message that describes the division of its ring. */
+  /** The message that describes how the ring is divided into slots. */
   readonly message: ChannelMessage;
   onMessage(importer: ConsumerConnection, message: ConsumerMessage): void;
-  /** The connection has room for messages again. */
+  /** Called when the connection can accept messages again. */
   onDrain(importer: ConsumerConnection): void;
-  /** No more frames may be sent to the importer: it released the ring, or its connection has ended. */
+  /** Called when no more frames may be sent to the importer: it has released the ring, or its connection has ended. */
   onLeave(importer: ConsumerConnection): void;
-  /** The importer uses no slot any more: it released the ring and its work is done, or its process has ended. */
+  /**
+   * Called when the importer no longer uses any slot: it has released the ring and its work is done, or its process has
+   * ended.
+   */
   onReleased(importer: ConsumerConnection): void;
-  /** The frames that an ended connection still holds are now held by another connection of the same process. */
+  /** Transfers the frames that an ended connection still holds to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
-  /** Returns the event of a frame that may not have been written yet. */
+  /** Returns the ready event of a frame that may not be written yet; undefined if there is none. */
   pendingEvent(): LocalEvent | undefined;
-  /** The device is lost. */
+  /** Called when the device is lost. */
   onLost(error: unknown): void;
-  /** Counts the channel's slots, frames and consumers. */
+  /** Returns counts of the channel's slots, frames and consumers. */
   statistics(): ChannelStatistics;
-  /** The exporter closes. */
+  /** Ends the channel because the exporter closes. */
   close(): void;
 }
 
-/** One consumer of a channel, in `ChannelStatistics`. */
+/** The counters of one consumer of a channel, in `ChannelStatistics`. */
 export interface ConsumerStatistics {
   /** The consumer's process. */
   readonly peer: Peer;
-  /** Total of frames that it was sent. */
+  /** The total number of frames sent to the consumer. */
   readonly sent: number;
-  /** Total of frames that were dropped before it was sent them. */
+  /** The total number of frames dropped before they were sent to the consumer. */
   readonly dropped: number;
-  /** Frames that it was sent and has not released. */
+  /** The number of frames that the consumer was sent and has not released. */
   readonly held: number;
-  /** Frames by which it is behind the producer: those that it holds, and those that it was not sent yet. */
+  /**
+   * The number of frames by which the consumer is behind the producer: frames it holds plus frames not sent to it yet.
+   */
   readonly lag: number;
 }
 
-/** One channel, in `ExporterStatistics`. Totals count from when the channel was created. */
+/** The counters of one channel, in `ExporterStatistics`. Totals count from the channel's creation. */
 export interface ChannelStatistics {
   /** The channel's name. */
   readonly name: string;
-  /** The number of slots of its ring. */
+  /** The number of slots of the channel's ring. */
   readonly slots: number;
   /** The size of a slot in bytes. */
   readonly slotByteLength: number;
-  /** Slots that nobody uses. */
+  /** The number of slots that are not in use. */
   readonly freeSlots: number;
-  /** Slots that are lost until processes end whose connections have ended. */
+  /** The number of slots that cannot be reused until processes whose connections have ended exit. */
   readonly quarantinedSlots: number;
-  /** Total of frames that the application has sent. */
+  /** The total number of frames that the application has sent. */
   readonly sent: number;
-  /** Total of their bytes, without metadata. */
+  /** The total bytes of the sent frames, without metadata. */
   readonly bytesSent: number;
-  /** Total of frames that were dropped to make room: at least one consumer was not sent them. */
+  /** The total number of frames dropped to make room, that is, not sent to at least one consumer. */
   readonly dropped: number;
   /** The consumers that frames are sent to. */
   readonly consumers: readonly ConsumerStatistics[];
@@ -101,19 +106,25 @@ export interface ChannelStatistics {
 export interface FrameDemand {
   /** The number of consumers that frames are sent to. */
   readonly consumers: number;
-  /** Whether the consumer has released a frame before, and holds none in turn. */
+  /**
+   * Whether a hold of the consumer would be "in turn": it has released a frame before, and no current hold is "in
+   * turn".
+   */
   readonly isInTurn: boolean;
   /** Whether another consumer holds the frame. */
   readonly isHeld: boolean;
-  /** Whether another consumer keeps the frame. */
+  /** Whether another consumer's hold on the frame is "kept". */
   readonly isKept: boolean;
 }
 
-/** How a consumer holds a frame: in turn, if it is expected to release it soon, because it has released others. */
+/**
+ * How a consumer holds a frame: "in turn" if it has released frames before and is therefore expected to release this
+ * one soon, and "kept" otherwise.
+ */
 export type HoldKind = "in turn" | "kept";
 
 /**
- * Divides the slots of a channel that drops frames, so that consumers that release nothing cannot have all of them.
+ * Divides the slots of a channel that drops frames, so that consumers that release nothing cannot occupy all slots.
  * `PROTOCOL.md` specifies the rules, under "Frames held".
  */
 export class FrameBudget {
@@ -121,7 +132,7 @@ export class FrameBudget {
   readonly #window: number;
   /** The number of frames that at least one consumer holds. */
   #held = 0;
-  /** The number of frames that at least one consumer keeps. */
+  /** The number of frames with at least one "kept" hold. */
   #kept = 0;
 
   constructor({ slots, window }: { slots: number; window: number }) {
@@ -129,10 +140,13 @@ export class FrameBudget {
     this.#window = window;
   }
 
-  /** How a consumer whose window is not full may hold a frame; undefined if it may not. */
+  /**
+   * Returns how a consumer whose window is not full would hold a frame; undefined if the frame may not be sent to it.
+   */
   kindOf({ consumers, isInTurn, isHeld, isKept }: FrameDemand): HoldKind | undefined {
     const kind = isInTurn ? "in turn" : "kept";
-    // If there are more slots than all consumers can hold, no rule is needed. A single consumer harms only the producer.
+    // No limit is needed if there are more slots than all consumers together can hold. A single consumer can only delay
+    // the producer.
     if (consumers * this.#window < this.#slots || consumers === 1) return kind;
     const held = isHeld ? this.#held : this.#held + 1;
     const producerShare = Math.max(1, this.#slots - 1);
@@ -141,7 +155,7 @@ export class FrameBudget {
     return this.#kept < Math.max(1, this.#slots - 2) && held <= producerShare ? kind : undefined;
   }
 
-  /** Counts how many more or fewer frames are held and kept. */
+  /** Adds to the numbers of held and kept frames; the arguments may be negative. */
   count({ held, kept }: { held: number; kept: number }): void {
     this.#held += held;
     this.#kept += kept;

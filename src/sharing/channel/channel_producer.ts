@@ -17,38 +17,39 @@ import type { Peer } from "../transport/unix_socket.ts";
 
 /** Options of `Exporter.createChannel`. */
 export interface ChannelOptions {
-  /** The pool of the ring, created with handleType "posix-fd". */
+  /** The pool to allocate the ring from, created with handleType "posix-fd". */
   pool: MemoryPool;
   /** The number of frames that the ring holds, 1 to 1024. */
   slots: number;
   /** The maximum size of a frame in bytes. */
   slotByteLength: number;
-  /** Metadata for consumers, such as type and shape: any JSON value of at most 32 KiB. */
+  /** Metadata for consumers, such as element type and shape: any JSON value of at most 32 KiB. */
   metadata?: JsonValue;
   /**
    * What happens when all slots are in use. With `"wait"`, the default, `reserve` waits for the slowest consumer. With
    * `"drop-oldest"`, frames that no consumer holds are dropped, oldest first. A consumer holds the frames that it was
-   * sent and has not released, at most `window`. With more slots than all consumers can hold, no consumer makes
-   * `reserve` wait. With fewer, consumers that release nothing leave two slots to the others as long as that is
-   * possible: one to write, and one for the next frame of a consumer that releases its frames.
+   * sent and has not released, at most `window`. If there are more slots than all consumers can hold, no consumer makes
+   * `reserve` wait. If there are fewer, consumers that release nothing leave two slots free as long as possible: one to
+   * write, and one for the next frame of a consumer that does release its frames.
    */
   overflow?: "wait" | "drop-oldest";
   /** `reserve` waits until there are this many consumers: 1 by default, or 0 if frames are dropped. */
   minimumConsumers?: number;
   /**
-   * If frames are dropped: how many each consumer may hold at a time, from when they are sent until its work with them
-   * is done. 2 by default, so that one can be read while the next one comes; 1 if there are fewer than 3 slots. Only
-   * with `overflow: "drop-oldest"`.
+   * The maximum number of frames that each consumer may hold at a time, from when they are sent until the consumer's
+   * work with them is done. 2 by default, so that one can be read while the next one arrives; 1 if there are fewer than
+   * 3 slots. Only with `overflow: "drop-oldest"`.
    */
   window?: number;
   /**
    * Milliseconds for which a consumer may hold a frame, from when it was sent and written until the consumer's work
-   * with it is done. A consumer that holds one for longer is cut off. By default 30,000 if frames are dropped, and
+   * with it is done. A consumer that holds a frame for longer is cut off. By default 30,000 if frames are dropped, and
    * Infinity otherwise.
    */
   holdTimeout?: number;
   /**
-   * The stream that the ring is allocated on, which is also its slots' stream. Defaults to the device's default stream.
+   * The stream on which the ring is allocated, and the default stream of the slots' buffers. Defaults to the device's
+   * default stream.
    */
   stream?: CudaStream;
 }
@@ -66,7 +67,7 @@ export interface SendFrameOptions {
   stream?: CudaStream;
 }
 
-/** The options of a new channel. */
+/** The description of `ChannelOptions`, for validation. */
 export const channelOptions: KnownOptions<ChannelOptions> = {
   action: "create a channel",
   required: "{ pool, slots, slotByteLength }",
@@ -90,18 +91,18 @@ const sendFrameOptions: KnownOptions<SendFrameOptions> = {
 /** The dependencies of a producer, which its exporter provides. */
 export interface ChannelParts {
   readonly name: string;
-  /** The identifier of its offer. */
+  /** The identifier of the channel's offer. */
   readonly offer: number;
   readonly ring: DeviceBuffer;
   readonly stride: number;
   readonly options: ChannelOptions;
-  /** The event of each slot. */
+  /** The ready event of each slot. */
   readonly events: readonly LocalEvent[];
-  /** Milliseconds in which consumers must release the last frames. */
+  /** Milliseconds to wait, on disposal, for consumers to release the last frames. */
   readonly closeTimeout: number;
   /** Called for each frame sent. */
   readonly onSend: () => void;
-  /** Withdraws the channel. The ring is freed once nobody uses it any more. */
+  /** Withdraws the channel's offer. The ring is freed once no process uses it any longer. */
   readonly withdraw: () => void;
 }
 
@@ -120,7 +121,7 @@ export interface ChannelParts {
  * ```
  */
 export class ChannelProducer implements AsyncDisposable {
-  /** The name by which importers find it. */
+  /** The name by which importers find the channel. */
   readonly name: string;
   /** The size of a slot in bytes. */
   readonly slotByteLength: number;
@@ -130,7 +131,7 @@ export class ChannelProducer implements AsyncDisposable {
   readonly #quarantine: Quarantine;
   #sequence = 0;
   #bytesSent = 0;
-  /** Why nothing can be sent any more. */
+  /** The error thrown by later sends; set once the channel has ended. */
   #end: { readonly error: unknown } | undefined;
   #disposal: Promise<void> | undefined;
 
@@ -154,7 +155,7 @@ export class ChannelProducer implements AsyncDisposable {
   }
 
   /**
-   * Made by `Exporter.createChannel`. `onHub` receives the interface that connections call.
+   * Created by `Exporter.createChannel`. `onHub` receives the interface that connections call.
    *
    * @ignore
    */
@@ -228,7 +229,7 @@ export class ChannelProducer implements AsyncDisposable {
     if (isLogging) logEvent("channel", { name, slots, bytes: slots * stride });
   }
 
-  /** The processes that frames are sent to. */
+  /** The processes of the consumers that frames are sent to. */
   get consumers(): readonly Peer[] {
     return this.#frames.importers.map(({ peer }) => peer);
   }
@@ -240,28 +241,28 @@ export class ChannelProducer implements AsyncDisposable {
 
   /**
    * The number of frames that were dropped to make room: at least one consumer did not receive them. Excludes frames
-   * that were sent while there was no consumer, and frames that were on their way to a consumer that left.
+   * sent while there was no consumer, and frames in transit to a consumer that left.
    */
   get dropped(): number {
     return this.#frames.dropped;
   }
 
   /**
-   * The number of slots that are lost to processes whose connections have ended, because they may still use them: they
-   * come back once those processes have ended.
+   * The number of slots that processes whose connections have ended may still be using. The slots become free once
+   * those processes have ended.
    */
   get quarantinedSlots(): number {
     return this.#quarantine.slots;
   }
 
-  /** The number of slots that nobody uses. The others are being written, are on their way, or are held by consumers. */
+  /** The number of slots that are not in use. A slot is in use while it is written, sent, or held by a consumer. */
   get freeSlots(): number {
     return this.#slots.free;
   }
 
   /**
-   * Returns a slot to write, on any stream. Waits, if none is free, until consumers have released one and their work
-   * with it is done. A slot whose buffer is also being read in this process is free only once that is done.
+   * Returns a slot, which may be written on any stream. If none is free, waits until consumers have released one and
+   * their work with it is done. A slot whose buffer is also being read in this process is free only after that read.
    *
    * @param options a signal ends the wait
    * @throws {ReferenceError} If the channel has ended
@@ -274,12 +275,13 @@ export class ChannelProducer implements AsyncDisposable {
   }
 
   /**
-   * Sends what the stream writes to a slot, in stream order. The slot belongs to the channel again.
+   * Sends a slot as a frame, in stream order: after the work that the stream has been given. The application may not
+   * use the slot afterwards.
    *
    * @param slot a slot returned by `reserve`
    * @param options the stream that writes the slot, the size of the frame, and metadata for consumers
-   * @throws {TypeError} If `slot` is not a Slot of this channel, if JSON cannot represent the metadata, if `stream` is not a CudaStream
-   * of the same `Cuda` object, or if it is a stream of another device that is not idle
+   * @throws {TypeError} If `slot` is not a Slot of this channel, if JSON cannot represent the metadata, if `stream` is
+   * not a CudaStream of the same `Cuda` object, or if it is a stream of another device that is not idle
    * @throws {RangeError} If the frame is longer than a slot or the metadata is too long
    * @throws {ReferenceError} If the slot was sent or returned, or the channel has ended
    * @throws {CudaError} If no event can be recorded on the stream; the slot is then still reserved
@@ -313,7 +315,7 @@ export class ChannelProducer implements AsyncDisposable {
     this.#parts.onSend();
   }
 
-  /** Ends the channel: no frame follows. Consumers still read the frames that were sent. */
+  /** Ends the channel: no more frames can be sent. Consumers can still read the frames that were sent. */
   end(): void {
     this.#endWith(new ReferenceError(`Cannot use "${this.name}": the channel has ended`));
   }
@@ -321,7 +323,7 @@ export class ChannelProducer implements AsyncDisposable {
   /**
    * Ends the channel. Waits until consumers have read and released the frames that were sent, for at most the
    * exporter's `closeTimeout`, and until reads of slots in this process are done. The ring is then freed, or, if a
-   * consumer still has it mapped, once it does not.
+   * consumer still has it mapped, once the consumer has unmapped it.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();
@@ -363,18 +365,21 @@ export class ChannelProducer implements AsyncDisposable {
   }
 }
 
-/** The window of a channel that drops frames: the producer always has a slot beside those of one consumer. */
+/**
+ * Returns the default window of a channel that drops frames: smaller than the ring, so that a single consumer cannot
+ * occupy all slots.
+ */
 function defaultWindow(slots: number): number {
   return slots < 3 ? 1 : 2;
 }
 
-/** Why no slot may be reserved before more consumers have joined. */
+/** Returns the reason, for an error message, why no slot may be reserved before more consumers have joined. */
 function missingConsumers(joined: number, minimum: number): string {
   const known = joined === 0 ? "no consumer has joined yet" : `only ${countOf(joined, "consumer")} joined yet`;
   return `${known}, and reserve waits for ${minimum} (minimumConsumers)`;
 }
 
-/** Whether the last write to a slot is done. If the device is lost, nothing is written any more. */
+/** Whether the last write to a slot is done, which is also the case if the device is lost. */
 function isWritten({ device, event }: LocalEvent): boolean {
   try {
     return withoutCollectiveErrors(device, () => event.query());

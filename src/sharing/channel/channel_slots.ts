@@ -1,5 +1,5 @@
 /**
- * The slots of a channel, and the quarantine of those whose consumer has gone while it may still read them.
+ * The slots of a channel, and the quarantine of slots that a disconnected consumer may still be reading.
  *
  * @module
  */
@@ -32,41 +32,47 @@ export interface ChannelSlotsParts {
   /** The number of bytes from one slot to the next. */
   readonly stride: number;
   readonly slotByteLength: number;
-  /** The event of each slot, recorded behind the last write to it. */
+  /** The ready event of each slot, recorded after the last write to the slot. */
   readonly events: readonly LocalEvent[];
   /** Whether the application may reserve a slot now. */
   readonly mayReserve: () => boolean;
-  /** Drops a frame that nobody reads, and releases its slot. Returns false if there is none. */
+  /** Drops a frame that no consumer reads, and releases its slot. Returns false if there is no such frame. */
   readonly drop: () => boolean;
-  /** Returns why the application may reserve no slot, or who holds the frames in the slots; empty if nobody does. */
+  /**
+   * Returns the reasons, for error messages, why no slot can be reserved: missing consumers, or the holders of the
+   * frames in the slots; may be empty.
+   */
   readonly whyNone: () => readonly string[];
 }
 
 /**
  * The producer's slots of a channel: free, reserved by the application, or filled with a frame.
  *
- * A slot is free once nobody reads it, its memory has been allocated to the ring, and the last write to it is done. The
- * application may therefore write it on any stream, whichever stream wrote it before.
+ * A slot is free once no process reads it, the stream-ordered allocation of the ring has completed, and the last write
+ * to the slot is done. The application may therefore write a free slot on any stream.
  */
 export class ChannelSlots {
   readonly #parts: ChannelSlotsParts;
   readonly #session: Session;
   readonly #slotOwner: SlotOwner;
-  /** The description of a wait for a slot. */
+  /** The description of a wait for a slot, for options and error messages. */
   readonly #wait: AbortableDescription;
   readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
-  /** Slots that nobody reads and that are still being written, with the functions that cancel the waits for that. */
+  /**
+   * Slots that no consumer reads but that are still being written, or read in this process, each with a function that
+   * cancels the wait for that.
+   */
   readonly #settling = new Map<number, () => void>();
   /** Buffers of slots that were sent or returned while they were being read, by slot. */
   readonly #beingRead = new Map<number, DeviceBuffer>();
-  /** Promises for the ends of writes by streams on which the slot's event cannot be recorded. */
+  /** Promises that resolve when writes by streams on which the slot's event cannot be recorded are done. */
   readonly #writing = new Set<Promise<void>>();
   /** Pending calls that wait for a slot, in order. */
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
-  /** Why no slot can be reserved any more. */
+  /** The error for calls of `reserve`; set once no slot can be reserved ever again. */
   #refusal: { readonly error: unknown } | undefined;
-  /** Why no slot can be reserved until one is free. */
+  /** The error for calls of `reserve` while all slots are quarantined. */
   #shortage: { readonly error: unknown } | undefined;
   #isClosed = false;
 
@@ -76,7 +82,7 @@ export class ChannelSlots {
     this.#session = allocationOf(ring).session;
     this.#slotOwner = { channel: parts.name, returnSlot: (slot) => this.#returnSlot(slot) };
     this.#wait = { awaited: `a free slot of "${parts.name}"`, why: () => this.#whyNone(), known: reserveOptions };
-    // Until the stream has reached the ring's allocation, its memory may belong to another buffer.
+    // Until the stream has executed the ring's allocation, the memory may belong to another buffer.
     const isAllocated = withoutCollectiveErrors(stream.device, () => stream.query())
       ? () => true
       : workDone(stream).isDone;
@@ -104,10 +110,10 @@ export class ChannelSlots {
   }
 
   /**
-   * Throws unless a slot is one of the channel that is reserved.
+   * Throws unless a slot belongs to this channel and is reserved.
    *
-   * @throws {TypeError} If it is a slot of another channel
-   * @throws {ReferenceError} If it was sent or returned
+   * @throws {TypeError} If the slot belongs to another channel
+   * @throws {ReferenceError} If the slot was sent or returned
    */
   checkReserved(slot: Slot): void {
     if (this.#isReserved(slot)) return;
@@ -126,7 +132,7 @@ export class ChannelSlots {
     return this.#reserved.get(slot.index) === slot;
   }
 
-  /** Why there is no free slot. */
+  /** Returns the reasons, for an error message, why no slot is free. */
   #whyNone(): string | undefined {
     const { events, mayReserve, whyNone } = this.#parts;
     const reasons = [...whyNone()];
@@ -145,8 +151,8 @@ export class ChannelSlots {
   }
 
   /**
-   * Records the slot's event behind what a stream writes to a reserved slot, and takes the slot from the application.
-   * Returns false if the write is done already and no event was recorded.
+   * Records a reserved slot's event on the stream that writes the slot, and ends the reservation. Returns false if no
+   * event was recorded, because the write is already done.
    */
   fill(slot: Slot, stream: CudaStream): boolean {
     checkStream(stream, this.#session);
@@ -165,13 +171,13 @@ export class ChannelSlots {
     return hasEvent;
   }
 
-  /** Frees a slot that nobody reads any more, once the last write to it is done. */
+  /** Frees a slot that no consumer reads any longer, once the last write to the slot is done. */
   release(index: number): void {
     const { device, event } = this.#parts.events[index]!;
     this.#settle(index, () => withoutCollectiveErrors(device, () => event.query()));
   }
 
-  /** Frees the ring, once all work is done that its stream cannot wait for. `close` must be called first. */
+  /** Frees the ring, once the work that its stream cannot wait for is done. `close` must be called first. */
   async freeRing(): Promise<void> {
     const { ring } = this.#parts;
     await Promise.all(this.#writing);
@@ -184,13 +190,13 @@ export class ChannelSlots {
     ring[Symbol.dispose]();
   }
 
-  /** Gives free slots to pending calls. */
+  /** Resolves pending calls of `reserve` with free slots. */
   serve(): void {
     const { mayReserve, drop, ring, stride, slotByteLength } = this.#parts;
     while (this.#reserving.size > 0 && mayReserve()) {
       const index = this.#free.shift();
       if (index === undefined) {
-        // Slots that are still being written will be free soon.
+        // No frame needs to be dropped if slots that are still being written will be free soon.
         if (this.#settling.size >= this.#reserving.size || !drop()) return;
         continue;
       }
@@ -212,7 +218,7 @@ export class ChannelSlots {
     this.#rejectAll(error);
   }
 
-  /** Rejects calls of `reserve`, pending and future ones, until `endRefusal`. */
+  /** Rejects pending calls of `reserve`, and future ones until `endRefusal`. */
   refuseForNow(error: unknown): void {
     this.#shortage = { error };
     this.#rejectAll(error);
@@ -250,7 +256,7 @@ export class ChannelSlots {
     const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
     if (stream.disposed || stream.device !== device) {
-      // Only the device reports when the work of a destroyed stream is done.
+      // For a destroyed stream, the device must be queried for the end of its work.
       const { isDone, done } = workDone(stream.disposed ? stream.device : stream);
       this.#writing.add(done);
       void done.then(() => this.#writing.delete(done));
@@ -272,7 +278,7 @@ export class ChannelSlots {
   #settle(index: number, isWritten: () => boolean): void {
     const buffer = this.#beingRead.get(index);
     let isOver = false;
-    // Frees the slot in case of an error, too: if the device is lost, nothing is written any more.
+    // Also frees the slot after an error: if the device is lost, no write is in progress.
     const cancel = whenDone(() => (buffer === undefined || !allocationOf(buffer).isBeingRead) && isWritten(), () => {
       isOver = true;
       this.#settling.delete(index);
@@ -285,8 +291,8 @@ export class ChannelSlots {
 }
 
 /**
- * Reports when the work that a stream or a whole device was given so far is done. If the device is lost, it counts as
- * done.
+ * Returns a query and a promise for the end of the work that a stream or a whole device has been given so far. If the
+ * device is lost, the work counts as done.
  */
 function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
   let isDone = false;
@@ -297,11 +303,14 @@ function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done:
 }
 
 /**
- * Milliseconds for which all slots must be quarantined before that is an error. The system closes a dying process's
- * connections before it reports the process's end.
+ * Milliseconds for which all slots must be quarantined before `reserve` fails: the system closes a dying process's
+ * connections before it reports the end of the process.
  */
 const gracePeriod = 1000;
-/** The same while one of the processes may be dying: that takes seconds if many processes with work on a GPU are killed. */
+/**
+ * The grace period, in milliseconds, while one of the processes may be exiting, which takes seconds if many processes
+ * with work on a GPU are killed.
+ */
 const endingPeriod = 20_000;
 
 /** The dependencies of `Quarantine`. */
@@ -310,22 +319,22 @@ export interface QuarantineParts {
   readonly name: string;
   /** The number of slots of the channel. */
   readonly slots: number;
-  /** Returns the slots that processes may still use whose connections have ended, by process ID. */
+  /** Returns, by process ID, the slots that may still be used by a process whose connection has ended. */
   readonly quarantined: () => Map<number, Set<number>>;
-  /** Whether one of these processes may have begun to end. */
+  /** Whether one of these processes may have begun to exit. */
   readonly hasEndingHolders: () => boolean;
-  /** No slot is left, and none comes back before a process ends. */
+  /** Called when all slots are quarantined, so that none becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;
-  /** There are slots again. */
+  /** Called when some slot is no longer quarantined. */
   readonly onAvailable: () => void;
 }
 
-/** The slots of a channel that are lost until processes end which were cut off, or have disconnected. */
+/** Counts the slots of a channel that cannot be reused until a process that has disconnected, or was cut off, ends. */
 export class Quarantine {
   readonly #parts: QuarantineParts;
   readonly #timer = new Timer(() => this.#onGraceOver(), gracePeriod, { unref: true });
   #slots = 0;
-  /** When all slots became quarantined. */
+  /** The `performance.now()` when all slots became quarantined. */
   #exhaustedSince: number | undefined;
   #isClosed = false;
 
@@ -338,7 +347,7 @@ export class Quarantine {
     return this.#slots;
   }
 
-  /** Counts the quarantined slots again. */
+  /** Recounts the quarantined slots. */
   update(): void {
     if (this.#isClosed) return;
     const { quarantined, slots, onAvailable } = this.#parts;

@@ -10,7 +10,7 @@ import type { JsonValue } from "../protocol/metadata.ts";
 export interface SlotOwner {
   /** The name of the channel. */
   readonly channel: string;
-  /** Returns a slot that was not sent to the channel. */
+  /** Returns a slot to the channel without sending it. */
   returnSlot(slot: Slot): void;
 }
 
@@ -18,8 +18,8 @@ export interface SlotOwner {
 export let ownerOfSlot: (slot: Slot) => SlotOwner;
 
 /**
- * A slot of a channel that its producer has reserved, to be written and sent. Disposing of a slot that was not sent
- * returns it to the channel. Made by `ChannelProducer.reserve`.
+ * A slot of a channel that the producer has reserved, to be written and sent. Disposing of a slot that was not sent
+ * returns it to the channel. Created by `ChannelProducer.reserve`.
  */
 export class Slot implements Disposable {
   /** The memory of the slot, until the slot is sent or returned. */
@@ -49,8 +49,9 @@ export class Slot implements Disposable {
   }
 
   /**
-   * Returns the slot to the channel, unless it was sent. It can be reserved again once the work that its buffer's
-   * stream was given is done, and reads are. If other streams have written to it, make that stream wait for them first.
+   * Returns the slot to the channel, unless it was sent. The slot can be reserved again once the work that its buffer's
+   * stream has been given, and reads of the buffer, are done. If other streams have written to the slot, first make the
+   * buffer's stream wait for them.
    */
   [Symbol.dispose](): void {
     ignoreLoss(() => this.#owner.returnSlot(this));
@@ -68,17 +69,15 @@ export interface ReceivedSlotOwner {
 /**
  * A frame of a channel, ready to be read. Made by `ChannelConsumer`.
  *
- * @typeParam Metadata the type of the frame's metadata, which is not checked: it is what the producer's application sent
+ * @typeParam Metadata the type of the frame's metadata, which is not checked against what the producer's application
+ * sent
  */
 export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
-  /** The memory of the frame, until the slot is released. Other consumers see what is written there. */
+  /** The memory of the frame, until the slot is released. Writes to it are visible to other consumers. */
   readonly buffer: DeviceBuffer;
   /** The index of the slot in the ring, from 0. */
   readonly index: number;
-  /**
-   * The sequence number: 1 for the channel's first frame, one more for each frame sent. Gaps are frames that were
-   * dropped.
-   */
+  /** The sequence number of the frame, counted from 1 in the channel. A gap means that frames were dropped. */
   readonly sequence: number;
   /** The metadata that the producer's application attached to the frame. Nothing checks its type. */
   readonly metadata: Metadata | undefined;
@@ -109,9 +108,9 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   }
 
   /**
-   * Releases the slot in stream order: the producer writes it again once the stream has finished its work so far.
+   * Releases the slot in stream order: the producer may write it again once the stream has finished its current work.
    *
-   * @param stream the stream whose work so far uses the slot; defaults to the buffer's own stream
+   * @param stream the stream whose current work uses the slot; defaults to the buffer's own stream
    * @throws {TypeError} If `stream` is not a CudaStream of the same `Cuda` object
    * @throws {ReferenceError} If the slot was released, or the consumer or the stream disposed
    * @throws {CudaError} If no event can be recorded on the stream; the slot is then still held
@@ -119,20 +118,20 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   release(stream: CudaStream = this.buffer.stream): void {
     if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
     checkStream(stream, this.#owner.session);
-    // Checked first: with a disposed stream, the slot must stay held.
+    // Throws before anything changes if the stream is disposed: the slot must stay held.
     void stream.unsafeHandle;
     this.#owner.release(this, stream);
   }
 
-  /** Releases the slot, unless it was released. */
+  /** Releases the slot, unless it has been released already. */
   [Symbol.dispose](): void {
     if (this.#owner.isHeld(this)) ignoreLoss(() => this.release());
   }
 }
 
 /**
- * Returns a buffer of a slot's memory. Unlike a view of the ring, its use ends independently of the ring, and the
- * application cannot free it.
+ * Returns a buffer of a slot's memory. Unlike a view of the ring, the buffer can be invalidated independently of the
+ * ring, and the application cannot free it.
  */
 export function bufferOfSlot(
   ring: DeviceBuffer,
@@ -145,12 +144,13 @@ export function bufferOfSlot(
 ): DeviceBuffer {
   const { session, owner, pool, device } = allocationOf(ring);
   const address = ring.address + BigInt(begin);
-  // Its use ends without a free that could be awaited: a holder of its memory keeps the whole ring.
+  // The buffer is never freed by itself, so there is no release to wait for: a holder of its memory keeps the whole
+  // ring.
   const ownerOfBuffer = { ...owner, freeRefusal, awaitRelease: undefined, useEnd: undefined };
   return new DeviceBuffer(new Allocation(session, ownerOfBuffer, pool, address, byteLength, device, stream));
 }
 
-/** Makes a buffer of `bufferOfSlot` unusable. `why` is the reason for the error of a later use. */
+/** Invalidates a buffer made by `bufferOfSlot`. `why` is the reason that errors of later uses state. */
 export function endUseOfSlot(buffer: DeviceBuffer, why: string): void {
   const allocation = allocationOf(buffer);
   allocation.owner.useEnd = why;

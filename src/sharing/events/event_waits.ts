@@ -1,26 +1,30 @@
 /**
- * Waits for events that peers have asked about, and how many a peer may ask about at once.
+ * Waits for the events that peers have announced, and limits on the number of events kept for each user.
  *
  * @module
  */
 import { whenDone } from "../../support/waiting/waiting.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** Milliseconds for which a wait is polled as often as the waits for this process's own work. */
+/** Milliseconds for which a new wait is polled promptly: as often as waits for this process's own work. */
 const promptMilliseconds = 16;
-/** The maximum number of waits that are polled so often. */
+/** The maximum number of waits that are polled promptly. */
 const maximumPrompt = 64;
-/** After that, the pause between two polls is this part of the time since anything happened. */
+/** The pause between two polls of the patient waits, as a fraction of the time since the last change. */
 const pauseRatio = 1 / 16;
 const shortestPause = 1;
-/** Milliseconds between two polls at most, while the peer is connected and afterwards. */
+/**
+ * The maximum pause between two polls in milliseconds: while the peer is connected, and after the connection has ended.
+ */
 const longestPause = { connected: 100, ended: 1000 } as const;
-/** How many events that have not fired are queried after a pause, in turn. */
+/**
+ * The maximum number of queries per poll that find an event unfired; the next poll resumes with the remaining events.
+ */
 const unfiredPerPause = 32;
 /** The maximum number of waits that continue after the connection has ended. */
 const maximumAfterEnd = 64;
 
-/** Who waits for an event. */
+/** The receiver of a wait's result. */
 export interface EventWaiter {
   readonly callback: (error?: unknown) => void;
   /** The number of the event. */
@@ -29,31 +33,32 @@ export interface EventWaiter {
 
 interface EventWait extends EventWaiter {
   readonly hasFired: () => boolean;
-  /** Ends the prompt polling of the wait. */
+  /** Cancels the prompt polling of the wait. */
   cancelPrompt: (() => void) | undefined;
 }
 
 /**
- * The waits for events of one peer, which may never fire. Each is polled at every opportunity for 16 milliseconds. The
- * longer nothing happens after that, the longer the pauses: an event that fires later is noticed after a sixteenth of
- * that time, or a tenth of a second. However many events a peer lends, few are queried after each pause.
+ * The waits for events of one peer, which may never fire. A wait is polled at every opportunity for 16 milliseconds.
+ * After that, the pauses between polls grow with the time in which no event fires: an event that fires later is noticed
+ * after a sixteenth of that time, or after at most a tenth of a second. The number of queries after each pause is
+ * limited, however many events a peer has lent.
  */
 export class EventWaits {
   readonly #prompt = new Set<EventWait>();
-  /** Waits that are polled after pauses, those that were polled longest ago first. */
+  /** Waits that are polled after pauses, least recently polled first. */
   readonly #patient = new Set<EventWait>();
   readonly #timer = new Timer(() => this.#pollPatient(), 0);
   /** The `performance.now()` at which the timer calls back. */
   #due = 0;
-  /** The `performance.now()` when an event fired last, or a wait became patient. */
+  /** The `performance.now()` when an event last fired or a wait last became patient. */
   #lastChange = 0;
   #lastPoll = 0;
   #isPolling = false;
   #hasEnded = false;
 
   /**
-   * Calls back once, when `hasFired` returns true, or with the error that it throws. Polls it at once, so the callback
-   * may run before this returns. Returns a function that cancels the wait.
+   * Calls back once, when `hasFired` returns true, or with the error that it throws. Polls immediately, so the callback
+   * may run before this function returns. Returns a function that cancels the wait.
    */
   start(hasFired: () => boolean, { callback, event }: EventWaiter): () => void {
     const wait: EventWait = { hasFired, callback, event, cancelPrompt: undefined };
@@ -63,9 +68,9 @@ export class EventWaits {
   }
 
   /**
-   * The connection has ended: the end of the peer's process answers most of what its events could. The oldest waits
-   * continue, so that the memory of a peer that goes on living comes back when it has released it. Returns the events
-   * that they are for.
+   * Handles the end of the connection: from now on, most waits are superseded by the wait for the end of the peer's
+   * process. Only the oldest waits continue, so that memory that a still running peer has released can be reclaimed.
+   * Returns the numbers of their events.
    */
   end(): Set<number> {
     this.#hasEnded = true;
@@ -96,7 +101,7 @@ export class EventWaits {
     if (!isOver) wait.cancelPrompt = cancel;
   }
 
-  /** Polls a wait once. Returns whether it has ended. */
+  /** Polls a wait once. Returns whether the wait has ended. */
   #poll(wait: EventWait): boolean {
     let error: unknown;
     try {
@@ -122,7 +127,9 @@ export class EventWaits {
     if (this.#patient.size === 0) this.#timer.stop();
   }
 
-  /** An event has fired: others of the same stream probably have, too. */
+  /**
+   * Polls the patient waits early after an event has fired, since other events of the same stream probably have, too.
+   */
   #onFired(): void {
     if (this.#patient.size === 0 || this.#isPolling) return;
     this.#lastChange = performance.now();
@@ -135,7 +142,7 @@ export class EventWaits {
     let left = this.#patient.size;
     let unfired = 0;
     try {
-      // Polled waits, and waits that callbacks start, come last.
+      // Waits that were polled, and waits that callbacks start, move to the end of the set.
       for (const wait of this.#patient) {
         if (left-- === 0) break;
         if (this.#poll(wait)) {
@@ -165,24 +172,27 @@ export class EventWaits {
   }
 }
 
-/** The maximum number of importers' events that an exporter keeps: about as many as it can have open at a time. */
+/**
+ * The maximum number of importers' events that an exporter keeps, roughly the number that it can have open at a time.
+ */
 const maximumKept = 4096;
 
 /**
- * Divides the events that an exporter keeps among its users. An importer may announce a thousand, and each costs two
- * kilobytes once a release names it. Of an event beyond the budget only the number is kept, and its owner is asked.
+ * Limits the number of events that an exporter keeps for each user. An importer may announce a thousand, and each costs
+ * two kilobytes once a release names it. For an event beyond the budget, only its number is kept, and the importer is
+ * asked by WAIT whether it has fired.
  */
 export class EventBudget {
   readonly #maximumOfUser: number;
-  /** The numbers of events that are kept, by user. */
+  /** The number of events that are kept, by user ID. */
   readonly #kept = new Map<number, number>();
 
-  /** @param users the number of users who may connect */
+  /** @param users the number of users that may connect */
   constructor(users: number) {
     this.#maximumOfUser = Math.ceil(maximumKept / users);
   }
 
-  /** Counts another event of a user. Returns false if it is one too many. */
+  /** Counts another event of a user. Returns false, without counting it, if the user's maximum is reached. */
   tryAdd(uid: number): boolean {
     const kept = this.#kept.get(uid) ?? 0;
     if (kept >= this.#maximumOfUser) return false;
@@ -190,7 +200,7 @@ export class EventBudget {
     return true;
   }
 
-  /** Counts an event of a user that is not kept any more. */
+  /** Uncounts an event of a user that is no longer kept. */
   remove(uid: number): void {
     this.#kept.set(uid, this.#kept.get(uid)! - 1);
   }
@@ -200,12 +210,12 @@ export class EventBudget {
 export type FiredCallback = (error: unknown, event: number) => void;
 
 /**
- * The events of one peer of which only the numbers are kept. They are not opened: WAIT asks the peer, as it does for
- * events that cannot be opened. Each is waited for once at a time.
+ * The events of one peer for which only the numbers are kept. They are not opened: WAIT asks the peer, as for events
+ * that cannot be opened. Each event has at most one wait at a time.
  */
 export class AskedEvents {
   readonly #ask: (event: number) => void;
-  /** What FIRED calls back, by event: `nobody` after the wait was canceled, undefined if WAIT was answered or not sent. */
+  /** The callback for FIRED, by event: `nobody` after the wait was canceled; undefined if no WAIT is unanswered. */
   readonly #waiting = new Map<number, FiredCallback | undefined>();
 
   /** @param ask sends WAIT */
@@ -245,7 +255,7 @@ export class AskedEvents {
     return true;
   }
 
-  /** Forgets all events: nothing more arrives. */
+  /** Removes all events, because no more messages arrive. */
   clear(): void {
     this.#waiting.clear();
   }

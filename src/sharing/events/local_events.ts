@@ -1,6 +1,6 @@
 /**
- * The events of this process that peers wait for: which are shared, those that an importer sends with its releases, and
- * the answers to peers that ask when one has fired.
+ * The events of this process that peers wait for: the interprocess events themselves, the events that an importer sends
+ * with its releases, and the answers to WAIT messages.
  *
  * @module
  */
@@ -28,20 +28,20 @@ import type { PeerProcess } from "../transport/peer_process.ts";
  */
 const eventsOfProcess = new Map<string, CudaEvent>();
 
-/** The event that a handle refers to, if this process created it. */
+/** Returns the event that a handle refers to, if this process created it. */
 export function findLocalEvent(handle: Uint8Array): CudaEvent | undefined {
   return eventsOfProcess.get(handle.toHex());
 }
 
-/** An interprocess event of this process. Peers know it by its number. */
+/** An interprocess event of this process, which messages identify by a number. */
 export interface LocalEvent {
   readonly device: CudaDevice;
   readonly event: CudaEvent;
-  /** The message that announces it to a peer. */
+  /** The message that announces the event to a peer. */
   readonly message: EventMessage;
 }
 
-/** A wait for an event, for all peers that wait for it. */
+/** A wait for an event, shared by all its waiters. */
 interface Wait {
   /** Callbacks wrapped in objects, because the same function may wait twice. */
   readonly waiting: Set<{ readonly callback: (error?: unknown) => void }>;
@@ -49,8 +49,8 @@ interface Wait {
 }
 
 /**
- * The interprocess events of one exporter or importer. Creating one costs a hundred times what recording one does, so
- * they are reused, and destroyed only once no peer can query them any more.
+ * The interprocess events of one exporter or importer. Creating an event costs a hundred times as much as recording
+ * one, so events are reused, and are destroyed only once no peer can query them any longer.
  */
 export class LocalEvents {
   readonly #all = new Map<number, LocalEvent>();
@@ -59,7 +59,7 @@ export class LocalEvents {
   readonly #waits = new Map<LocalEvent, Wait>();
   #last = 0;
 
-  /** @param maximum the maximum number of events, which may all be announced to a peer */
+  /** @param maximum the maximum number of events, all of which may be announced to one peer */
   constructor(maximum: number = maximumIdentifiers) {
     this.#maximum = maximum;
   }
@@ -75,7 +75,7 @@ export class LocalEvents {
     return this.#free.get(device)?.pop() ?? this.#create(device);
   }
 
-  /** Makes an event available again. No peer may query it any more. */
+  /** Makes an event available again. The caller guarantees that no peer queries the event any longer. */
   release(event: LocalEvent): void {
     const free = this.#free.get(event.device);
     if (free === undefined) this.#free.set(event.device, [event]);
@@ -87,8 +87,8 @@ export class LocalEvents {
   }
 
   /**
-   * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
-   * returns. However many wait for an event, it is polled once. Returns a function that cancels the callback.
+   * Calls back once the latest record of an event has fired, or with the error of a query, possibly before this
+   * function returns. All waiters of an event share one poll. Returns a function that cancels the callback.
    */
   whenFired(localEvent: LocalEvent, callback: (error?: unknown) => void): () => void {
     const waiting = { callback };
@@ -152,26 +152,26 @@ export class LocalEvents {
 /** The dependencies of `EventAnswers`. */
 export interface EventAnswersParts {
   readonly events: LocalEvents;
-  /** Returns the event with a number if it was announced to the peer. */
+  /** Returns the event with a number; undefined if it was not announced to the peer. */
   find(event: number): LocalEvent | undefined;
   send(message: Message): void;
-  /** Whether the peer reads more slowly than messages are sent. */
+  /** Whether the peer reads messages more slowly than they are sent. */
   isBacklogged(): boolean;
 }
 
-/** Answers the WAIT messages of a peer that cannot open events of this process: sends FIRED for each. */
+/** Answers the WAIT messages of a peer that cannot open events of this process, by FIRED messages. */
 export class EventAnswers {
   readonly #parts: EventAnswersParts;
-  /** The functions that cancel the waits for events whose FIRED was not sent. */
+  /** By event number, functions that cancel the waits that FIRED has not been sent for. */
   readonly #waits = new Map<number, () => void>();
-  /** Events that have fired while the peer did not read. */
+  /** Events that fired while the connection was backlogged. */
   readonly #unsent = new Set<number>();
 
   constructor(parts: EventAnswersParts) {
     this.#parts = parts;
   }
 
-  /** Whether FIRED has to be sent for an event before anything that is sent about a later record of it. */
+  /** Whether FIRED messages are unsent, which must precede any message about a later record of the same event. */
   get hasUnsent(): boolean {
     return this.#unsent.size > 0;
   }
@@ -184,12 +184,12 @@ export class EventAnswers {
     this.#wait(event, localEvent);
   }
 
-  /** Sends what the peer did not read before. */
+  /** Sends the FIRED messages that a backlog has delayed. */
   pump(): void {
     for (const event of this.#unsent) {
       if (this.#parts.isBacklogged()) return;
       this.#unsent.delete(event);
-      // It may have been recorded again, for a peer that does not know that it fired before.
+      // The event may have been recorded again since, on behalf of another peer.
       this.#wait(event, this.#parts.find(event));
     }
   }
@@ -203,12 +203,13 @@ export class EventAnswers {
   }
 
   #wait(event: number, localEvent: LocalEvent | undefined): void {
-    // An event that was removed meanwhile has no waiters.
+    // An event that was removed in the meantime has no waiters.
     if (localEvent === undefined) return void this.#waits.delete(event);
     const { events, send, isBacklogged } = this.#parts;
     this.#waits.set(event, () => {});
     const cancel = events.whenFired(localEvent, (error) => {
-      // If the device is lost, the event never fires, and the end of the connection or the process answers.
+      // If the device is lost, the event never fires, and the peer instead relies on the end of the connection or
+      // process.
       if (error !== undefined) return;
       if (isBacklogged()) return void this.#unsent.add(event);
       this.#waits.delete(event);
@@ -219,8 +220,8 @@ export class EventAnswers {
 }
 
 /**
- * Sends a message that names a release's event: the work is done once the event has fired, or is done already if
- * `event` is 0.
+ * Sends a release that names an event: the work before the release is done once the event has fired, or is already done
+ * if `event` is 0.
  */
 export type SendRelease = (event: number) => void;
 
@@ -230,14 +231,15 @@ export interface MemoryRelease {
   /** Whether the exporter can query events of the stream's device. */
   readonly canExporterQuery: boolean;
   /**
-   * Returns the event to record; undefined if there is none left. By default, an event is lent to the exporter until
-   * EVENT_FREE.
+   * Returns the event to record; undefined if none is left. By default, an unused event is recorded and lent to the
+   * exporter until EVENT_FREE.
    */
   readonly eventOf?: () => LocalEvent | undefined;
 }
 
 /**
- * The events that an importer sends with its releases, so that the exporter knows when the work before each is done.
+ * The events that an importer sends with its releases, by which the exporter detects when the work before each release
+ * is done.
  */
 export class ReleaseEvents {
   /** Answers the exporter's waits for these events. */
@@ -247,12 +249,12 @@ export class ReleaseEvents {
   readonly #sentIdentifiers = new Set<number>();
   /** The events that the exporter may query, until EVENT_FREE. */
   readonly #lent = new Set<number>();
-  /** The number of releases that are sent once their work is done. */
+  /** The number of releases that have not been sent because the work before them is not done. */
   #pending = 0;
   readonly #send: (message: Message) => void;
-  /** Called whenever a pending release was sent or an event was returned. */
+  /** Called whenever a pending release was sent or the exporter has returned an event. */
   readonly #onSettled: () => void;
-  /** Called if it can never be known when a release's work is done. */
+  /** Called if the completion of the work before a release cannot be determined. */
   readonly #onStuck: () => void;
 
   constructor({ send, isBacklogged, onSettled, onStuck }: {
@@ -272,23 +274,23 @@ export class ReleaseEvents {
     this.#onStuck = onStuck;
   }
 
-  /** Whether the exporter still has to return events. */
+  /** Whether the exporter still has to return lent events. */
   get hasLentEvents(): boolean {
     return this.#lent.size > 0;
   }
 
-  /** Whether releases still have to be sent. */
+  /** Whether releases are still waiting to be sent. */
   get hasPendingReleases(): boolean {
     return this.#pending > 0;
   }
 
   /**
-   * Sends a release that takes effect when a stream has finished its work so far. Sends an event if the exporter can
-   * query the stream's device and there is one left; otherwise waits for the work and sends 0. If this throws, nothing
+   * Sends a release that takes effect once a stream has finished its current work. Sends an event if the exporter can
+   * query the stream's device and an event is left; otherwise waits for the work and sends 0. If this throws, nothing
    * was sent.
    */
   release({ stream, canExporterQuery, eventOf }: MemoryRelease, send: SendRelease): void {
-    // Skips this query for a slot: it has an event anyway, and its stream is seldom idle.
+    // A slot's release skips this query: the slot has its own event, and its stream is seldom idle.
     if ((eventOf === undefined || !canExporterQuery) && stream.query()) return send(0);
     if (!canExporterQuery) return this.sendWhenDone(stream, send);
     const localEvent = eventOf === undefined ? this.#events.tryTake(stream.device) : eventOf();
@@ -308,7 +310,7 @@ export class ReleaseEvents {
     send(message.event);
   }
 
-  /** Sends 0 once a stream has finished its work so far. If the device is lost, the work has ended, too. */
+  /** Sends 0 once a stream has finished its current work, or the device is lost. */
   sendWhenDone(stream: CudaStream, send: SendRelease): void {
     this.#pending++;
     const settle = (): void => {
@@ -321,24 +323,27 @@ export class ReleaseEvents {
     }).then(() => send(0), () => this.#onStuck()).then(settle);
   }
 
-  /** Returns an event that is not lent at each release but belongs to a slot; undefined if there is none left. */
+  /**
+   * Returns an event to be used for all releases of a slot, instead of being lent for one release; undefined if none is
+   * left.
+   */
   tryTake(stream: CudaStream): LocalEvent | undefined {
     return this.#events.tryTake(stream.device);
   }
 
-  /** Makes an event of `tryTake` available again. The exporter no longer queries it. */
+  /** Makes an event from `tryTake` available again. The caller guarantees that the exporter no longer queries it. */
   returnEvent(event: LocalEvent): void {
     this.#events.release(event);
   }
 
-  /** Handles EVENT_FREE: the exporter returns an event. */
+  /** Handles EVENT_FREE, by which the exporter returns a lent event. */
   onEventFree(event: number): void {
     if (!this.#lent.delete(event)) throw badMessage(`event ${event} is freed and was not lent`);
     this.#events.release(this.#events.get(event)!);
     this.#onSettled();
   }
 
-  /** Destroys the events. If the exporter may still query some of them, waits until its process has ended. */
+  /** Destroys the events. If the exporter may still query some of them, first waits until its process has ended. */
   close(exporter: PeerProcess): void {
     const end = (): void => {
       this.#events.close();

@@ -1,5 +1,6 @@
 /**
- * The events of a peer: opened where the driver can, and otherwise asked for by messages.
+ * The events of a peer, which are queried through the driver if they can be opened, and otherwise through WAIT
+ * messages.
  *
  * @module
  */
@@ -18,41 +19,41 @@ import { isOwnUser } from "../transport/users.ts";
 
 interface RemoteEvent {
   readonly message: EventMessage;
-  /** The number of users that may query it at any time. */
+  /** The number of calls of `retain` without a `release`; while it is positive, the event may be queried. */
   users: number;
-  /** Whether it cannot be opened: its process lives in other namespaces, for example. */
+  /** Whether the event cannot be opened, for example because the peer runs in another PID namespace. */
   isUnopenable: boolean;
   /** Whether WAIT was sent and FIRED has not arrived. */
   isAsked: boolean;
   /** The callbacks for FIRED, wrapped in objects, because the same function may wait twice. */
   readonly waiting: Set<{ readonly callback: () => void }>;
-  /** Whether it is known to have fired. Stays true for as long as it has users. */
+  /** Whether the event is known to have fired. Reset when a first user retains the event again. */
   hasFired: boolean;
-  /** Set until the next microtask if a query found that it had not fired. */
+  /** Whether a query found the event unfired since the last microtask. */
   isKnownPending: boolean;
 }
 
 /** The dependencies of `RemoteEvents`. */
 export interface RemoteEventsParts {
-  /** Returns the device with a UUID if it is visible to this process. */
+  /** Returns the device with a UUID; undefined if this process does not see it. */
   readonly findDevice: (uuid: string) => CudaDevice | undefined;
   /** The maximum number of events that the peer may announce at a time. */
   readonly maximum: number;
-  /** Decides which events are kept; all by default. Nobody may retain or open an event that is not. */
+  /** Decides which events are kept; by default, all of them. An event that is not kept cannot be retained or opened. */
   readonly budget?: EventBudget;
   readonly send: (message: Message) => void;
-  /** The peer. */
+  /** The peer's process. */
   readonly process: PeerProcess;
-  /** Whether its events may be opened: by default, those of this process's user. */
+  /** Whether the peer's events may be opened at all; true by default. Even then, a peer of another user is refused. */
   readonly mayOpen?: boolean;
 }
 
-/** Thrown instead of opening an event that could be taken for another one's. */
+/** Thrown instead of opening an event that is refused, or that the driver could confuse with another process's. */
 class UnopenableError extends Error {}
 
 /**
- * The interprocess events that a peer has announced. Each is opened when it is first queried. For one that cannot be
- * opened, WAIT asks the peer.
+ * The interprocess events that a peer has announced. Each is opened when first queried. If an event cannot be opened, a
+ * WAIT message asks the peer.
  */
 export class RemoteEvents {
   readonly #parts: RemoteEventsParts;
@@ -87,9 +88,10 @@ export class RemoteEvents {
   }
 
   /**
-   * Adds a user, which may query the event until `release`. The peer may not forget the event before.
+   * Adds a user, which may query the event until `release`. Until then, the peer must not send EVENT_FORGET for the
+   * event.
    *
-   * @throws {SharingError} `bad-message` if it was not announced
+   * @throws {SharingError} `bad-message` if the event was not announced
    */
   retain(identifier: number): void {
     const known = this.#known(identifier);
@@ -103,10 +105,10 @@ export class RemoteEvents {
   }
 
   /**
-   * Returns the event with a number, which stays open until the peer forgets it, or undefined if it cannot be opened
-   * here. Opens it on first use.
+   * Returns the event with a number, or undefined if this process cannot open it. Opens the event on first use; it
+   * stays open until the peer forgets it.
    *
-   * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
+   * @throws {SharingError} `bad-message` if the event was not announced, `device-not-visible`
    * @throws {CudaError} If the device is lost or resources are lacking
    */
   open(identifier: number): CudaEvent | undefined {
@@ -117,10 +119,10 @@ export class RemoteEvents {
   }
 
   /**
-   * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
-   * returns. Returns a function that cancels the callback.
+   * Calls back once the latest record of an event has fired, or with the error of a query, possibly before this
+   * function returns. Returns a function that cancels the callback.
    *
-   * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
+   * @throws {SharingError} `bad-message` if the event was not announced, `device-not-visible`
    */
   whenFired(identifier: number, callback: FiredCallback): () => void {
     if (this.#asked.has(identifier)) return this.#asked.whenFired(identifier, callback);
@@ -131,7 +133,7 @@ export class RemoteEvents {
     });
   }
 
-  /** Like `whenFired`, for the ready event of offers, which is not recorded again while it has users. */
+  /** Like `whenFired`, for an offer's ready event, which is not recorded again while it has users. */
   whenReady(identifier: number, callback: (error?: unknown) => void): () => void {
     const known = this.#known(identifier);
     return this.#wait(known, {
@@ -144,8 +146,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Handles FIRED. It is about the event's latest record, also if WAIT was sent for an earlier one: the peer sends it
-   * before it sends anything about a later record, or else when that has fired, too.
+   * Handles FIRED. It holds for the event's latest record, even if WAIT was sent for an earlier one: the peer sends
+   * FIRED before any message about a later record, or else only after the later record has fired, too.
    */
   onFired(identifier: number): void {
     if (this.#asked.onFired(identifier)) return;
@@ -162,7 +164,7 @@ export class RemoteEvents {
     return this.#known(identifier).hasFired;
   }
 
-  /** Whether a ready event has fired, queried anew because there is no later query. */
+  /** Whether a ready event has fired. Always queries the driver, because this is the last query. */
   hasFiredAtEnd(identifier: number): boolean {
     return this.#query(this.#known(identifier));
   }
@@ -175,8 +177,8 @@ export class RemoteEvents {
   }
 
   /**
-   * The connection has ended: most waits end, as `EventWaits.end` says. Keeps only the events of those that continue,
-   * and returns their numbers.
+   * Handles the end of the connection: cancels most waits, as described at `EventWaits.end`. Keeps only the events of
+   * the remaining waits, and returns their numbers.
    */
   endWaits(): ReadonlySet<number> {
     const awaited = this.#waits.end();
@@ -214,7 +216,7 @@ export class RemoteEvents {
       return () => {};
     }
     if (known.isUnopenable) return this.#ask(known, () => callback());
-    // An event that was closed meanwhile may not be opened again.
+    // Reopening an event that was closed in the meantime may fail, in which case the peer is asked.
     let answer: "wanted" | "asked" | "fired" = "wanted";
     let cancelAnswer = (): void => {};
     const cancel = this.#waits.start(() => {
@@ -242,7 +244,10 @@ export class RemoteEvents {
     return () => known.waiting.delete(waiting);
   }
 
-  /** However many offers have it, queries the driver at most once until the next microtask, and never after it fired. */
+  /**
+   * Whether a ready event has fired. However many offers share the event, queries the driver at most once per
+   * microtask, and not at all once it is known to have fired.
+   */
   #isReady(known: RemoteEvent): boolean {
     if (known.hasFired || known.isKnownPending) return known.hasFired;
     known.hasFired = this.#query(known);
@@ -253,7 +258,7 @@ export class RemoteEvents {
     return known.hasFired;
   }
 
-  /** Whether an event has fired. While it cannot be opened, it has not. */
+  /** Whether an event has fired. Returns false while the event cannot be opened. */
   #query(known: RemoteEvent): boolean {
     return this.#find(known)?.query() ?? false;
   }
@@ -269,7 +274,8 @@ export class RemoteEvents {
     try {
       return open();
     } catch (error) {
-      // Whatever the reason, the peer can be asked: drivers do not tell another namespace's handle from garbage.
+      // The peer can be asked instead, whatever the reason: drivers do not distinguish a handle of another namespace
+      // from an invalid one.
       const isUnopenable = error instanceof UnopenableError || error instanceof CudaError && !isLoss(error);
       if (!isUnopenable || isOutOfResources(error)) throw error;
       known.isUnopenable = true;
@@ -291,7 +297,7 @@ export class RemoteEvents {
       throw new UnopenableError();
     }
     const event = device.openEvent(handle);
-    // Of a process that has ended, it opens a new event, which has fired.
+    // For a process that has ended, the driver would have opened a new event, which counts as fired.
     if (process.isKnownToRun) return event;
     event[Symbol.dispose]();
     throw new UnopenableError();
@@ -304,16 +310,16 @@ export class RemoteEvents {
   }
 }
 
-/** Why an event of a peer may not be opened, if it may not. */
+/** Returns the reason why an event of a peer may not be opened; undefined if it may be. */
 function refusalOf(
   device: CudaDevice,
   handle: Uint8Array,
   { isInOwnPidNamespace, peer }: PeerProcess,
 ): EventRefusal | undefined {
-  // The driver could take a handle from another PID namespace for that of another process.
+  // The driver could resolve a handle from another PID namespace to a different process.
   if (!isInOwnPidNamespace) return "other-namespace";
   if (!isOwnUser(peer)) return "other-user";
-  // The driver believes what a handle states: a forged one would end this process.
+  // The driver trusts the contents of a handle: a forged one would crash this process.
   const judgment = judgeEvent(device, { handle, processId: peer.pid });
   if (judgment === "good") return undefined;
   return judgment === "unknown" ? "unknown-layout" : judgment;
@@ -323,22 +329,23 @@ function refusalOf(
 const maximumOfPeer = 1024;
 /** The maximum number of events that this process has open at a time. */
 const maximumOfProcess = 4096;
-/** Milliseconds until the next attempt to open an event after resources were lacking. */
+/** Milliseconds until the next attempt to open an event after a lack of resources. */
 const retryPause = 100;
 
-/** The events of all peers that are open. */
+/** The `OpenedEvents` of all peers that have closable open events. */
 const holders = new Set<OpenedEvents>();
 let openInProcess = 0;
 
 /**
- * The opened events of one peer, by number. Opening an event takes memory, and a page of the software device's address
- * space, for as long as it is open: what is open can therefore be closed at any time, and is opened again when it is
- * queried. If this process has too many open, the peer that has most of them loses one, or the peer that opens one does.
+ * The opened events of one peer, by number. An open event occupies memory, and a page of the software device's address
+ * space, so any event that is not pinned can be closed at any time, and is reopened when queried. If too many are open
+ * in this process, an event of the peer with the most open events is closed, or one of the peer that opens another
+ * event.
  */
 export class OpenedEvents {
-  /** Those that may be closed, oldest first. */
+  /** The open events that may be closed, oldest first. */
   readonly #events = new Map<number, CudaEvent>();
-  /** The events that are used directly, and must stay open. */
+  /** The open events that other code uses directly, and that must stay open. */
   readonly #pinned = new Map<number, CudaEvent>();
   #nextTry = 0;
 
@@ -369,7 +376,7 @@ export class OpenedEvents {
     return undefined;
   }
 
-  /** Returns an event that stays open until it is forgotten. */
+  /** Returns an event that stays open until `close`. */
   pin(identifier: number, open: () => CudaEvent): CudaEvent {
     let event = this.#pinned.get(identifier);
     if (event === undefined) {
@@ -393,13 +400,13 @@ export class OpenedEvents {
     runEach(...identifiers.map((identifier) => () => this.close(identifier)));
   }
 
-  /** Closes an event if too many are open. */
+  /** Closes one event if too many are open. */
   #makeRoom(): void {
     if (this.#events.size >= maximumOfPeer) return this.#closeOldest();
     if (openInProcess < maximumOfProcess) return;
     let largest: OpenedEvents | undefined;
     for (const holder of holders) if (largest === undefined || holder.size > largest.size) largest = holder;
-    // Peers whose shares are alike would take them from each other again and again.
+    // Prevents peers with similar numbers of open events from repeatedly closing each other's.
     const hasShare = this.#events.size > 0 && largest!.size <= 2 * (this.#events.size + 1);
     if (hasShare) this.#closeOldest();
     else largest!.#closeOldest();
@@ -412,13 +419,13 @@ export class OpenedEvents {
 }
 
 /**
- * Whether an error means that this process lacks resources, which it may have later. It does not if the system denies
- * access, such as to the processes of other users.
+ * Whether an error means that this process temporarily lacks resources. Excludes denial of access by the system, for
+ * example to the processes of other users.
  */
 function isOutOfResources(error: unknown): boolean {
   if (!(error instanceof CudaError)) return false;
   if (error.code === "cudaErrorMemoryAllocation") return true;
-  // The software device says which error of the system it was.
+  // The software device sets `cause` to the system error.
   const { cause } = driverErrorOf(error) as { cause?: { code?: unknown } };
   return error.code === "cudaErrorOperatingSystem" && cause?.code !== "EACCES" && cause?.code !== "EPERM";
 }
