@@ -6,26 +6,26 @@
 import { stackOf } from "./reporting/call_sites.ts";
 import type { Operation } from "./order/timelines.ts";
 
-/** Memory of a kind that was not freed. */
+/** Memory of one kind that was not freed. */
 export interface UnfreedPieces {
-  /** Its name in messages, in the singular: "host buffer". */
+  /** The kind's name in messages, in the singular: "host buffer". */
   readonly kind: string;
-  /** The pieces, each by its address, or by its buffer if it is page-locked. */
+  /** Lists the allocations. `at` is the address, or the buffer if the memory is page-locked. */
   pieces(): Iterable<{ readonly at: bigint | ArrayBufferLike; readonly byteLength: number }>;
 }
 
-/** An allocation that was not freed yet. */
+/** An allocation that is not freed yet. */
 export interface LiveAllocation {
   readonly operation: Operation;
   readonly byteLength: number;
 }
 
-/** The unfreed allocations of one line of a program. */
+/** The unfreed allocations of one kind that were made at the same call site. */
 export interface LeakGroup {
   readonly kind: string;
   readonly count: number;
   readonly byteLength: number;
-  /** The last of the allocations. */
+  /** The operation that made the last of the allocations. */
   readonly operation: Operation;
 }
 
@@ -34,7 +34,7 @@ type AllocationAt = (at: bigint | ArrayBufferLike) => LiveAllocation | undefined
 /** Memory that outlives its pool or allocator: a leak unless it is freed before the end. */
 export class LeakCandidates {
   readonly #allocationAt: AllocationAt;
-  /** The address and the kind of each allocation. */
+  /** The address or buffer of each allocation, and its kind. */
   readonly #unfreed = new Map<LiveAllocation, { readonly at: bigint | ArrayBufferLike; readonly kind: string }>();
 
   /** @param allocationAt finds the current allocation at an address */
@@ -42,7 +42,7 @@ export class LeakCandidates {
     this.#allocationAt = allocationAt;
   }
 
-  /** Adds memory whose pool or allocator is gone. */
+  /** Adds the unfreed memory of a disposed pool or allocator. */
   add(unfreed: readonly UnfreedPieces[]): void {
     for (const memory of unfreed) {
       for (const { at } of memory.pieces()) {
@@ -52,7 +52,7 @@ export class LeakCandidates {
     }
   }
 
-  /** Groups what is still not freed by call site. */
+  /** Returns the allocations that are still not freed, grouped by kind and call site, and clears the list. */
   leaks(): LeakGroup[] {
     const byPlace = new Map<string, LeakGroup>();
     for (const [allocation, { at, kind }] of this.#unfreed) {

@@ -1,8 +1,9 @@
 /**
- * The shadow state of allocations: which operations have accessed which bytes, as far as later ones can conflict.
+ * The shadow state of allocations: which operations have accessed which bytes, as far as later operations can conflict
+ * with them.
  *
- * For each byte, it keeps the last write, and of each timeline the last read and the last atomic access since then. As in
- * FastTrack, that is enough: whatever is ordered after the last access of a timeline is ordered after its earlier ones.
+ * Each byte has its last write, and for each timeline the last read and the last atomic access since that write. As in
+ * FastTrack, that is enough: an access ordered after a timeline's last access is also ordered after its earlier ones.
  * Neighbouring bytes with the same accesses form one segment. Interleaved accesses of several instructions, as to the
  * fields of structs in an array, are one access here, which is split into parts for reports.
  *
@@ -20,13 +21,13 @@ export interface TrackedAccess {
   /** Offsets in the allocation, in bytes. */
   readonly begin: number;
   readonly end: number;
-  /** The line of the kernel's source. */
+  /** The line of the kernel's source that makes the access. */
   readonly source?: string | undefined;
-  /** The thread that accesses the first of the bytes. */
+  /** The thread that accesses the byte at `begin`. */
   readonly first?: ThreadIndex | undefined;
-  /** The bytes that each instruction accesses, if there are several. Offsets count from the allocation's start. */
+  /** The bytes that each instruction accesses, if several do. Offsets count from the allocation's start. */
   readonly parts?: AccessParts | undefined;
-  /** Whether the access may be elsewhere in the allocation, or may not happen. */
+  /** Whether the accessed bytes are unknown, so that the access may be anywhere in the allocation or may not happen. */
   readonly isPossible?: true;
 }
 
@@ -34,35 +35,37 @@ export interface TrackedAccess {
 export interface Conflict {
   readonly later: TrackedAccess;
   readonly earlier: TrackedAccess;
-  /** The bytes that both access. */
+  /** The offsets of the bytes that both accesses have in common. */
   readonly begin: number;
   readonly end: number;
 }
 
-/** The accesses to some bytes since the last write. */
+/** A range of bytes with the same accesses: the last write, and the reads and atomic accesses since then. */
 interface Segment {
   readonly begin: number;
   readonly end: number;
   readonly write: TrackedAccess | undefined;
-  /** The last read of each timeline. Whatever is ordered after it is ordered after the timeline's earlier ones. */
+  /** The last read of each timeline since the last write. */
   readonly reads: readonly TrackedAccess[];
+  /** The last atomic access of each timeline since the last write. */
   readonly atomics: readonly TrackedAccess[];
 }
 
+/** The maximum number of segments that are passed to a call as arguments: engines limit the number of arguments. */
 const maximumArguments = 1000;
 const none: readonly TrackedAccess[] = [];
 
 /** The shadow state of one allocation. */
 export class MemoryHistory {
-  /** The segments by offset, without gaps. */
+  /** The segments in the order of their offsets, without gaps between them. */
   #segments: Segment[];
 
-  /** @param byteLength of the allocation */
+  /** @param byteLength the size of the allocation in bytes */
   constructor(byteLength: number) {
     this.#segments = [{ begin: 0, end: byteLength, write: undefined, reads: none, atomics: none }];
   }
 
-  /** An independent copy. */
+  /** Returns an independent copy. */
   copy(): MemoryHistory {
     const copy = new MemoryHistory(0);
     copy.#segments = [...this.#segments];
@@ -75,7 +78,7 @@ export class MemoryHistory {
     const conflicts: Conflict[] = [];
     const { begin, end } = access;
     const same = this.#segments[first]!;
-    // Programs access the same ranges again and again: the segment stays as it is.
+    // The common case, since programs access the same ranges again and again: the access covers exactly one segment.
     if (same.begin === begin && same.end === end && begin < end) {
       for (const earlier of conflicting(same, access)) conflicts.push({ later: access, earlier, begin, end });
       this.#segments[first] = after(same, access);
@@ -92,13 +95,15 @@ export class MemoryHistory {
       if (end < segment.end) replaced.push({ ...segment, begin: end });
     }
     const inserted = mergeNeighbours(replaced);
-    // A kernel may leave more segments than a call takes arguments.
+    // A kernel may produce more segments than can be passed to `splice` as arguments.
     if (inserted.length <= maximumArguments) this.#segments.splice(first, index - first, ...inserted);
     else this.#segments = this.#segments.slice(0, first).concat(inserted, this.#segments.slice(index));
     return conflicts;
   }
 
-  /** The conflicts of an access with earlier ones, without adding it. Each pair of accesses is listed once. */
+  /**
+   * Returns the conflicts of an access with earlier ones, without adding the access. Lists each earlier access once.
+   */
   conflictsWith(access: TrackedAccess): Conflict[] {
     const found = new Map<TrackedAccess, Conflict>();
     for (const segment of this.#segments) {
@@ -109,7 +114,7 @@ export class MemoryHistory {
     return [...found.values()];
   }
 
-  /** The accesses to a range since its last write, that one included, clipped to the range. */
+  /** Returns the last writes to the bytes of a range and the accesses since then, clipped to the range. */
   accessesIn(begin: number, end: number): TrackedAccess[] {
     const found: TrackedAccess[] = [];
     for (let index = this.#indexOf(begin); index < this.#segments.length; index++) {
@@ -119,7 +124,7 @@ export class MemoryHistory {
       const { write, reads, atomics } = segment;
       for (const access of [...write === undefined ? [] : [write], ...reads, ...atomics]) {
         const last = found.findLast(({ operation, kind }) => operation === access.operation && kind === access.kind);
-        // Join the pieces that a kernel leaves which accesses every other byte.
+        // Join adjacent ranges of the same operation: a kernel that accesses every other byte splits the segments.
         if (last?.end === bytes.begin) found[found.indexOf(last)] = { ...last, end: bytes.end };
         else found.push({ ...access, ...bytes });
       }
@@ -127,15 +132,15 @@ export class MemoryHistory {
     return found;
   }
 
-  /** All accesses that are not ordered before an operation. */
+  /** Returns all accesses that are not ordered before an operation. */
   unorderedWith(operation: Operation): readonly TrackedAccess[] {
     const write = { operation, kind: "write" } as const;
-    // The common case: memory that was always accessed as a whole.
+    // The common case: all accesses were to the entire allocation.
     if (this.#segments.length === 1) return conflicting(this.#segments[0]!, write);
     return [...new Set(this.#segments.flatMap((segment) => conflicting(segment, write)))];
   }
 
-  /** The accesses of all segments that overlap a range. */
+  /** Returns the accesses of all segments that overlap a range, not clipped to it. */
   latestIn(begin: number, end: number): TrackedAccess[] {
     const overlapping = this.#segments.filter((segment) => segment.begin < end && begin < segment.end);
     return overlapping.flatMap(({ write, reads, atomics }) => [
@@ -145,7 +150,7 @@ export class MemoryHistory {
     ]);
   }
 
-  /** The index of the segment that has an offset. */
+  /** Returns the index of the segment that contains an offset. */
   #indexOf(offset: number): number {
     let low = 0, high = this.#segments.length - 1;
     while (low < high) {
@@ -157,13 +162,13 @@ export class MemoryHistory {
   }
 }
 
-/** Whether two accesses to the same bytes conflict: they may be concurrent, and must not. */
+/** Returns whether two accesses to the same bytes conflict: they are unordered, and not both reads or both atomic. */
 export function isConflict(earlier: TrackedAccess, later: TrackedAccess): boolean {
   const isHarmless = earlier.kind === later.kind && earlier.kind !== "write";
   return !isHarmless && !isBefore(earlier.operation, later.operation);
 }
 
-/** The accesses of a segment that conflict with a later access. */
+/** Returns the accesses of a segment that conflict with a later access. */
 function conflicting(
   { write, reads, atomics }: Segment,
   { operation, kind }: Pick<TrackedAccess, "operation" | "kind">,
@@ -179,7 +184,7 @@ function addUnordered(accesses: readonly TrackedAccess[], operation: Operation, 
   for (const access of accesses) if (!isBefore(access.operation, operation)) found.push(access);
 }
 
-/** The state of a segment after an access to all of it. */
+/** Returns the state of a segment after an access to all of its bytes. */
 function after({ begin, end, write, reads, atomics }: Segment, access: TrackedAccess): Segment {
   switch (access.kind) {
     case "write":
@@ -191,7 +196,7 @@ function after({ begin, end, write, reads, atomics }: Segment, access: TrackedAc
   }
 }
 
-/** Replaces the last access of a timeline. */
+/** Adds an access to a list, in place of the last access of the same timeline. */
 function withLatest(accesses: readonly TrackedAccess[], access: TrackedAccess): readonly TrackedAccess[] {
   if (accesses.length === 0) return [access];
   const timelineOf = ({ operation }: TrackedAccess): Timeline => operation.timeline;
@@ -199,7 +204,7 @@ function withLatest(accesses: readonly TrackedAccess[], access: TrackedAccess): 
   return [...accesses.filter((other) => timelineOf(other) !== timelineOf(access)), access];
 }
 
-/** Joins neighbouring segments with the same accesses. */
+/** Joins adjacent segments that have the same accesses. */
 function mergeNeighbours(segments: readonly Segment[]): Segment[] {
   const result: Segment[] = [];
   for (const segment of segments) {
@@ -220,19 +225,19 @@ function areSame(a: readonly TrackedAccess[], b: readonly TrackedAccess[]): bool
   return a.length === b.length && a.every((access, index) => access === b[index]);
 }
 
-/** The accesses of launches that may be anywhere in an allocation, or may not happen at all. */
+/** The accesses of kernel launches whose addresses are unknown: anywhere in an allocation, or not at all. */
 export class PossibleAccesses {
-  /** The last one of each timeline and kind. */
+  /** The last possible access of each timeline and kind. */
   #accesses: TrackedAccess[] = [];
 
-  /** An independent copy. */
+  /** Returns an independent copy. */
   copy(): PossibleAccesses {
     const copy = new PossibleAccesses();
     copy.#accesses = [...this.#accesses];
     return copy;
   }
 
-  /** Adds one, and returns its conflicts with earlier ones, those of the history included. */
+  /** Adds a possible access. Returns its conflicts with earlier possible accesses and with those in `history`. */
   add(access: TrackedAccess, history: MemoryHistory): Conflict[] {
     const conflicts = [...history.conflictsWith(access), ...this.conflictsWith(access)];
     this.#accesses = this.#accesses.filter(({ kind, operation }) =>
@@ -242,14 +247,14 @@ export class PossibleAccesses {
     return conflicts;
   }
 
-  /** The conflicts of a later access with possible ones. */
+  /** Returns the conflicts of a later access with the possible accesses. */
   conflictsWith(later: TrackedAccess): Conflict[] {
     return this.#accesses.filter((earlier) => isConflict(earlier, later)).map((earlier) => {
       return { later, earlier, begin: later.begin, end: later.end };
     });
   }
 
-  /** The accesses that are not ordered before an operation. */
+  /** Returns the possible accesses that are not ordered before an operation. */
   unorderedWith(operation: Operation): TrackedAccess[] {
     return this.#accesses.filter((access) => !isBefore(access.operation, operation));
   }
@@ -260,10 +265,10 @@ interface Bytes {
   readonly end: number;
 }
 
-/** The most parts of an access that are reported. */
+/** The maximum number of parts of an access that are reported. */
 const maximumParts = 1024;
 
-/** Shifts the offsets of parts. */
+/** Returns the parts with `by` added to their offsets. */
 export function shiftedParts({ period, of }: AccessParts, by: number): AccessParts {
   return {
     period,
@@ -273,7 +278,10 @@ export function shiftedParts({ period, of }: AccessParts, by: number): AccessPar
   };
 }
 
-/** The parts of an access that overlap a range, by default the first part of each instruction; or the access itself. */
+/**
+ * Yields the parts of an access that overlap a range, by default the first period: one part of each instruction. Yields
+ * the access itself if it has no parts.
+ */
 export function* partsOfAccess(
   access: TrackedAccess,
   { begin, end }: Bytes = firstPeriod(access),
@@ -294,7 +302,7 @@ export function* partsOfAccess(
   }
 }
 
-/** A conflict of each pair of instructions whose parts overlap; or the conflict itself. */
+/** Yields a conflict for each pair of instructions whose parts overlap; without parts, the conflict itself. */
 export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
   const { later, earlier, begin, end } = conflict;
   if (later.parts === undefined && earlier.parts === undefined) return yield conflict;
@@ -312,7 +320,7 @@ export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
   }
 }
 
-/** The source line of an access, if all of its parts have the same. */
+/** Returns the source line of an access, or undefined if its parts have different lines. */
 export function sourceOfAll(access: Pick<TrackedAccess, "begin" | "end" | "source" | "parts">): string | undefined {
   const { source, parts } = access;
   if (parts === undefined) return source;

@@ -34,10 +34,10 @@ const availableChecks: readonly SanitizerCheck[] = [
   "synchronization",
   "leak",
 ];
-/** The checks of what the threads of kernels do. */
+/** The checks of accesses and barriers inside kernels, which the driver makes. */
 const kernelChecks: readonly KernelCheck[] = ["memory", "initialization", "race", "synchronization"];
 
-/** Observes what a program does with a driver, and reports its mistakes. */
+/** Observes the driver calls of a program, and reports the mistakes in them. */
 export class Sanitizer {
   readonly #reports: Reports;
   readonly #checks: ReadonlySet<SanitizerCheck>;
@@ -46,15 +46,17 @@ export class Sanitizer {
   readonly #kernels: KernelOptions;
   /** Removes the listener for the end of the process. */
   readonly #forgetEnd: () => void;
+  /** Removes the observer of the library's reads of the program's memory. */
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
   readonly #unfreed = new LeakCandidates((at) => this.#observer?.allocationAt(at));
+  /** Called before the process ends, unless `finish` is called first. */
   #beforeEnd: () => void = () => {};
 
   /**
    * @param checks the checks to make
-   * @param onReport called with every report; by default, each is printed, and `finish` throws them
-   * @param outputs what else to do with reports
+   * @param onReport called with every report; by default, each report is printed, and `finish` throws an error with all
+   * @param outputs the suppressions, the log file and the annotations of reports
    * @param kernels how to find the accesses of kernels that the driver does not observe
    */
   constructor(
@@ -79,13 +81,13 @@ export class Sanitizer {
     if (!this.#hasListener && suppressions !== undefined) warnOfUnused(suppressions);
   }
 
-  /** Returns a driver that does the same and whose calls are observed. */
+  /** Returns a layer over a driver that observes all calls and forwards them. */
   observe(driver: Driver): Driver {
     this.#observer = new Observer(driver, this.#reports, this.#kernels);
     return this.#observer.layer();
   }
 
-  /** Call when the program gets a buffer of page-locked memory. */
+  /** Call when the program receives a buffer of page-locked memory, which it can then access unobserved. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#observer?.onExposedToProgram(buffer);
   }
@@ -98,29 +100,31 @@ export class Sanitizer {
   /**
    * Adds a rank of a communicator.
    *
-   * @param key the same for all its ranks, and for no other communicator
+   * @param key identifies the communicator: the same for all of its ranks
    */
   onRankJoined(key: string, rank: number, size: number): CommunicatorRank | undefined {
     return this.#observer?.onRankJoined(key, rank, size);
   }
 
-  /** Removes a rank, which makes no more collectives. */
+  /** Removes a rank, which enqueues no more collectives. */
   onRankLeft(rank: CommunicatorRank): void {
     this.#observer?.onRankLeft(rank);
   }
 
-  /** Call when collectives were enqueued together. */
+  /** Call when a group of collectives was enqueued. */
   onCollectives(collectives: readonly CollectiveOnStream[]): void {
     this.#observer?.onCollectives(collectives);
     this.#reports.deliver();
   }
 
-  /** Call when an allocator has allocated a part of its memory, in a stream's order: the driver does not see that. */
+  /**
+   * Call when an allocator has allocated a part of its memory in the order of a stream: no driver call shows it.
+   */
   partAllocated(stream: StreamHandle, part: MemoryRange): void {
     this.#observer?.partAllocated(stream, part);
   }
 
-  /** Call when a part was freed to its allocator, in a stream's order. */
+  /** Call when a part was freed to its allocator, in the order of a stream. */
   partFreed(stream: StreamHandle, address: bigint): void {
     this.#observer?.partFreed(stream, address);
   }
@@ -139,7 +143,7 @@ export class Sanitizer {
   /**
    * Reports memory that was not freed, if leaks are checked.
    *
-   * @param before what should have come after the free: "the Cuda object was disposed"
+   * @param before the event before which the memory should have been freed: "the Cuda object was disposed"
    * @returns whether leaks are checked
    */
   reportLeaks(unfreed: readonly UnfreedPieces[], before: string): boolean {
@@ -158,8 +162,8 @@ export class Sanitizer {
   /**
    * Reports a wait for an event that was never recorded.
    *
-   * @param wait who waits, and for what: "a stream waits for an event of device 0"
-   * @param created where the event was created
+   * @param wait a description of the wait: "a stream waits for an event of device 0"
+   * @param created the call stack of the event's creation
    */
   reportUnrecordedWait(wait: string, created: string): void {
     this.#reports.addUnrecordedEvent({ wait, site: callSiteHere(), created: { stack: created } });
@@ -172,9 +176,9 @@ export class Sanitizer {
   }
 
   /**
-   * Delivers the last reports, and stops.
+   * Delivers the last reports, and stops observing.
    *
-   * @param called the function that the program has called: the stack of the error begins above it
+   * @param called the public function that the program called: the error's stack begins at its caller
    * @throws {SanitizerError} If there were reports, and there was no listener
    */
   finish(called: () => void): void {
@@ -190,7 +194,7 @@ export class Sanitizer {
     throw startStackAbove(new SanitizerError(all), called);
   }
 
-  /** Prints a summary, if the process ends before the `Cuda` object was disposed. */
+  /** Delivers the last reports and prints a summary. Called if the process ends without disposing the `Cuda` object. */
   #endWithProcess(hasFailed: boolean): void {
     // A program that fails frees nothing, so there are no leaks to report.
     if (!hasFailed) this.#beforeEnd();
@@ -222,9 +226,10 @@ function isSanitizerError(error: unknown): boolean {
   return error instanceof SanitizerError;
 }
 
+/** The suppressions whose unused entries will be printed at the end of the process. */
 const watched = new WeakSet<Suppressions>();
 
-/** Prints the unused suppressions at the end of the process. */
+/** Prints the unused entries of a suppression file at the end of the process, once per file. */
 function warnOfUnused(suppressions: Suppressions): void {
   if (watched.has(suppressions)) return;
   watched.add(suppressions);
@@ -233,22 +238,22 @@ function warnOfUnused(suppressions: Suppressions): void {
   });
 }
 
-/** The checks to make. */
+/** The checks that the user asked for. */
 export interface WantedChecks {
   readonly checks: ReadonlySet<SanitizerCheck>;
-  /** The option or variable that lists them. Undefined if all available checks are wanted. */
+  /** The name of the option or variable that lists the checks. Undefined if all available checks are wanted. */
   readonly namedBy: string | undefined;
 }
 
 const allChecks: WantedChecks = { checks: new Set(availableChecks), namedBy: undefined };
 
 /**
- * The checks that an option or a variable asks for. Undefined if there are none.
+ * Returns the checks that the option or the variable asks for, or undefined if neither asks for any.
  *
  * @param option the option `sanitize` of `open`
- * @param variable the value of POOLPASS_SANITIZE, which is used without the option
+ * @param variable the value of POOLPASS_SANITIZE, which is used if the option is undefined
  * @throws {TypeError} If the option has the wrong type
- * @throws {RangeError} If there is no such check
+ * @throws {RangeError} If a name is not that of a check
  */
 export function wantedChecks(option: unknown, variable: string | undefined): WantedChecks | undefined {
   if (option !== undefined) {
@@ -275,15 +280,15 @@ function checksAmong(names: readonly unknown[], namedBy: string): WantedChecks |
   return checks.size === 0 ? undefined : { checks, namedBy };
 }
 
-/** The wanted checks of what the threads of kernels do. */
+/** Returns those of the wanted checks that the driver makes inside kernels. */
 export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelCheck> {
   return new Set(kernelChecks.filter((check) => checks.has(check)));
 }
 
 /**
- * Refuses checks that were asked for by name and that a driver cannot make.
+ * Checks that the driver supports every kernel check that was asked for by name.
  *
- * @throws {RangeError} If there is one
+ * @throws {RangeError} If the driver does not support one
  */
 export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "checker">): void {
   if (wanted.namedBy === undefined) return;

@@ -1,8 +1,8 @@
 /**
  * Finds changes of page-locked memory that a pending copy may still read.
  *
- * Writes of the program itself cannot be observed. So the source's content is kept when the copy is enqueued, and compared
- * when the program learns that the copy is complete.
+ * Writes by the program itself cannot be observed. So the content of the source is saved when the copy is enqueued, and
+ * compared when the program learns that the copy is complete.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export interface EarlyChange {
   readonly buffer: ArrayBufferLike;
   /** The offset in the source of the first changed byte. */
   readonly begin: number;
-  /** The offset behind the last changed byte. */
+  /** The offset after the last changed byte. */
   readonly end: number;
   readonly byteLength: number;
 }
@@ -41,23 +41,23 @@ export class CopiedSources {
 
   /** Adds the source of a copy that was enqueued. */
   add(operation: Operation, source: Uint8Array): void {
-    // A source that is copied again unchanged shares the kept content.
+    // If the same source is copied again unchanged, the saved content is shared.
     const same = [...this.#pending].findLast((other) => isSameRange(other.source, source));
     const isUnchanged = same !== undefined && firstDifference(source, same.copy) < 0;
     this.#pending.add({ operation, source, copy: isUnchanged ? same.copy : source.slice() });
   }
 
-  /** Compares and removes the sources of copies that come before a point. */
+  /** Removes the sources of copies that are ordered before a point, and returns those that have changed. */
   changesBefore(point: Point): EarlyChange[] {
     return this.#remove(({ operation }) => isBefore(operation, point));
   }
 
-  /** Compares and removes the sources in memory that another operation is about to write. */
+  /** Removes the sources in memory that another operation is about to write, and returns those that have changed. */
   changesIn(memory: Uint8Array): EarlyChange[] {
     return this.#remove(({ source }) => overlap(source, memory));
   }
 
-  /** Removes the sources in a range that another operation has written. */
+  /** Removes the sources in a range that another operation has written, without comparing them. */
   forget(range: BufferRange): void {
     for (const each of this.#pending) if (overlap(each.source, range)) this.#pending.delete(each);
   }
@@ -87,7 +87,7 @@ function isSameRange(a: Uint8Array, b: Uint8Array): boolean {
   return a.buffer === b.buffer && a.byteOffset === b.byteOffset && a.byteLength === b.byteLength;
 }
 
-/** The index of the first byte that differs, or -1. */
+/** Returns the index of the first byte that differs, or -1. */
 function firstDifference(a: Uint8Array, b: Uint8Array): number {
   for (let index = 0; index < a.length; index++) if (a[index] !== b[index]) return index;
   return -1;

@@ -1,8 +1,8 @@
 /**
- * Finds accesses to memory that are unordered, and accesses before its allocation or after its free.
+ * Finds unordered accesses to memory, and accesses before the allocation or after the free of memory.
  *
- * Operations are checked in the order in which the program enqueued them, whatever the order in which a device runs them:
- * an operation is queued until the accesses of those before it are known. So the same calls give the same reports.
+ * Operations are checked in the order in which the program enqueued them, not in the order in which a device runs them:
+ * an operation is queued until the accesses of all earlier ones are known. So the same calls give the same reports.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface RangeAccess {
   readonly byteLength: number;
   readonly access: "read" | "write" | "atomic";
   readonly source?: string | undefined;
-  /** The thread that accesses the first of the bytes. */
+  /** The thread that accesses the first byte. */
   readonly first?: ThreadIndex | undefined;
   readonly parts?: AccessParts | undefined;
 }
@@ -29,32 +29,32 @@ export interface PossibleAccess {
   readonly source: string;
 }
 
-/** The shadow state of memory that has several addresses: its accesses by any of them. */
+/** The shadow state of memory that is mapped at several addresses: the accesses through all of them. */
 export interface SharedContents {
   readonly history: MemoryHistory;
   readonly possible: PossibleAccesses;
 }
 
-/** Memory that an operation allocates, or maps. */
+/** Memory that an operation allocates or maps. */
 interface AllocatedRange {
   readonly address: number;
   readonly byteLength: number;
-  /** Returns the shadow state that its other addresses share. Called when all earlier operations were checked. */
+  /** Returns the shadow state shared with other mappings. Called once all earlier operations are checked. */
   readonly contents?: (() => SharedContents | undefined) | undefined;
 }
 
 /** An operation with its effects on memory. */
 export interface ObservedOperation {
-  /** The operation; undefined if there is only a callback. */
+  /** The operation. Undefined if the entry is only a callback. */
   readonly operation?: Operation;
-  /** Called when all earlier operations were checked. */
+  /** Called once all earlier operations are checked. */
   readonly then?: () => void;
   readonly allocates?: AllocatedRange | undefined;
-  /** The address of the allocation that it frees. */
+  /** The address of the allocation that the operation frees. */
   readonly frees?: number | undefined;
-  /** The ranges that it accesses. Undefined until they are known. */
+  /** The ranges that the operation accesses. Undefined until they are known. */
   accesses?: readonly RangeAccess[] | undefined;
-  /** Further possible accesses, if those are to be reported. */
+  /** Additional accesses at unknown addresses, if possible accesses are reported. */
   possible?: readonly PossibleAccess[];
 }
 
@@ -62,37 +62,38 @@ export interface ObservedOperation {
 export interface Region {
   readonly address: number;
   readonly byteLength: number;
-  /** The accesses by its own addresses. */
+  /** The accesses through the addresses of this region. */
   history: MemoryHistory;
+  /** The possible accesses through the addresses of this region. */
   possible: PossibleAccesses | undefined;
-  /** The accesses by all of the memory's addresses. Undefined if it has only one. */
+  /** The accesses through all mappings of the memory. Undefined if there is only one mapping. */
   contents: SharedContents | undefined;
   readonly allocated: Operation;
   freed: Operation | undefined;
 }
 
-/** The history of freed memory. */
+/** The empty history of freed memory. */
 const noHistory = new MemoryHistory(0);
 
 /** Checks operations in order. */
 export class StreamOrder {
   readonly #reports: Reports;
   readonly #onAccess: (operation: Operation, access: RangeAccess) => void;
-  /** The operations that are not checked yet, in order. */
+  /** The operations that are not checked yet, in the order in which they were enqueued. */
   readonly #queue: ObservedOperation[] = [];
-  /** The allocations by address. None overlap. */
+  /** The allocations in the order of their addresses. They do not overlap. */
   readonly #regions: Region[] = [];
 
   /**
-   * @param reports takes the mistakes
-   * @param onAccess called with each access, in order
+   * @param reports receives the mistakes found
+   * @param onAccess called with each access, in the order of the operations
    */
   constructor(reports: Reports, onAccess: (operation: Operation, access: RangeAccess) => void) {
     this.#reports = reports;
     this.#onAccess = onAccess;
   }
 
-  /** Adds an operation, and checks it once all earlier ones were checked and its accesses are known. */
+  /** Adds an operation, which is checked once all earlier ones are checked and its accesses are known. */
   add(observed: ObservedOperation): void {
     if (this.#queue.length === 0 && observed.accesses !== undefined) return this.#visit(observed);
     this.#queue.push(observed);
@@ -134,7 +135,7 @@ export class StreamOrder {
       allocated: operation,
       freed: undefined,
     };
-    // The common case: memory is allocated again that was freed.
+    // The common case: freed memory is reused by an allocation in the same range.
     if (last === first + 1) this.#regions[first] = region;
     else this.#regions.splice(first, last - first, region);
   }
@@ -160,7 +161,8 @@ export class StreamOrder {
       const ownConflicts = region.history.add(access);
       const conflicts = region.contents?.history.add(access) ?? ownConflicts;
       for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
-      // A conflict is enough: what orders the access after the earlier one orders it after the allocation, too.
+      // Not reported in addition to a conflict: ordering the access after the earlier one also orders it after the
+      // allocation.
       if (conflicts.length === 0 && !isBefore(region.allocated, operation)) {
         this.#reports.addUnallocated({ region, access });
       }
@@ -183,7 +185,7 @@ export class StreamOrder {
 
   #free(operation: Operation, address: number): void {
     const region = this.#regions[this.#indexFrom(address)];
-    // The parts of a slab have replaced it as regions, and were freed before it.
+    // There is no region for a slab whose parts were allocated: the regions of the parts have replaced it.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
     for (const access of region.history.unorderedWith(operation)) {
@@ -198,7 +200,7 @@ export class StreamOrder {
     region.contents = undefined;
   }
 
-  /** The shadow state of the allocation at an address, to share with other addresses of its memory. */
+  /** Returns the shadow state of the allocation at an address, for sharing with other mappings of the same memory. */
   contentsAt(address: number): SharedContents | undefined {
     const region = this.regionAt(address);
     if (region?.address !== address || region.freed !== undefined) return undefined;
@@ -208,7 +210,7 @@ export class StreamOrder {
     };
   }
 
-  /** The accesses to a range of addresses that later ones can conflict with, in addresses instead of offsets. */
+  /** Returns the accesses to a range that later ones can conflict with. They have addresses instead of offsets. */
   accessesIn(begin: number, end: number): TrackedAccess[] {
     const found: TrackedAccess[] = [];
     for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {
@@ -228,15 +230,15 @@ export class StreamOrder {
     return found;
   }
 
-  /** The allocation that contains an address, freed or not. */
+  /** Returns the allocation that contains an address, even if it was freed. */
   regionAt(address: number): Region | undefined {
     const region = this.#regions[this.#indexFrom(address)];
     return region !== undefined && region.address <= address ? region : undefined;
   }
 
   /**
-   * Whether every operation that accesses a range, or writes it, is ordered before an operation. Ignores kernels whose
-   * accesses are not known yet.
+   * Returns whether every operation that accesses a range is ordered before `operation`; with `by` "writes", only those
+   * that write to the range count. Ignores kernels whose accesses are not known yet.
    */
   isIdle(operation: Operation, { begin, end }: { begin: number; end: number }, by: "accesses" | "writes"): boolean {
     const isPending = (other: Operation | undefined, access: RangeAccess["access"]) =>
@@ -257,7 +259,7 @@ export class StreamOrder {
     return true;
   }
 
-  /** The index of the first region that ends behind an address. */
+  /** Returns the index of the first region that ends after an address. */
   #indexFrom(address: number): number {
     let low = 0, high = this.#regions.length;
     while (low < high) {

@@ -1,40 +1,41 @@
 /**
- * Where a program called the library: call stacks, and the places that they name.
+ * Where a program called the library: call stacks and their frames.
  *
  * @module
  */
 import type { SanitizerAccess, SanitizerReport } from "./sanitizer_report.ts";
 
-/** A captured call stack. Engines format `stack` only when it is read, which takes longer than the capture. */
+/** A captured call stack. Engines format `stack` lazily when it is first read, which is slower than the capture. */
 export interface CallSite {
   readonly stack?: string;
 }
 
 /**
- * The least number of frames to capture: the engines' default. The first two to seven of them are the library's own. Each
- * frame takes V8 a quarter to half a microsecond, in each call of the program.
+ * The minimum number of frames to capture: the engines' default. The innermost two to seven are the library's own. Each
+ * frame costs V8 0.25 to 0.5 microseconds in each call of the program.
  */
 export const frameCount = 10;
-/** V8's and JavaScriptCore's `Error`; TypeScript's own library does not declare the limit. */
+/** `Error` with the `stackTraceLimit` of V8 and JavaScriptCore, which TypeScript does not declare. */
 export const errors = Error as unknown as { stackTraceLimit: number };
+/** Matches a frame in a runtime's or an engine's own code. */
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
-/** Captures where the library was called. */
+/** Captures the current call stack. */
 export function callSiteHere(): CallSite {
   const limit = errors.stackTraceLimit;
   if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
-  // Not Error.captureStackTrace: JavaScriptCore's formats the stack at once.
+  // Not Error.captureStackTrace, which formats the stack eagerly in JavaScriptCore.
   const site = new Error();
   errors.stackTraceLimit = limit;
   return site;
 }
 
-/** The formatted stacks: reports read the same sites many times. */
+/** A cache of formatted stacks: reports read the same call sites many times. */
 const stacks = new WeakMap<CallSite, string>();
-/** Matches a frame of the library's own files; null if they are bundled into one, and undefined until it is needed. */
+/** Matches a frame in the library's own files. Null if the library is bundled; undefined until the first use. */
 let libraryFrame: RegExp | null | undefined;
 
-/** The lines of a call stack, without the library's own. */
+/** Returns the lines of a call stack, without the frames of the library and the engine. */
 export function stackOf(site: CallSite): string {
   let stack = stacks.get(site);
   if (stack === undefined) stacks.set(site, stack = ownFrames(site));
@@ -49,8 +50,8 @@ function ownFrames(site: CallSite): string {
 }
 
 /**
- * Returns what matches a frame of the library's own files; null if they are bundled. Not at import, because the first
- * call stack that an engine writes out costs 80 ms for a bundle: it looks for the start of each line in the source.
+ * Returns a pattern that matches a frame in the library's own files, or null if the library is bundled. Not called at
+ * import, because formatting the first call stack of a bundle costs 80 ms: the engine scans the source for line starts.
  */
 function framesOfLibrary(): RegExp | null {
   const root = /([^\s(@]*)src\/sanitizer\/reporting\/call_sites\./.exec(callSiteHere().stack ?? "")?.[1];
@@ -61,7 +62,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
-/** A line of a call stack. */
+/** A frame of a call stack. */
 export interface StackFrame {
   /** The function, if it has a name. */
   readonly name: string | undefined;
@@ -71,10 +72,10 @@ export interface StackFrame {
   readonly column: number | undefined;
 }
 
-/** `at name (file:line:column)`, the same without a name, or `at name@file:line:column`. */
+/** Matches `at name (file:line:column)`, `at file:line:column` and `at name@file:line:column`. */
 const frame = /^at (?:async )?(?:(?:(.*?) \(|([^\s/]*)@)(.*?):(\d+)(?::(\d+))?\)?|(.*?):(\d+)(?::(\d+))?)$/;
 
-/** The places of a call stack, from the innermost on. */
+/** Returns the frames of a call stack, innermost first. */
 export function framesOf(stack: string): StackFrame[] {
   return stack.split("\n").flatMap((line) => {
     const match = frame.exec(line.trim());
@@ -89,7 +90,7 @@ export function framesOf(stack: string): StackFrame[] {
   });
 }
 
-/** The innermost frame of a report: that of the later access, or of the earlier one if that has none. */
+/** Returns the innermost frame of a report's later access, or of the earlier access if the later has no stack. */
 export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undefined {
   for (const { stack } of accesses) {
     const [place] = framesOf(stack);
@@ -98,7 +99,10 @@ export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undef
   return undefined;
 }
 
-/** `script.ts:14`, or a line of the kernel for what threads do. Undefined if no place is known. */
+/**
+ * Returns the location of a report for summaries: the kernel's source line for mistakes of threads, else the innermost
+ * frame, such as `script.ts:14`. Undefined if the location is unknown.
+ */
 export function shortLocationOf(report: SanitizerReport): string | undefined {
   const access: SanitizerAccess | undefined = report.accesses[0];
   if (access?.block !== undefined && access.source !== undefined) return access.source;
@@ -106,7 +110,7 @@ export function shortLocationOf(report: SanitizerReport): string | undefined {
   return place && shortNameOf(place);
 }
 
-/** `script.ts:14`. */
+/** Returns the file name and line of a frame: `script.ts:14`. */
 export function shortNameOf({ file, line }: StackFrame): string {
   return `${file.slice(file.lastIndexOf("/") + 1)}:${line}`;
 }
@@ -114,7 +118,7 @@ export function shortNameOf({ file, line }: StackFrame): string {
 function pathOf(file: string): string {
   if (!file.startsWith("file://")) return file;
   try {
-    // On Windows, what follows the host is "/C:/...".
+    // On Windows, the path of a file URL begins with "/C:/".
     return decodeURIComponent(new URL(file).pathname).replace(/^\/(?=[A-Za-z]:)/, "");
   } catch {
     return file;

@@ -21,13 +21,13 @@ export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "co
   readonly kind: string;
   /** The later access, then the earlier one if there are two. */
   readonly accesses: readonly SanitizerAccess[];
-  /** The buffer that it is about, if any. */
+  /** The buffer that the report is about, if any. */
   readonly memory?: ReportedMemory | undefined;
-  /** The subject if it is not a buffer: "the array tile in shared memory". */
+  /** The subject of the report if that is not a buffer: "the array tile in shared memory". */
   readonly place?: string | undefined;
-  /** The operations whose streams' creation is described. */
+  /** The operations for whose streams the message lists the line of creation. */
   readonly operations?: readonly Operation[];
-  /** The bytes of the memory that both access. Undefined if they are all. */
+  /** The affected bytes of the memory. Undefined if all are. */
   readonly bytes?: { readonly begin: number; readonly end: number } | undefined;
   /** The mistake, as a sentence without a full stop. */
   readonly problem: string;
@@ -35,7 +35,7 @@ export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "co
   readonly advice: string;
 }
 
-/** The message of a report. */
+/** Returns the message of a report. */
 export function messageOf(finding: UnwordedReport): string {
   const { kind, accesses, memory, place, bytes, problem, advice } = finding;
   const allocated = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
@@ -51,7 +51,7 @@ export function messageOf(finding: UnwordedReport): string {
   ].join("\n");
 }
 
-/** Lines that say where the streams of the operations were created, each once. */
+/** Returns a line for each distinct stream of the operations with the location of its creation. */
 function creationsOf({ operations = [] }: UnwordedReport): string[] {
   return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
     const [place] = created === undefined ? [] : framesOf(stackOf(created));
@@ -74,10 +74,14 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
   barrier: "waits",
 };
 
-/** Participles for operations named after their access. */
+/** Participles that describe operations whose name is that of their access. */
 const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allocated", free: "Freed", read: "Read" };
 
-/** @param before the access that was described before this one: the stack of the same call is not repeated */
+/**
+ * Returns the lines that describe an access.
+ *
+ * @param before the access described before this one: if both belong to the same call, the stack is not repeated
+ */
 function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
   const { operation, access, stream, source, stack, block, thread } = current;
   if (access === "barrier" && block === undefined) {
@@ -91,7 +95,7 @@ function describe(current: SanitizerAccess, before: SanitizerAccess | undefined)
   const participle = operation === access ? participles[operation] : undefined;
   const what = participle ?? `${capitalized(operation)}${who} ${verbs[access]}${at}`;
   const isSameCall = block !== undefined && before?.operation === operation && before.stack === stack;
-  // The launch of a kernel that has allocated memory with malloc is unknown.
+  // For memory from a kernel's malloc, the launch is unknown.
   if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
   if (participle !== undefined) {
     return [`  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}`, ...indented(stack)];
@@ -107,7 +111,7 @@ function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Advice that orders two operations, as a sentence. */
+/** Returns advice on how to order two operations, as a sentence. */
 export function orderBy(first: Operation, second: Operation): string {
   const { timeline: a, name } = first;
   const { timeline: b } = second;
@@ -117,7 +121,7 @@ export function orderBy(first: Operation, second: Operation): string {
   return `Record an event on ${a.name} after ${what}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
 }
 
-/** Explains a wait that does not help: for an event that was recorded before the first operation. */
+/** Returns a clause about an existing wait whose event was recorded too early, before the first operation; or "". */
 function earlyRecord(first: Operation, { timeline, position }: Operation): string {
   const wait = timeline.waitFor(first, position);
   const [place] = wait === undefined ? [] : framesOf(stackOf(wait.recorded));
@@ -125,7 +129,7 @@ function earlyRecord(first: Operation, { timeline, position }: Operation): strin
   return `: the one that it waits for was recorded before ${first.name}, at ${shortNameOf(place)}`;
 }
 
-/** Advice that orders a free after a use, as a sentence. */
+/** Returns advice on how to order a free after a use, as a sentence. */
 export function freeLater(use: Operation, freed: Operation): string {
   const { timeline: { name, pid, device } } = use;
   if (pid !== freed.timeline.pid || device === undefined || freed.timeline.device === undefined) {

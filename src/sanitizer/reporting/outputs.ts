@@ -1,5 +1,6 @@
 /**
- * What the environment asks for: suppressions, a file of reports in JSON lines, and annotations for GitHub Actions.
+ * The outputs that environment variables configure: suppressions, a file of reports in JSON lines, and annotations for
+ * GitHub Actions.
  *
  * @module
  */
@@ -12,12 +13,12 @@ import { Suppressions, type UsedSuppression } from "./suppressions.ts";
 
 /** A file that lines are appended to. */
 export interface LogFile {
-  /** Its name in messages. */
+  /** The file's name in messages. */
   readonly name: string;
   /**
-   * Adds a line with its newline.
+   * Appends a line, which must end with a newline.
    *
-   * @throws {Error} If the line cannot be written; the message is the reason
+   * @throws {Error} If the line cannot be written; its message is the reason
    */
   append(line: string): void;
 }
@@ -26,8 +27,9 @@ export interface LogFile {
 export class ReportLog {
   readonly #file: LogFile;
   readonly #pid: number;
-  /** Identifies the lines of one `Cuda` object: pids are reused, and Workers share one. */
+  /** An identifier of the lines of one `Cuda` object: pids are reused, and Workers share one. */
   readonly #run: string = crypto.randomUUID();
+  /** The number of each report, from 1. */
   readonly #numbers = new Map<SanitizerReport, number>();
   #hasFailed = false;
 
@@ -36,7 +38,7 @@ export class ReportLog {
     this.#pid = pid;
   }
 
-  /** Writes a report as soon as it is found: the process may crash next. */
+  /** Appends a report immediately, because the process may crash next. */
   add(report: SanitizerReport): void {
     const number = this.#numbers.size + 1;
     this.#numbers.set(report, number);
@@ -44,7 +46,7 @@ export class ReportLog {
     this.#append({ type: "report", pid: this.#pid, run: this.#run, number, check, kind, message, accesses });
   }
 
-  /** Writes the last line: the final counts, and the suppressions that were used. */
+  /** Appends the last line: the final counts of the reports, and the suppressions that were used. */
   end(suppressed: readonly UsedSuppression[]): void {
     const counts = Array.from(this.#numbers.keys(), ({ count }) => count);
     this.#append({
@@ -67,24 +69,25 @@ export class ReportLog {
   }
 }
 
-/** The outputs of a sanitizer beside its listener. */
+/** The outputs of a sanitizer in addition to its listener. */
 export interface Outputs {
-  /** The suppressed mistakes. */
+  /** The mistakes that are not reported. */
   readonly suppressions?: Suppressions | undefined;
   /** The file of `POOLPASS_SANITIZE_REPORT`. */
   readonly log?: ReportLog | undefined;
-  /** The annotation that is printed after a report's message. */
+  /** Returns the annotation that is printed after a report's message. */
   readonly annotate?: ((report: SanitizerReport) => string) | undefined;
 }
 
-/** By path: a process reads each file once, and prints its unused suppressions once. */
+/** The suppressions by path: a process reads each file once, and prints the unused entries once. */
 const known = new Map<string, Suppressions>();
+/** The paths of report files about which a warning was printed. */
 const refused = new Set<string>();
 
 /**
- * The outputs that the environment variables ask for.
+ * Returns the outputs that the environment variables configure.
  *
- * @throws {RangeError} If the suppressions cannot be read
+ * @throws {RangeError} If the suppressions cannot be read or are malformed
  */
 export function outputsOfEnvironment(): Outputs {
   return { suppressions: suppressionsOfEnvironment(), log: logOfEnvironment(), annotate: annotationsOfEnvironment() };
@@ -107,7 +110,7 @@ function suppressionsOfEnvironment(): Suppressions | undefined {
   return suppressions;
 }
 
-/** A file that cannot be written is a warning and no error: the program itself has not asked for it. */
+/** Opens the report file. Only warns if it cannot be written, because the program itself did not ask for it. */
 function logOfEnvironment(): ReportLog | undefined {
   const pattern = environmentVariable("POOLPASS_SANITIZE_REPORT");
   if (pattern === undefined || pattern === "") return undefined;
@@ -136,14 +139,14 @@ function annotationsOfEnvironment(): Outputs["annotate"] {
 }
 
 /**
- * The command that annotates the line where the later operation was called.
+ * Returns the GitHub Actions workflow command that annotates the line of the later operation's call.
  *
- * @param workspace the folder of the repository, to which GitHub takes paths to be relative
+ * @param workspace the folder of the repository, to which paths in annotations are relative
  */
 export function annotationOf(report: SanitizerReport, workspace: string | undefined): string {
   const place = frameOfReport(report);
   const properties = Object.entries({
-    // A module from the network is not a file of the repository.
+    // A module from the network is not in the repository, so it gets no file and line.
     ...place === undefined || /^\w+:\/\//.test(place.file)
       ? {}
       : { file: relativeTo(workspace, place.file), line: `${place.line}`, col: place.column?.toString() },

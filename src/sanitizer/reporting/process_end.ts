@@ -1,5 +1,5 @@
 /**
- * The end of a process: its exit code, listeners, and the printing of suppressed errors.
+ * Sets the exit code of the process, calls listeners at its end, and prints suppressed errors.
  *
  * @module
  */
@@ -17,18 +17,20 @@ interface Process {
   exitCode?: number | string | undefined;
 }
 
-/** The callers of `letProcessFail`. */
+/** The objects that called `letProcessFail` and not yet `letProcessSucceed`. */
 const failing = new Set<object>();
+/** Whether the exit code is currently set to 1. */
 let isFailing = false;
+/** The exit code that the program had set before. */
 let exitCodeBefore: number | string | undefined;
 
-/** Makes the process fail when it ends, unless `letProcessSucceed` is called before. */
+/** Makes the process exit with code 1, unless `letProcessSucceed` is called with the same object before. */
 export function letProcessFail(who: object): void {
   failing.add(who);
   setExitCode();
 }
 
-/** Undoes `letProcessFail`. */
+/** Reverts the call of `letProcessFail` with the same object. */
 export function letProcessSucceed(who: object): void {
   failing.delete(who);
   setExitCode();
@@ -39,18 +41,18 @@ function setExitCode(): void {
   if (process === undefined || (failing.size > 0) === isFailing) return;
   isFailing = failing.size > 0;
   if (isFailing) exitCodeBefore = process.exitCode;
-  // Bun keeps the code if it is set to undefined.
+  // Bun ignores an assignment of undefined.
   process.exitCode = isFailing ? 1 : exitCodeBefore ?? 0;
 }
 
 /**
  * Called when the process ends.
  *
- * @param hasFailed whether it fails for another reason than `letProcessFail`
+ * @param hasFailed whether the process fails for another reason than `letProcessFail`
  */
 export type EndListener = (hasFailed: boolean) => void;
 
-/** The listeners, in the order in which they are called. */
+/** The listeners in the order of their calls. Undefined until the first is added. */
 let listeners: Set<EndListener> | undefined;
 
 /** Calls a listener once when the process ends, unless it is killed. Returns a function that removes the listener. */
@@ -83,13 +85,15 @@ function listen(): Set<EndListener> {
   return all;
 }
 
-/** The predicates that `printSuppressed` was called with. */
+/** The predicates that were passed to `printSuppressed`: each is registered once. */
 const printed = new Set<(error: unknown) => boolean>();
 
 /**
- * Prints the parts of each uncaught `SuppressedError` that contains an error of a kind: JavaScript throws one when an
- * error ends a `using` block and its disposal throws another, and runtimes print neither of the two. The process still
- * fails by it: runtimes only notify monitors.
+ * From now on, prints the errors inside each uncaught `SuppressedError` that contains an error of a kind. JavaScript
+ * throws a `SuppressedError` when an error ends a `using` block and the disposal throws another one, and runtimes print
+ * neither of the two. The process still fails with the error: a monitor does not handle it.
+ *
+ * @param isOfKind returns whether an error is of the kind
  */
 export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
   if (printed.has(isOfKind)) return;
@@ -103,7 +107,7 @@ export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
   });
 }
 
-/** The errors in a `SuppressedError`, in the order in which they were thrown. */
+/** Returns the errors in a `SuppressedError`, in the order in which they were thrown, or any other error alone. */
 function partsOf(error: unknown): unknown[] {
   if (!(error instanceof Error) || error.name !== "SuppressedError") return [error];
   const { error: later, suppressed } = error as SuppressedError;

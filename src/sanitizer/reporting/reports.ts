@@ -16,23 +16,26 @@ import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitiz
 
 /** An occurrence of a mistake. */
 export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
-  /** The two operations. Together they count once, in however many places they conflict. */
+  /** The two conflicting operations. A pair counts as one occurrence, however many ranges it conflicts in. */
   readonly operationPair?: readonly [later: object, earlier: object] | undefined;
-  /** The number of occurrences that this stands for. Default: 1. */
+  /** The number of occurrences to add. Default: 1. */
   readonly count?: number | undefined;
+  /** Composes the message. Called only if the mistake is new and not suppressed. */
   message(): string;
 }
 
 /** A mistake, with its count. */
 interface Mistake {
-  /** Its report, whose count grows. Undefined if it is suppressed. */
+  /** The report of the mistake, whose count grows. Undefined if it is suppressed. */
   readonly report: { -readonly [Name in keyof SanitizerReport]: SanitizerReport[Name] } | undefined;
   readonly suppression: Suppression | undefined;
+  /** The later operation of the last occurrence. */
   later: object | undefined;
+  /** The earlier operations that were already counted as conflicting with `later`. */
   readonly earlier: Set<object>;
 }
 
-/** Counts mistakes. */
+/** Merges occurrences of the same mistake, and counts them. */
 export class FoundMistakes {
   readonly #suppressions: Suppressions | undefined;
   readonly #mistakes = new Map<string, Mistake>();
@@ -88,7 +91,7 @@ export class FoundMistakes {
   }
 }
 
-/** A mistake that a driver found in a kernel, with its launch and the buffer that it is about. */
+/** A mistake that a driver found in a kernel, with the operation of the launch and the affected buffer. */
 export interface KernelMistake {
   readonly finding: LaunchFinding;
   readonly operation: Operation;
@@ -107,7 +110,7 @@ export class Reports {
 
   /**
    * @param checks the wanted checks: mistakes of other checks are dropped
-   * @param onReport called with each mistake when it is first found
+   * @param onReport called with the report of each new mistake by `deliver`
    * @param suppressions the mistakes to suppress
    */
   constructor(
@@ -148,7 +151,7 @@ export class Reports {
     });
   }
 
-  /** Adds an access to memory that comes, or may come, after its free. */
+  /** Adds an access to memory that comes, or may come, after the free of that memory. */
   addFreed({ region, access, freed }: { region: ReportedMemory; access: TrackedAccess; freed: Operation }): void {
     for (const part of partsOfAccess(access)) this.#addFreed(region, part, freed);
   }
@@ -225,12 +228,12 @@ export class Reports {
   /**
    * Adds a mistake of a kernel.
    *
-   * @param finding what the driver found
+   * @param finding the mistake as the driver describes it
    * @param operation the launch
-   * @param region the buffer that it is about, if there is one
+   * @param region the affected buffer, if there is one
    */
   addOfKernel({ finding, operation, region }: KernelMistake): void {
-    // The check of stream order reports these by the order of calls, and not by what happened in this run.
+    // The check "stream-order" reports these kinds from the order of calls, independently of the timing of this run.
     const isOfOrder = finding.kind === "use-after-free" || finding.kind === "use-before-allocation";
     if (isOfOrder && region !== undefined && this.#checks.has("stream-order")) return;
     const { check, kind, problem, advice, memory, range, accesses, count } = finding;
@@ -252,7 +255,7 @@ export class Reports {
     });
   }
 
-  /** Adds memory that was not freed in time. `before` says when: "the pool on device 0 was disposed". */
+  /** Adds memory that was not freed. `before` is the event that should have followed the free. */
   addLeak({ kind, count, byteLength, operation }: LeakGroup, before: string): void {
     this.#add({
       check: "leak",
@@ -265,7 +268,7 @@ export class Reports {
     });
   }
 
-  /** Adds memory that kernels allocated and did not free. */
+  /** Adds memory that kernels allocated with malloc and did not free. */
   addHeapLeak({ kernel, source, count, byteLength }: UnfreedHeap, before: string): void {
     const operation = kernel === undefined ? "a kernel" : `kernel ${kernel}`;
     this.#add({
@@ -285,7 +288,7 @@ export class Reports {
     });
   }
 
-  /** Adds a copy to the host of uninitialized bytes, from an address on. */
+  /** Adds a copy of uninitialized bytes to the host. `at` is the address of the first such byte. */
   addUnwritten({ operation, region, at }: {
     operation: Operation;
     region: KernelMistake["region"];
@@ -325,7 +328,7 @@ export class Reports {
     if (report !== undefined) this.#undelivered.push(report);
   }
 
-  /** Calls the listener. Mistakes do not call it themselves: they may be found in the middle of a driver's call. */
+  /** Passes new reports to the listener. Deferred until then, because mistakes may be found during a driver call. */
   deliver(): void {
     if (this.#undelivered.length === 0) return;
     for (let report = this.#undelivered.shift(); report !== undefined; report = this.#undelivered.shift()) {
@@ -334,7 +337,11 @@ export class Reports {
   }
 }
 
-/** @param begin the first byte of the mistake: the thread is known only for the first byte of an access */
+/**
+ * Returns the description of an access for a report.
+ *
+ * @param begin the offset of the first affected byte: the thread is known only for the first byte of an access
+ */
 function accessOf(
   { operation, kind, source, first, ...access }: TrackedAccess,
   begin: number = access.begin,
@@ -359,13 +366,13 @@ function streamOf({ name, device, pid }: Timeline): string | undefined {
   return device === undefined && pid === undefined ? undefined : name;
 }
 
-/** The noun of an access: "the write of kernel scale". */
+/** Returns a noun phrase for an access: "the write of kernel scale". */
 function nounOf({ kind, operation, isPossible }: TrackedAccess): string {
   const noun = kind === "atomic" ? "atomic access" : kind;
   return isPossible ? `a possible ${noun} of ${operation.name}` : `the ${noun} of ${operation.name}`;
 }
 
-/** The kind of a mistake: "possible-..." if one of the accesses is only possible. */
+/** Returns the kind of a mistake, with the prefix "possible-" if one of the accesses is only possible. */
 function kindOf(kind: string, accesses: readonly TrackedAccess[]): string {
   return accesses.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
 }

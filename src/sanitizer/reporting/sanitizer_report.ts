@@ -13,61 +13,64 @@ export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "rac
 export interface SanitizerAccess {
   /** What was called: `"kernel saxpy"`, `"copyFrom"`, `"read"`, `"fill"`, `"allocate"` or `"free"`. */
   readonly operation: string;
-  /** What it does with the memory. */
+  /** How the operation accesses the memory. */
   readonly access: "read" | "write" | "atomic" | "allocate" | "free" | "barrier";
-  /** The stream that does it, such as `"stream 1 of device 0"`. Undefined if the host does. */
+  /** The stream of the operation, such as `"stream 1 of device 0"`. Undefined for an operation of the host. */
   readonly stream: string | undefined;
-  /** Where it was called in TypeScript: lines of a call stack, without those of the library. */
+  /** Where the operation was called in TypeScript: lines of a call stack, without the library's own frames. */
   readonly stack: string;
   /** The block of the thread in the kernel, if it is known. */
   readonly block?: readonly [x: number, y: number, z: number];
   /** The thread in its block, if it is known. */
   readonly thread?: readonly [x: number, y: number, z: number];
-  /** Where in the kernel: `"saxpy.cu:12"` where the PTX has line info, else `"PTX line 31"`. */
+  /** The source line in the kernel: `"saxpy.cu:12"` if the PTX has line info, else `"PTX line 31"`. */
   readonly source?: string;
-  /** The process, if it is another one. */
+  /** The id of the process, if the operation is of another process. */
   readonly pid?: number;
 }
 
 /** A mistake in what a program did. */
 export interface SanitizerReport {
-  /** The check that found it. */
+  /** The check that found the mistake. */
   readonly check: SanitizerCheck;
-  /** Which mistake: `"use-after-free"`, `"unordered-write-read"` and so on. */
+  /** The kind of mistake: `"use-after-free"`, `"unordered-write-read"` and so on. */
   readonly kind: string;
-  /** All of it, in several lines, for a person. */
+  /** The complete report as text of several lines. */
   readonly message: string;
   /** The later access, then the earlier one. */
   readonly accesses: readonly SanitizerAccess[];
-  /** How often it was seen so far. Grows until the `Cuda` object is disposed. */
+  /** How often the mistake was seen so far. Grows until the `Cuda` object is disposed. */
   readonly count: number;
 }
 
-/** Thrown when a `Cuda` object is disposed for which the sanitizer has found something, and `onReport` was not given. */
+/** Thrown when a `Cuda` object without `onReport` is disposed and the sanitizer has found mistakes. */
 export class SanitizerError extends Error {
   /** The error's name. */
   override readonly name = "SanitizerError" as const;
   readonly #reports: readonly SanitizerReport[];
 
-  /** Creates the error of some reports. */
+  /** Creates an error with the given reports. */
   constructor(reports: readonly SanitizerReport[]) {
     super(`The sanitizer has found ${summaryOfReports(reports)}; each was printed when it was found`);
     this.#reports = reports;
   }
 
-  /** What was found: each mistake once. Runtimes do not print it with the error: each was printed before. */
+  /** The reports, one per mistake. An accessor, so that runtimes do not print them again with the error. */
   get reports(): readonly SanitizerReport[] {
     return this.#reports;
   }
 }
 
-/** `3 mistakes: unordered-write-read at script.ts:14 (seen 12 times), script.ts:20; leak at script.ts:6`. */
+/**
+ * Returns a summary in one line:
+ * `3 mistakes: unordered-write-read at script.ts:14 (seen 12 times), script.ts:20; leak at script.ts:6`.
+ */
 export function summaryOfReports(reports: readonly SanitizerReport[]): string {
   const byKind = Array.from(Map.groupBy(reports, ({ kind }) => kind), ([kind, all]) => `${kind}${placesIn(all)}`);
   return `${countOf(reports.length, "mistake")}${byKind.length === 0 ? "" : `: ${byKind.join("; ")}`}`;
 }
 
-/** ` at script.ts:14 (seen 12 times), script.ts:20`. */
+/** Returns the suffix with the locations: ` at script.ts:14 (seen 12 times), script.ts:20`. */
 function placesIn(reports: readonly SanitizerReport[]): string {
   const byPlace = Array.from(Map.groupBy(reports, shortLocationOf), ([place = "an unknown place", at]) => {
     return `${place}${at.length === 1 ? countIn(at[0]!) : ` (${countOf(at.length, "mistake")})`}`;
@@ -75,12 +78,12 @@ function placesIn(reports: readonly SanitizerReport[]): string {
   return ` at ${listOf(byPlace)}`;
 }
 
-/** The count of races is one of pairs of accesses. */
+/** Returns a suffix with the count of a report. The count of a race is the number of conflicting access pairs. */
 function countIn({ check, count }: SanitizerReport): string {
   return check === "race" && count > 1 ? ` (in ${count} pairs of accesses)` : timesOf(count);
 }
 
-/** A suffix for a count: `" (seen 3 times)"`, empty for 1. */
+/** Returns a suffix for a count: `" (seen 3 times)"`, empty for 1. */
 export function timesOf(count: number): string {
   return count > 1 ? ` (seen ${count} times)` : "";
 }

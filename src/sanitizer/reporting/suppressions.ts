@@ -8,19 +8,22 @@ import { countOf } from "../../support/printing.ts";
 import { framesOf } from "./call_sites.ts";
 import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 
+/** The maximum number of unused suppressions in a message. */
 const maximumListed = 10;
 
 /** One suppression: a line `kind:place` of a file. */
 export interface Suppression {
-  /** The line. */
+  /** The text of the line. */
   readonly text: string;
-  /** Its number, from 1. */
+  /** The line number, from 1. */
   readonly line: number;
+  /** Matches the kinds and checks of the suppressed reports. */
   readonly kinds: RegExp;
+  /** Matches the functions, files, lines or kernels of the suppressed reports. */
   readonly places: RegExp;
 }
 
-/** A suppression with the number of mistakes that it has suppressed. */
+/** A suppression with the number of mistakes that it suppressed. */
 export interface UsedSuppression {
   readonly suppression: Suppression;
   readonly count: number;
@@ -39,7 +42,7 @@ const unordered = [
   "unordered-atomic-read",
 ];
 
-/** The kinds of mistakes that each check finds. A kind that is missing here cannot be suppressed. */
+/** The kinds of mistakes that each check finds. A suppression can only name a kind or check that is listed here. */
 export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = {
   "stream-order": [
     ...unordered,
@@ -76,7 +79,7 @@ export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = 
 const checks = Object.keys(reportKinds) as SanitizerCheck[];
 const kinds = Object.values(reportKinds).flat();
 
-/** The suppressions of a file. */
+/** The suppressions in a file. */
 export class Suppressions {
   /** The name of the file. */
   readonly file: string;
@@ -86,7 +89,7 @@ export class Suppressions {
   /**
    * Reads lines such as `unordered-write-read:src/pipeline.ts`. Empty lines and those that begin with `#` are left out.
    *
-   * @throws {RangeError} If a line is malformed, or there is no such kind
+   * @throws {RangeError} If a line is malformed or names an unknown kind
    */
   constructor(file: string, text: string) {
     this.file = file;
@@ -96,7 +99,7 @@ export class Suppressions {
     });
   }
 
-  /** The first suppression of a report. */
+  /** Returns the first suppression that matches a report, and counts it as used. */
   find(report: Suppressible): Suppression | undefined {
     let places: readonly string[] | undefined;
     const found = this.#all.find((suppression) => {
@@ -114,12 +117,12 @@ export class Suppressions {
   }
 }
 
-/** `suppressed: unordered-write-write:copies.ts (seen 3 times)`. */
+/** Returns a line such as `suppressed: unordered-write-write:copies.ts (seen 3 times)`. */
 export function suppressedOf(suppressed: readonly UsedSuppression[]): string {
   return `suppressed: ${suppressed.map(({ suppression: { text }, count }) => `${text}${timesOf(count)}`).join(", ")}`;
 }
 
-/** `1 suppression of known.txt was not needed: leak:main.ts (line 4)`. */
+/** Returns a line such as `1 suppression of known.txt was not needed: leak:main.ts (line 4)`. */
 export function unusedOf({ file, unused }: Suppressions): string {
   const lines = unused.slice(0, maximumListed).map(({ text, line }) => `${text} (line ${line})`);
   if (unused.length > lines.length) lines.push(`${unused.length - lines.length} more`);
@@ -140,11 +143,11 @@ function parse(text: string, { file, line }: { file: string; line: number }): Su
   const pattern = new RegExp(`^${globOf(kind)}$`);
   const isKnown = [...checks, ...kinds].some((known) => pattern.test(known));
   if (!isKnown) throw refusal(`there is no kind or check ${shown(kind)}${didYouMean(kind, [...kinds, ...checks])}`);
-  // A path matches from any of its folders on.
+  // The pattern may omit leading folders of the path.
   return { text, line, kinds: pattern, places: new RegExp(`^(?:.*/)?${globOf(place)}$`, "s") };
 }
 
-/** The strings that a place pattern may match. */
+/** Returns the strings that the second half of a suppression is matched against. */
 function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] {
   const inStack = framesOf(stack).flatMap(({ name, file, line, column }) => [
     ...name === undefined ? [] : [name],
@@ -156,7 +159,7 @@ function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] 
   return [operation, operation.replace(/^kernel /, ""), ...inKernel, ...inStack];
 }
 
-/** The regular expression of a glob: any characters for `*`, any one for `?`. */
+/** Converts a glob to a regular expression: `*` matches any characters, `?` a single one. */
 function globOf(pattern: string): string {
   return pattern.replaceAll(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
 }
