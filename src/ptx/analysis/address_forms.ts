@@ -18,32 +18,38 @@ import {
 } from "../instructions/resolved_instruction.ts";
 
 /**
- * A part of a sum: a register, or the name of a special register, a variable or a parameter, whose values never
- * change.
+ * A summand of a {@linkcode LinearForm}: a register, or the name of a special register, a variable or a parameter, none
+ * of which ever changes its value.
  */
 export type Term = Register | string;
 
-/** A sum of terms with factors. */
+/** A linear combination of terms: `constant` plus each term times its factor. */
 export interface LinearForm {
   readonly constant: bigint;
   readonly terms: ReadonlyMap<Term, bigint>;
 }
 
-/** How a value differs from lane to lane: by how much along x, y and z, and from one lane's number to the next. */
+/**
+ * The strides of a value: how much it changes when a thread's index along x, y or z, or its lane number, increases by
+ * 1.
+ */
 export type LaneStrides = readonly [x: Stride, y: Stride, z: Stride, lane: Stride];
 
 const uniformStrides: LaneStrides = [0n, 0n, 0n, 0n];
 const varyingStrides: LaneStrides = [undefined, undefined, undefined, undefined];
 const axes = ["%tid.x", "%tid.y", "%tid.z", "%laneid"] as const;
-/** Special registers that are the same for all lanes of a warp. */
+/** Special registers that have the same value in all lanes of a warp. */
 const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsmid|gridid)$|^WARP_SZ$|_smem_size$/;
 
-/** Longer sums stand for themselves, so that sums of sums take no more time than others. */
+/**
+ * The maximum number of terms in a register's form. A register with a longer sum becomes a term itself, which bounds
+ * the time to form sums of sums.
+ */
 const mostTerms = 16;
-/** The maximum number of instructions examined to find how a register changes in a loop. */
+/** The maximum number of instructions examined per definition to find how a register changes in a loop. */
 const mostUnfolded = 256;
 
-/** The size of a block. */
+/** The size of a thread block, in threads. */
 export type BlockSize = readonly [x: number, y: number, z: number];
 
 /** Assumptions about a launch. */
@@ -54,24 +60,24 @@ export interface LaunchRules {
    */
   readonly block: BlockSize | undefined;
   /**
-   * For each pointer among the kernel's parameters that may point into the same memory as another one, by its offset:
-   * a number of that memory, and the lowest offset of a parameter with the same value.
+   * The kernel's pointer parameters that may point into the same memory as another parameter, by their offset: `memory`
+   * numbers the memory, and `same` is the lowest offset of a parameter with the same value.
    */
   readonly shared: ReadonlyMap<number, { readonly memory: number; readonly same: number }>;
 }
 
-/** The forms of the addresses in a function. */
+/** Computes the linear forms, strides and roots of the addresses in a function. */
 export class AddressForms {
   readonly #function: FunctionAnalysis;
   readonly #rules: LaunchRules;
   readonly #definitions: Definitions;
-  /** The instructions of blocks in loops. This and the next are found when they are first asked for. */
+  /** The instructions of blocks in loops. Undefined until first used. */
   #repeatedOnce: ReadonlySet<ResolvedInstruction> | undefined;
   readonly #forms = new Map<Register | Variable, LinearForm>();
   readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
   readonly #multiples = new Map<Term, bigint>();
-  /** For each axis. */
+  /** The uniformity analysis for each of `axes`. Undefined until first used. */
   #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
 
@@ -102,7 +108,7 @@ export class AddressForms {
     return (axes as readonly string[]).includes(name) ? 0n : undefined;
   }
 
-  /** How a term differs from lane to lane, if the lanes have come to the same place together. */
+  /** Returns the strides of a term among lanes that execute the same instruction together. */
   laneStrides(term: Term): LaneStrides {
     if (typeof term === "string") {
       if (!term.startsWith("%") && term !== "WARP_SZ") return uniformStrides;
@@ -114,7 +120,7 @@ export class AddressForms {
     return this.#rules.block === undefined ? [strides[0], 0n, 0n, 0n] : strides as unknown as LaneStrides;
   }
 
-  /** The form of an address. */
+  /** Returns the linear form of an address. */
   formOf({ base, offset }: { readonly base: Register | Variable | undefined; readonly offset: bigint }): LinearForm {
     const form = base === undefined ? noForm : this.#formOf(base);
     return offset === 0n ? form : { constant: form.constant + offset, terms: form.terms };
@@ -148,7 +154,10 @@ export class AddressForms {
     }
   }
 
-  /** Finds the forms of a register and of those that it is computed from, these first: the calls do not nest. */
+  /**
+   * Finds the forms of a register and of all registers that it is computed from, in dependency order. Iterative, so
+   * that long chains do not overflow the stack.
+   */
   #findForms(register: Register): void {
     const waiting = [register];
     const isEntered = new Set<Register>();
@@ -161,7 +170,7 @@ export class AddressForms {
         waiting.pop();
       } else {
         isEntered.add(next);
-        // A register that depends on itself stands for itself.
+        // A register that depends on itself is a term itself.
         this.#forms.set(next, termForm(next));
         const definition = this.#onlyDefinition(next);
         for (const source of definition === undefined ? [] : sourcesOf(definition)) {
@@ -171,7 +180,10 @@ export class AddressForms {
     }
   }
 
-  /** The form of a register that is set once, from registers that are. Any other register stands for itself. */
+  /**
+   * Returns the form of a register that is set once and computed only from registers that are set once. Any other
+   * register is a term itself.
+   */
   #expand(register: Register): LinearForm {
     const definition = this.#onlyDefinition(register);
     if (definition === undefined) return termForm(register);
@@ -185,7 +197,7 @@ export class AddressForms {
     if (form.traits.pointer === "converted") return this.#formOf(operands[1]!);
     const rule = strideRuleOf(definition);
     if (rule === undefined || type.kind === "float" || register.type.bits < 32) return termForm(register);
-    // The rule is linear: applied to each operand as if it alone were not 0, it gives that operand's factor.
+    // The rule is linear: applied with one operand as 1 and all others as 0, it returns that operand's factor.
     const forms = new Map(sources.map((source) => [source, this.#formOf(source)]));
     const isConstant = (operand: ResolvedOperand) => forms.get(operand)?.terms.size === 0;
     const folded = operands.map((operand): ResolvedOperand => {
@@ -217,14 +229,14 @@ export class AddressForms {
     return `param ${this.#rules.shared.get(offset)?.same ?? offset}`;
   }
 
-  /** The roots that an address may be derived from. */
+  /** Returns the variables and parameters that an address may be derived from. */
   rootsOf(base: Register | Variable | undefined): Roots {
     return this.#roots.of(base);
   }
 
   /**
-   * A number of which the value of a term in a later iteration of a loop differs by a multiple: 0 if it never changes.
-   * Undefined if it may change by anything.
+   * Returns a number that divides every change of a term's value between iterations of a loop: 0 if the value never
+   * changes. Undefined if it may change by any amount.
    */
   stepOf(term: Term): bigint | undefined {
     if (typeof term === "string") return 0n;
@@ -262,7 +274,10 @@ export class AddressForms {
     return step;
   }
 
-  /** The form of what an instruction computes, through registers that are set once, down to `until` and others. */
+  /**
+   * Returns the form of an instruction's result. Expands registers that are set once; `until` and registers that are
+   * set several times stay terms.
+   */
   #unfold(definition: ResolvedInstruction, until: Register, depth = 0): LinearForm | undefined {
     const rule = strideRuleOf(definition);
     if (
@@ -285,7 +300,7 @@ export class AddressForms {
     return { constant, terms };
   }
 
-  /** A number that divides a term's value. */
+  /** Returns a number that divides a term's value. */
   multipleOf(term: Term, depth = 0): bigint {
     if (term === "%ntid.x") return BigInt(this.#rules.block?.[0] ?? 32);
     if (typeof term === "string" || depth > 8) return 1n;
@@ -347,7 +362,7 @@ function instructionsInLoops({ loops }: FunctionAnalysis): ReadonlySet<ResolvedI
   return repeated;
 }
 
-/** Whether an instruction reads what may differ from lane to lane though its address does not. */
+/** Whether an instruction may read different values in different lanes although its address is the same in all. */
 function readsPrivateMemory(instruction: ResolvedInstruction): boolean {
   if (!mayHave(instruction, "reads")) return false;
   const address = instruction.operands.find((operand) => operand.kind === "address");

@@ -8,7 +8,7 @@ import type { Register, ResolvedInstruction, ResolvedOperand, Variable } from ".
 
 /** The variables and parameters that an address may be derived from. */
 export interface Roots {
-  /** Whether it may be derived from anything. */
+  /** Whether the address may also be derived from variables and parameters that are not in `names`. */
   readonly isUnknown: boolean;
   readonly names: ReadonlySet<string>;
 }
@@ -29,7 +29,7 @@ export class AddressRoots {
     this.#nameOfParameter = nameOfParameter;
   }
 
-  /** The roots of an address. */
+  /** Returns the roots of an address. */
   of(base: Register | Variable | undefined): Roots {
     if (base === undefined) return unknownRoots;
     const roots = this.#rootsOf(base);
@@ -55,8 +55,8 @@ export class AddressRoots {
   }
 
   /**
-   * Follows a register's definitions to variables and parameters. Registers that lead to each other have the same roots:
-   * they are found together (by Tarjan's algorithm), so that each definition is followed once.
+   * Follows a register's definitions to variables and parameters. Registers that depend on each other have the same
+   * roots: Tarjan's algorithm finds such strongly connected components, so that each definition is followed once.
    */
   #findRoots(register: Register): Roots {
     const places = new Map<Register, number>();
@@ -89,7 +89,7 @@ export class AddressRoots {
     return this.#roots.get(register)!;
   }
 
-  /** The roots that a register's definitions name, and the other registers that they lead to. */
+  /** Returns the roots that a register's definitions name directly, and in `rest` the registers that they read. */
   #ownRoots(register: Register): { readonly roots: Roots; readonly rest: Register[] } {
     const names = new Set<string>();
     const rest: Register[] = [];
@@ -110,7 +110,10 @@ export class AddressRoots {
   }
 }
 
-/** The offset of the kernel's parameter of 64 bits that an instruction loads. */
+/**
+ * Returns the byte offset of the 64-bit kernel parameter that an instruction loads. Undefined for all other
+ * instructions.
+ */
 export function parameterOf({ operands: [destination, address], form, type }: ResolvedInstruction): number | undefined {
   if (!form.hasResult || destination?.kind !== "register" || address?.kind !== "address") return undefined;
   const { base, offset } = address;
@@ -118,14 +121,17 @@ export function parameterOf({ operands: [destination, address], form, type }: Re
   return type.bits === 64 ? base.offset + Number(offset) : undefined;
 }
 
-/** Whether an instruction may set a pointer that does not come from its operands. Pointers in memory have 64 bits. */
+/**
+ * Whether an instruction's result may be a pointer that was not computed from its operands. Pointers in memory have 64
+ * bits.
+ */
 function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction): boolean {
   if (destination?.kind === "register" && destination.type.bits < 64) return false;
   const { effects } = form.traits;
   return form.flow !== undefined || effects === undefined || effects.includes("reads");
 }
 
-/** The operands of an instruction that its result may be a pointer into the same memory as. */
+/** Returns the operands of an instruction that may point into the same memory as its result. */
 function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): readonly ResolvedOperand[] {
   const { pointer, arithmetic } = form.traits;
   if (arithmetic === "product sum") return sources.slice(2);
@@ -133,7 +139,7 @@ function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): re
   return [];
 }
 
-/** Names a variable by its place. */
+/** Returns a name for a variable, made from its state space, offset and size. All variables in frames share one. */
 export function nameOf({ space, offset, byteLength, isInFrame }: Variable): string {
   return isInFrame === true ? "local" : `${space} ${offset} ${byteLength}`;
 }

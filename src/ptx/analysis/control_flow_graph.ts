@@ -5,39 +5,42 @@
  */
 import type { ResolvedInstruction } from "../instructions/resolved_instruction.ts";
 
-/** One thing that a block does. */
+/** One step of a block: an instruction, or work between instructions. */
 export interface FlowStep {
-  /** Undefined for what is done between instructions. */
+  /** Undefined for a step that is not an instruction. */
   readonly instruction: ResolvedInstruction | undefined;
 }
 
-/** Decides which way a switch goes. Blocks that jump to the switch set it first. Compared by identity. */
+/**
+ * A variable that decides which target a switch jumps to. Blocks that jump to the switch set it first. Compared by
+ * identity.
+ */
 export interface Selector {
   readonly kind: "selector";
 }
 
-/** Straight-line code and where it goes next. `I` is the type of an instruction. */
+/** Straight-line code and its terminator. `I` is the type of an instruction. */
 export interface BasicBlock<I> {
   readonly instructions: I[];
   terminator: Terminator<I>;
-  /** The line of the instruction at its end, for messages. */
+  /** The PTX line of the block's last instruction, for messages. */
   line?: number;
 }
 
-/** How a block ends. */
+/** The end of a block, which determines its successors. */
 export type Terminator<I> =
   | { readonly kind: "exit" }
   | Jump<I>
   | {
     readonly kind: "branch";
-    /** The instruction whose predicate decides. */
+    /** The instruction whose predicate decides whether the branch is taken. */
     readonly on: I;
     readonly taken: BasicBlock<I>;
     readonly otherwise: BasicBlock<I>;
   }
   | {
     readonly kind: "switch";
-    /** The index of the target. An index past the end goes to the last target. */
+    /** The instruction or selector that supplies the target's index. An index past the end selects the last target. */
     readonly on: I | Selector;
     readonly targets: readonly BasicBlock<I>[];
   };
@@ -49,7 +52,7 @@ export interface Jump<I> {
   readonly selection?: { readonly selector: Selector; readonly value: number };
 }
 
-/** The successors of a block, with repetitions. */
+/** Returns the successors of a block. A successor is repeated if several edges lead to it. */
 export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBlock<I>[] {
   switch (terminator.kind) {
     case "exit":
@@ -63,7 +66,7 @@ export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBloc
   }
 }
 
-/** A copy of a block's end with other successors. */
+/** Returns a copy of a terminator with each successor replaced by `mapped` of it. */
 export function mapTargets<I>(
   terminator: Terminator<I>,
   mapped: (block: BasicBlock<I>) => BasicBlock<I>,
@@ -88,7 +91,7 @@ export function redirect<I>(
   block.terminator = mapTargets(block.terminator, (successor) => successor === target ? replacement : successor);
 }
 
-/** The nodes reachable from `roots`, in postorder. */
+/** Returns the nodes reachable from `roots`, in postorder. */
 export function postorder<N>(roots: Iterable<N>, next: (node: N) => Iterable<N>): N[] {
   const order: N[] = [];
   const seen = new Set<N>();
@@ -111,12 +114,12 @@ export function postorder<N>(roots: Iterable<N>, next: (node: N) => Iterable<N>)
   return order;
 }
 
-/** The blocks that can be reached from an entry, in reverse postorder. */
+/** Returns the blocks reachable from `entry`, in reverse postorder. */
 export function reversePostorder<I>(entry: BasicBlock<I>): BasicBlock<I>[] {
   return postorder([entry], successors).reverse();
 }
 
-/** The predecessors of each node, among the given nodes. */
+/** Returns the predecessors of each of `nodes`, among `nodes`. */
 export function predecessors<N>(nodes: Iterable<N>, next: (node: N) => Iterable<N>): Map<N, Set<N>> {
   const result = new Map<N, Set<N>>();
   for (const node of nodes) result.set(node, new Set());
@@ -130,17 +133,17 @@ export function predecessors<N>(nodes: Iterable<N>, next: (node: N) => Iterable<
 export interface DominatorTree<I> {
   /** The blocks in reverse postorder. */
   readonly blocks: readonly BasicBlock<I>[];
-  /** The number of each block in reverse postorder. */
+  /** The index of each block in `blocks`. */
   readonly number: ReadonlyMap<BasicBlock<I>, number>;
-  /** The blocks that a block immediately dominates, in reverse postorder. */
+  /** Returns the blocks that a block immediately dominates, in reverse postorder. */
   children(block: BasicBlock<I>): readonly BasicBlock<I>[];
-  /** The immediate dominator of a block. The entry is its own. */
+  /** Returns the immediate dominator of a block. The entry's is the entry itself. */
   parent(block: BasicBlock<I>): BasicBlock<I>;
-  /** How many blocks a block dominates, itself included. */
+  /** Returns the number of blocks that a block dominates, itself included. */
   size(block: BasicBlock<I>): number;
 }
 
-/** Computes the dominator tree of the blocks that can be reached from `entry`. */
+/** Computes the dominator tree of the blocks reachable from `entry`. */
 export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
   const blocks = reversePostorder(entry);
   const number = new Map(blocks.map((block, index) => [block, index]));
@@ -164,7 +167,7 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
   const isBackward = (from: BasicBlock<I>, to: BasicBlock<I>) => number.get(to)! <= number.get(from)!;
   if (!blocks.some((block) => successors(block).some((to) => isBackward(block, to)))) return true;
   const [begins, ends] = [new Map<BasicBlock<I>, number>(), new Map<BasicBlock<I>, number>()];
-  // The successors are asked for when a block is reached.
+  // `postorder` calls this once per block, on entering it, so `begins` is numbered in preorder.
   const order = postorder(blocks.slice(0, 1), (block) => {
     begins.set(block, begins.size);
     return children(block);
@@ -178,10 +181,11 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
 }
 
 /**
- * The immediate dominator of each node of a graph, whose root is node 0 and reaches all nodes. The root is its own.
+ * Returns the immediate dominator of each node of a graph, whose root is node 0 and reaches all nodes. The root's is
+ * the root itself.
  *
  * The simple version of the algorithm of Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph"
- * (1979). Its time is proportional to the number of edges times a logarithm, whatever the graph.
+ * (1979). Takes O(m log n) time for m edges and n nodes, for any graph.
  */
 export function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
   const count = edges.length;
@@ -195,11 +199,15 @@ export function immediateDominators(edges: readonly (readonly number[])[]): Int3
   const dominator = new Int32Array(count);
   const ancestor = new Int32Array(count).fill(-1);
   const label = Int32Array.from({ length: count }, (_, node) => node);
-  /** The first node with a semidominator, and the next one with the same. */
+  /** For each node, the head of the linked list of nodes that have it as their semidominator. -1 if there are none. */
   const first = new Int32Array(count).fill(-1);
+  /** For each node, the next one in the list of `first` that it is in. -1 at the end. */
   const next = new Int32Array(count).fill(-1);
   const path: number[] = [];
-  /** The node with the least semidominator on the path to a node from the root of its tree. Shortens the path. */
+  /**
+   * Returns the node with the least semidominator on the path from the root of a node's tree to the node. Compresses
+   * the path.
+   */
   const evaluate = (node: number): number => {
     if (ancestor[node]! < 0) return node;
     for (let at = node; ancestor[ancestor[at]!]! >= 0; at = ancestor[at]!) path.push(at);
@@ -234,13 +242,13 @@ export function immediateDominators(edges: readonly (readonly number[])[]): Int3
 }
 
 /**
- * The immediate post-dominator of each node of a graph: the first other node that all ways from it to the end go through.
- * The end has the number behind those of the nodes, and nodes without successors lead to it. Undefined for a node from
- * which the end is not reached.
+ * Returns the immediate post-dominator of each node of a graph: the first other node on all paths from it to the exit.
+ * The exit is a virtual node, numbered `edges.length`, which follows all nodes without successors. Undefined for a node
+ * that does not reach the exit.
  */
 export function immediatePostDominators(edges: readonly (readonly number[])[]): (number | undefined)[] {
   const end = edges.length;
-  // Backwards from the end.
+  // The reversed edges, with the exit as the root.
   const before = Array.from({ length: end + 1 }, (): number[] => []);
   edges.forEach((next, node) => {
     for (const successor of next.length === 0 ? [end] : next) before[successor]!.push(node);
@@ -254,14 +262,17 @@ export function immediatePostDominators(edges: readonly (readonly number[])[]): 
   });
 }
 
-/** Numbers the nodes in the order of a depth-first search. `parent` is in terms of these numbers. */
+/**
+ * Numbers the nodes in the order of a depth-first search. `nodes` maps these numbers to nodes, `order` maps nodes to
+ * their numbers, and `parent` maps each number to that of the parent in the search tree.
+ */
 function searchDepthFirst(
   edges: readonly (readonly number[])[],
 ): { nodes: Int32Array; order: Int32Array; parent: Int32Array } {
   const nodes = new Int32Array(edges.length);
   const order = new Int32Array(edges.length).fill(-1);
   const parent = new Int32Array(edges.length);
-  /** How many edges of a node have been followed. */
+  /** The number of edges of each node that have been followed. */
   const followed = new Int32Array(edges.length);
   let count = 1;
   order[0] = 0;
@@ -287,7 +298,7 @@ export interface Loop<Block> {
   readonly body: readonly Block[];
 }
 
-/** The natural loops of the blocks that can be reached from an entry. */
+/** Finds the natural loops among the blocks reachable from `entry`. */
 export function loopsOf<Block>(entry: Block, next: (block: Block) => Iterable<Block>): Loop<Block>[] {
   const blocks = postorder([entry], next).reverse();
   const order = new Map(blocks.map((block, index) => [block, index]));
@@ -310,16 +321,16 @@ export function loopsOf<Block>(entry: Block, next: (block: Block) => Iterable<Bl
 /** The loops of a reducible graph, by their headers. */
 export interface LoopForest<I> {
   /**
-   * The header of the innermost loop that contains a block. For a header, that of the loop around its own. Undefined
-   * outside of all loops.
+   * Returns the header of the innermost loop that contains a block. For a header, returns the header of the loop around
+   * its own loop. Undefined outside of all loops.
    */
   around(block: BasicBlock<I>): BasicBlock<I> | undefined;
   isHeader(block: BasicBlock<I>): boolean;
 }
 
 /**
- * Finds the loops of a reducible graph, the inner ones first. Each is then treated as one block, so that the time does
- * not depend on how deeply they nest.
+ * Finds the loops of a reducible graph, inner loops first. Each loop found is then treated as one block, so that the
+ * time does not depend on the nesting depth.
  */
 export function loopForest<I>({ blocks, number }: DominatorTree<I>): LoopForest<I> {
   const before = blocks.map((): number[] => []);
@@ -328,7 +339,7 @@ export function loopForest<I>({ blocks, number }: DominatorTree<I>): LoopForest<
   });
   const around = new Int32Array(blocks.length).fill(-1);
   const headers = new Set<number>();
-  /** The header of the outermost loop so far that contains a block, found by following these. */
+  /** Links of a union-find forest: the root of a block is the header of the outermost loop so far that contains it. */
   const outer = Int32Array.from(blocks, (_, index) => index);
   const outermost = (index: number): number => {
     let top = index;
@@ -354,7 +365,7 @@ export function loopForest<I>({ blocks, number }: DominatorTree<I>): LoopForest<
   };
 }
 
-/** The strongly connected components of some blocks that contain a cycle, found with Kosaraju's algorithm. */
+/** Finds the strongly connected components of `region` that contain a cycle, with Kosaraju's algorithm. */
 export function cyclesIn<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   const inside = new Set(region);
   const next = (block: BasicBlock<I>) => successors(block).filter((successor) => inside.has(successor));

@@ -1,20 +1,23 @@
 /**
- * The operands and registers that an instruction reads and sets, and where registers are live.
+ * Finds the operands and registers that an instruction reads and sets, and where registers are live.
  *
- * A call sets registers, too: those in the list of its results. They are not among its results here, because its form
- * has none.
+ * A call also sets the registers in its list of results. `resultsOf` does not return them, because the form of a call
+ * has no result.
  *
  * @module
  */
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
 import { postorder } from "./control_flow_graph.ts";
 
-/** The registers that an instruction sets. */
+/** Returns the registers that an instruction sets. */
 export function resultsOf({ form, operands: [destination] }: ResolvedInstruction): Register[] {
   return form.hasResult ? registersOf(destination) : [];
 }
 
-/** The operands that an instruction reads, one by one, without its predicate: registers, numbers and so on. */
+/**
+ * Returns the operands that an instruction reads, except its predicate. Vectors, lists, pairs and addresses are split
+ * into registers, numbers and so on.
+ */
 export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOperand[] {
   const sources: ResolvedOperand[] = [];
   for (let index = form.hasResult ? 1 : 0; index < operands.length; index++) addParts(operands[index]!, sources);
@@ -22,8 +25,8 @@ export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOper
 }
 
 /**
- * The registers that an instruction reads, apart from its predicate. Without its predicate, an instruction leaves its
- * results as they were: a predicated one reads them.
+ * Returns the registers that an instruction reads, except its predicate. If the predicate is false, the results keep
+ * their old values, so a predicated instruction also reads its results.
  */
 export function registersRead({ form, operands, predicate }: ResolvedInstruction): Register[] {
   const read: Register[] = [];
@@ -33,7 +36,7 @@ export function registersRead({ form, operands, predicate }: ResolvedInstruction
   return read;
 }
 
-/** The registers that an operand consists of. The one in an address is none of them. */
+/** Returns the registers in an operand, except the base register of an address. */
 export function registersOf(operand: ResolvedOperand | undefined): Register[] {
   switch (operand?.kind) {
     case "register":
@@ -50,7 +53,7 @@ export function registersOf(operand: ResolvedOperand | undefined): Register[] {
   }
 }
 
-/** Calls a function with each register in an operand. The one in an address is among them. */
+/** Calls `visit` with each register in an operand, including the base register of an address. */
 export function visitRegisters(operand: ResolvedOperand, visit: (register: Register) => void): void {
   switch (operand.kind) {
     case "register":
@@ -72,7 +75,7 @@ export function visitRegisters(operand: ResolvedOperand, visit: (register: Regis
   }
 }
 
-/** Adds the elements of an operand. */
+/** Appends the elements of an operand to `parts`. */
 function addParts(operand: ResolvedOperand, parts: ResolvedOperand[]): void {
   switch (operand.kind) {
     case "vector":
@@ -102,7 +105,7 @@ export function definitionsOf(instructions: Iterable<ResolvedInstruction>): Defi
   return readersOf(instructions, resultsOf);
 }
 
-/** Finds who must be examined again when something has changed: for each thing, the readers that read it, in order. */
+/** Maps each thing to its readers, in order: those that an analysis must examine again when the thing changes. */
 export function readersOf<Reader, Thing>(
   readers: Iterable<Reader>,
   readBy: (reader: Reader) => Iterable<Thing>,
@@ -118,13 +121,17 @@ export function readersOf<Reader, Thing>(
   return found;
 }
 
-/** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
+/** The uses and definitions of registers in a piece of code. */
 export interface RegisterUse<Name = Register> {
+  /** The registers that the code reads before setting them. */
   readonly uses: ReadonlySet<Name>;
+  /** The registers that the code sets on every path. */
   readonly definitions: ReadonlySet<Name>;
 }
 
-/** The registers that instructions read before they set them, and those that they set whatever their predicates are. */
+/**
+ * Returns the registers that instructions read before setting them, and those that they set regardless of predicates.
+ */
 export function registerUseOf(instructions: Iterable<ResolvedInstruction>): RegisterUse {
   const uses = new Set<Register>(), definitions = new Set<Register>();
   const read = (operand: ResolvedOperand) => {
@@ -137,7 +144,7 @@ export function registerUseOf(instructions: Iterable<ResolvedInstruction>): Regi
     if (predicate === undefined) { for (const register of results) definitions.add(register); }
     else {
       read(predicate.register);
-      // Without its predicate, an instruction leaves its results as they were.
+      // If the predicate is false, the results keep their old values.
       results.forEach(read);
     }
   }
@@ -145,8 +152,8 @@ export function registerUseOf(instructions: Iterable<ResolvedInstruction>): Regi
 }
 
 /**
- * A graph of blocks, its edges, and the registers that each block uses. The edges include those to where control
- * resumes later.
+ * A graph of blocks, its edges, and the registers that each block uses. The edges include those to blocks where a
+ * suspended thread resumes.
  */
 export interface LivenessGraph<Block, Name = Register> {
   readonly entry: Block;
@@ -154,7 +161,7 @@ export interface LivenessGraph<Block, Name = Register> {
   use(block: Block): RegisterUse<Name>;
 }
 
-/** The registers that are live at the start of some blocks. Only those of the blocks in `at` are kept. */
+/** Returns a function that maps each of the blocks in `at` to the registers that are live at its start. */
 export function liveRegisters<Block, Name = Register>(
   { at, ...graph }: LivenessGraph<Block, Name> & { readonly at: Iterable<Block> },
 ): (block: Block) => readonly Name[] {
@@ -165,7 +172,7 @@ export function liveRegisters<Block, Name = Register>(
 }
 
 /**
- * Calls `visit` for each register with each block at whose start it is live.
+ * Calls `visit` for each register and each block at whose start the register is live.
  *
  * Follows each register backward from its uses to its definitions. The time is proportional to the sum of the lengths
  * of all live ranges, in blocks.
@@ -206,7 +213,10 @@ export function walkLiveRanges<Block, Name = Register>(
   });
 }
 
-/** Where registers occur: those that some block uses before it sets them, and the indices of blocks for each. */
+/**
+ * Returns the registers that some block reads before setting them, and for each of them the indices of the blocks that
+ * use and that define it.
+ */
 function occurrencesOf<Name>(
   blocks: readonly RegisterUse<Name>[],
 ): { readonly registers: readonly Name[]; readonly uses: Groups; readonly definitions: Groups } {
@@ -232,13 +242,16 @@ function occurrencesOf<Name>(
   };
 }
 
-/** Numbers for each of some keys: those of key `k` from `begins[k]` to `begins[k + 1]`, in the order they were added. */
+/**
+ * A list of numbers for each key: `values` from index `begins[k]` up to `begins[k + 1]` are those of key `k`, in the
+ * order they were added.
+ */
 interface Groups {
   readonly begins: Uint32Array;
   readonly values: Uint32Array;
 }
 
-/** Pairs of a key and a number. A list for each of many keys would be slow to allocate. */
+/** Collects pairs of a key and a number. Faster than one array per key, because there may be many keys. */
 class Pairs {
   readonly #keys: number[] = [];
   readonly #values: number[] = [];

@@ -11,12 +11,12 @@ import {
 import { type Definitions, definitionsOf } from "./definitions_and_uses.ts";
 
 /**
- * The analyses of a function, shared by all their users: each is computed once, on first use. The graph must not
- * change; code that changes it takes a copy.
+ * The analyses of a function, shared by all passes. Each is computed once, on first use. The control-flow graph must
+ * not change; a pass that changes it works on a copy.
  */
 export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
   readonly entry: BasicBlock<Step>;
-  /** In program order. */
+  /** The function's instructions, in program order. */
   readonly instructions: readonly NonNullable<Step["instruction"]>[];
   #definitions: Definitions | undefined;
   #blocks: readonly BasicBlock<Step>[] | undefined;
@@ -33,7 +33,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
     return this.#definitions ??= definitionsOf(this.instructions);
   }
 
-  /** The blocks that can be reached, in reverse postorder. */
+  /** The reachable blocks, in reverse postorder. */
   get blocks(): readonly BasicBlock<Step>[] {
     return this.#blocks ??= reversePostorder(this.entry);
   }
@@ -42,7 +42,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
     return this.#dominators ??= dominatorTree(this.entry);
   }
 
-  /** The natural loops. */
+  /** The function's natural loops. */
   get loops(): readonly Loop<BasicBlock<Step>>[] {
     return this.#loops ??= loopsOf(this.entry, successors);
   }

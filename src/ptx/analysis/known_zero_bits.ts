@@ -1,20 +1,20 @@
 import type { Definitions } from "./definitions_and_uses.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
 
-/** Finds how many of the low bits of an integer are certainly 0, as are those of a multiple of a power of two. */
+/** Returns the number of low bits of an integer that are known to be 0. */
 export type KnownZeroBits = (operand: ResolvedOperand) => number;
 
-/** Addresses are computed in a few steps. Longer computations are not followed. */
+/** The maximum number of definitions followed from a register. Addresses rarely take more. */
 const mostSteps = 8;
 
-/** All bits of the widest integer. */
+/** The number of bits of the widest integer. */
 const allBits = 64;
 
 /**
- * Finds the low bits of a function's registers that are 0 whenever the registers are read.
+ * Analyzes which low bits of a function's registers are 0 whenever the registers are read.
  *
  * @param definitions the instructions that set each register
- * @param hasFrames whether variables in `.local` lie in frames, whose addresses are not known
+ * @param hasFrames whether `.local` variables are in frames, whose addresses are not known at compile time
  */
 export function knownZeroBits(
   definitions: Definitions,
@@ -41,7 +41,7 @@ export function knownZeroBits(
     if (known !== undefined) return known;
     const setting = definitions.get(register);
     if (setting === undefined || steps === mostSteps) return 0;
-    // Nothing is assumed of a register that depends on itself until its bits are known.
+    // While a register's bits are being found, a definition that depends on the register itself sees no known bits.
     found.set(register, 0);
     const bits = Math.min(...setting.map((instruction) => ofResult(instruction, steps + 1)));
     found.set(register, bits);

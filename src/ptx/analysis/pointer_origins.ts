@@ -1,13 +1,13 @@
 /**
- * What addresses are computed from.
+ * Finds the origins of addresses.
  *
- * The origin of an address is the one variable, or the one parameter of the kernel, that it was certainly computed
- * from. An access by such an address must lie in that variable, or in the memory that the parameter points into, even
- * if there is other memory right beside it.
+ * The origin of an address is the single variable or kernel parameter that the address is known to be computed from. An
+ * access through such an address must be within that variable, or within the allocation that the parameter points into,
+ * even if adjacent memory is also allocated.
  *
  * In most kernels, the address of an access is a parameter plus an offset in a register: `add.s64 %rd4, %rd1, %rd3`
  * before an access to `[%rd4]`, where `%rd1` is the parameter. A parameter never changes, so the number of bytes from
- * there to the end of its allocation is found once. The check of such an access then compares the offset with that
+ * its address to the end of the allocation is computed once, and the check of each access compares the offset with that
  * number.
  *
  * @module
@@ -24,26 +24,26 @@ import {
 } from "../instructions/resolved_instruction.ts";
 import { type BasicBlock, type FlowStep, postorder, successors } from "./control_flow_graph.ts";
 
-/** A parameter of 64 bits from which an address was computed. */
+/** A 64-bit parameter that an address was computed from. */
 export interface ParameterOrigin {
   readonly kind: "parameter";
-  /** Where it begins among the kernel's parameters, in bytes. */
+  /** The parameter's offset from the start of the kernel's parameters, in bytes. */
   readonly offset: number;
 }
 
-/** The origin from which an address was computed. */
+/** The variable or parameter that an address was computed from. */
 export type PointerOrigin = Variable | ParameterOrigin;
 
-/** Finds the origin of an address. Undefined if it is not certain, or has no bounds. */
+/** Returns the origin of an address. Undefined if the origin is not certain, or has no bounds. */
 export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
-/** An integer that was not computed from a pointer, as far as is known. A pointer loaded from memory counts as one. */
+/** A value not known to be computed from a pointer. A pointer loaded from memory is one. */
 const integer = { kind: "integer" } as const;
-/** A value that may have several origins, or was computed in a way that is not tracked. */
+/** A value that may have several origins, or whose computation is not tracked. */
 const mixed = { kind: "mixed" } as const;
 type Value = PointerOrigin | typeof integer | typeof mixed;
 
-/** Finds the origins of a function's addresses. */
+/** Finds the origin of each address in a function. */
 export function pointerOrigins(instructions: readonly ResolvedInstruction[]): PointerOrigins {
   const values = findValues(instructions);
   return (base) => {
@@ -52,7 +52,7 @@ export function pointerOrigins(instructions: readonly ResolvedInstruction[]): Po
   };
 }
 
-/** Joins the values of all instructions that set a register, until none changes. Each changes at most twice. */
+/** Joins the values of all instructions that set each register, up to a fixed point. A value changes at most twice. */
 function findValues(instructions: readonly ResolvedInstruction[]): ReadonlyMap<Register, Value> {
   const values = new Map<Register, Value>();
   const parameters = new Map<number, ParameterOrigin>();
@@ -97,7 +97,7 @@ function findValues(instructions: readonly ResolvedInstruction[]): ReadonlyMap<R
   return values;
 }
 
-/** The value of an instruction's results. Undefined if it is not known yet. */
+/** Returns the value of an instruction's results. Undefined if a source has no value yet. */
 function resultOf(
   instruction: ResolvedInstruction,
   valueOf: (operand: ResolvedOperand | undefined) => Value | undefined,
@@ -112,7 +112,7 @@ function resultOf(
     if (subtracted?.kind === "parameter" && from?.kind === "variable") return from;
     return subtracted === undefined || subtracted === integer ? from : mixed;
   }
-  // A product is no pointer, whatever the factors are: sizes in parameters of 64 bits, most likely.
+  // A product is not a pointer, even if a factor is a 64-bit parameter: that is most likely a size.
   if (arithmetic === "product" || arithmetic === "shift") return integer;
   if (arithmetic === "product sum") return valueOf(c);
   if (arithmetic === "move" || arithmetic === "conversion" || pointer === "converted") return valueOf(a);
@@ -132,7 +132,7 @@ function sum(a: Value | undefined, b: Value | undefined): Value | undefined {
   if (a === undefined || b === undefined) return undefined;
   if (a === integer) return b;
   if (b === integer) return a;
-  // A parameter that is added to the address of a variable is no pointer.
+  // A parameter that is added to the address of a variable is an offset, not a pointer.
   if (a.kind === "variable" && b.kind === "parameter") return a;
   return b.kind === "variable" && a.kind === "parameter" ? b : mixed;
 }
@@ -142,7 +142,10 @@ function join(a: Value | undefined, b: Value | undefined): Value | undefined {
   return a === b ? a : mixed;
 }
 
-/** A variable with bounds. Dynamic shared memory has none, and the kernel's parameters are checked as they are. */
+/**
+ * Returns a variable as an origin, if accesses through it can be checked against its bounds. Dynamic shared memory has
+ * no bounds, and accesses to the kernel's parameters have their own checks.
+ */
 function originOf(variable: Variable): Value {
   return variable.space === "param" || variable.byteLength === 0 ? mixed : variable;
 }
@@ -150,18 +153,24 @@ function originOf(variable: Variable): Value {
 /** A register that holds the sum of a parameter and an offset. */
 export interface ParameterOffset {
   readonly sum: Register;
-  /** Where the parameter of 64 bits begins in the kernel's parameters. */
+  /** The offset of the 64-bit parameter from the start of the kernel's parameters, in bytes. */
   readonly parameter: number;
   readonly offset: Register;
 }
 
-/** The sums that accesses have as their addresses. Their offsets still hold the same when the access is made. */
+/**
+ * Maps accesses to the sums that they have as addresses. The sum's offset register still has the same value at the
+ * access.
+ */
 export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
 
-/** How many conversions and moves of a parameter are followed. */
+/** The maximum number of conversions and moves of a parameter that are followed. */
 const mostCopies = 4;
 
-/** Finds the accesses of a kernel. The parameters of the functions that it calls are not in its own. */
+/**
+ * Finds the accesses of a kernel whose address is a parameter plus an offset. For kernels only: the parameters of the
+ * functions they call are in frames.
+ */
 export function parameterOffsets(
   entry: BasicBlock<FlowStep>,
   definitions: Definitions,
@@ -180,7 +189,7 @@ export function parameterOffsets(
   const found = new Map<ResolvedInstruction, ParameterOffset>();
   for (const { instructions } of postorder([entry], successors)) {
     const sums = new Map<Register, ParameterOffset>();
-    /** The position in the block where each register was last set, and where its sum was computed. */
+    /** The position in the block where each register was last set, and where each sum was computed. */
     const lastSet = new Map<Register, number>(), computed = new Map<Register, number>();
     instructions.forEach(({ instruction }, position) => {
       if (instruction === undefined || instruction.form.flow !== undefined) {
@@ -220,21 +229,20 @@ function sumOf(
 }
 
 /**
- * Finds the pointer that a pointer was computed from. Two pointers with the same root most likely point into the same
- * allocation.
+ * Returns the pointer that a pointer was computed from, its root. Two pointers with the same root most likely point
+ * into the same allocation.
  */
 export type UnderlyingPointers = (register: Register) => Register;
 
-/** How many computations are followed to find how certain it is that a register is a pointer. */
+/** The maximum number of computations followed to rate how likely a register is a pointer. */
 const deepest = 8;
 
-/** How certain it is that a register is a pointer, by a trait of the instruction that sets it. */
+/** Ratings of how likely a register is a pointer, by the `pointer` trait of the instruction that sets it. */
 const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
 
 /**
- * Finds the underlying pointer of each pointer in a function: the root of the computation. The root of a sum is that of the
- * operand that is more likely to be a pointer.
- * Only speed depends on it.
+ * Finds the root of each pointer's computation in a function. The root of a sum is the root of the operand that is more
+ * likely to be a pointer. A wrong guess costs only speed.
  */
 export function underlyingPointers(instructions: Iterable<ResolvedInstruction>): UnderlyingPointers {
   const sources = new Map<Register, { pointer: keyof typeof ranks; operands: readonly ResolvedOperand[] }>();
@@ -247,7 +255,7 @@ export function underlyingPointers(instructions: Iterable<ResolvedInstruction>):
     if (known === undefined) sources.set(destination, { pointer, operands: rest });
   }
   const roots = new Map<Register, Register>();
-  /** For each register, by how much deeper it may still be looked. */
+  /** Memoized ratings: for each register, an array indexed by the number of computations that may still be followed. */
   const known = new Map<Register, (number | undefined)[]>();
   const rankOf = (register: Register, deeper: number): number => {
     const source = sources.get(register);

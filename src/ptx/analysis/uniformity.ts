@@ -15,27 +15,27 @@ import { readersOf, resultsOf, sourcesOf } from "./definitions_and_uses.ts";
  */
 export type Stride = bigint | undefined;
 
-/** Finds the stride of an operand that is read with the given bits, by default those of the destination. */
+/** Returns the stride of an operand that is read as `bits` bits, by default the width of the destination. */
 export type OperandStride = (operand: ResolvedOperand | undefined, bits?: number) => Stride;
 
-/** Finds the stride of an instruction's result, an integer of at least 32 bits, from those of its operands. */
+/** Computes the stride of an instruction's result, an integer of at least 32 bits, from the strides of its operands. */
 export type StrideRule = (instruction: ResolvedInstruction, strideOf: OperandStride) => Stride;
 
-/** The 32-bit operands that an instruction extends to 64 bits, and the type that says how. */
+/** The 32-bit operands that an instruction extends to 64 bits, and the type that determines sign or zero extension. */
 export interface Widening {
   readonly operands: readonly ResolvedOperand[];
   readonly type: ScalarType;
 }
 
-/** How the stride of an instruction's result is found. Undefined if a strided operand makes the result varying. */
+/** Returns the stride rule for an instruction. Undefined if a strided operand always makes the result varying. */
 export function strideRuleOf({ form }: ResolvedInstruction): StrideRule | undefined {
   const { arithmetic } = form.traits;
   return arithmetic === undefined ? undefined : strideRules[arithmetic];
 }
 
 /**
- * The operands that an instruction extends to 64 bits. They must not wrap around within a gang for its stride to hold.
- * Undefined for an instruction that extends none.
+ * Returns the operands that an instruction extends to 64 bits. The stride of the result is valid only if these operands
+ * do not wrap around within a gang. Undefined for an instruction that extends no operands.
  */
 export function wideningOf(instruction: ResolvedInstruction): Widening | undefined {
   switch (instruction.form.traits.arithmetic) {
@@ -49,30 +49,30 @@ export function wideningOf(instruction: ResolvedInstruction): Widening | undefin
   }
 }
 
-/** `mov` */
+/** The rule for `mov`. */
 const strideOfMove: StrideRule = ({ operands: [destination, source] }, strideOf) => {
   const bits = destination?.kind === "register" ? destination.type.bits : 0;
   if (source?.kind === "vector" || (source?.kind === "special" && bits !== 32)) return undefined;
   return strideOf(source);
 };
 
-/** `add` */
+/** The rule for `add`. */
 const strideOfSum: StrideRule = ({ operands: [, a, b] }, strideOf) => sum(strideOf(a), strideOf(b));
 
-/** `sub` */
+/** The rule for `sub`. */
 const strideOfDifference: StrideRule = ({ operands: [, a, b] }, strideOf) => sum(strideOf(a), times(strideOf(b), -1n));
 
-/** `neg` */
+/** The rule for `neg`. */
 const strideOfNegation: StrideRule = ({ operands: [, a] }, strideOf) => times(strideOf(a), -1n);
 
-/** `shl` */
+/** The rule for `shl`. */
 const strideOfShift: StrideRule = ({ operands: [destination, a, b] }, strideOf) => {
   const bits = destination?.kind === "register" ? destination.type.bits : 0;
   if (b?.kind !== "integer" || b.value < 0n || b.value >= bits) return undefined;
   return times(strideOf(a), 1n << b.value);
 };
 
-/** `mul.lo` and `mul.wide` */
+/** The rule for `mul.lo` and `mul.wide`. */
 const strideOfProduct: StrideRule = ({ operands: [, a, b], type, choices }, strideOf) => {
   const width = choices.has("wide") ? type.bits : undefined;
   const factorOf = (operand: ResolvedOperand | undefined) =>
@@ -83,11 +83,11 @@ const strideOfProduct: StrideRule = ({ operands: [, a, b], type, choices }, stri
   return factor === undefined ? undefined : times(factorOf(b) === undefined ? strides[1] : strides[0], factor);
 };
 
-/** `mad.lo` and `mad.wide` */
+/** The rule for `mad.lo` and `mad.wide`. */
 const strideOfProductSum: StrideRule = (instruction, strideOf) =>
   sum(strideOfProduct(instruction, strideOf), strideOf(instruction.operands[3]));
 
-/** `cvt` between integers */
+/** The rule for `cvt` between integers. */
 const strideOfConversion: StrideRule = ({ operands: [, a], type, sourceType: from, choices }, strideOf) => {
   if (choices.has("sat") || from.kind === "float" || from.bits < 32 || type.bits < 32) return undefined;
   return strideOf(a, from.bits);
@@ -104,12 +104,12 @@ const strideRules: Readonly<Partial<Record<Arithmetic, StrideRule>>> = {
   "shift": strideOfShift,
 };
 
-/** `mul.wide` and `mad.wide` of 32-bit operands */
+/** Returns the factors that `mul.wide` and `mad.wide` extend from 32 bits. */
 function wideningOfProduct({ type, operands, choices }: ResolvedInstruction): Widening | undefined {
   return choices.has("wide") && type.bits === 32 ? { operands: operands.slice(1, 3), type } : undefined;
 }
 
-/** `cvt` from a 32-bit integer to a 64-bit one */
+/** Returns the source that `cvt` extends from a 32-bit integer to a 64-bit one. */
 function wideningOfConversion(
   { type, sourceType: from, choices, operands }: ResolvedInstruction,
 ): Widening | undefined {
@@ -132,29 +132,29 @@ function times(a: Stride, factor: bigint): Stride {
 /** Which registers and operands of a kernel are uniform, strided or varying. */
 export interface Uniformity {
   strideOf(operand: ResolvedOperand): Stride;
-  /** Whether an instruction does the same in all members of a gang, so that executing it once is enough. */
+  /** Whether an instruction does the same in all members of a gang, so that it need be executed only once. */
   isUniform(instruction: ResolvedInstruction): boolean;
   /**
-   * The operand that an instruction extends from 32 to 64 bits, if it must not wrap around within a gang. Undefined for
-   * other instructions.
+   * Returns the strided operand that an instruction extends from 32 to 64 bits, if the operand might wrap around within
+   * a gang, which would invalidate the result's stride. Undefined for other instructions.
    */
   widened(
     instruction: ResolvedInstruction,
   ): { readonly operand: ResolvedOperand; readonly isSigned: boolean } | undefined;
 }
 
-/** The registers that an instruction's results depend on: its sources and its predicate. */
+/** Returns the operands that an instruction's results depend on: its sources and its predicate. */
 function readBy(instruction: ResolvedInstruction): ResolvedOperand[] {
   const sources = sourcesOf(instruction);
   if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);
   return sources;
 }
 
-/** The initial state of {@linkcode findUniformity}. */
+/** The assumptions of {@linkcode findUniformity}. */
 export interface UniformityRules {
-  /** The stride of a special register. It is 1 for those that count threads. */
+  /** Returns the stride of a special register: 1 for a thread index. */
   strideOfSpecial(name: string): Stride;
-  /** Whether an instruction's results may differ although its operands do not. Default: no. */
+  /** Whether an instruction's results may differ between threads that have the same operands. Default: no. */
   isVarying?(instruction: ResolvedInstruction): boolean;
 }
 
@@ -193,7 +193,8 @@ export function findUniformity(
     setting.push({ instruction, results, read: readBy(instruction) });
   }
   const readers = readersOf<typeof setting[number], ResolvedOperand>(setting, ({ read }) => read);
-  // An instruction is examined again when the stride of what it reads has changed, which happens at most twice.
+  // An instruction is examined again when the stride of an operand has changed, which happens at most twice per
+  // operand.
   const waiting = new Set(setting);
   for (const examined of waiting) {
     waiting.delete(examined);
@@ -213,7 +214,7 @@ export function findUniformity(
       predicate === undefined;
     counting.set(destination, counts && counting.get(destination) !== false);
   }
-  /** Whether a value counts threads, so that it is far from wrapping around. */
+  /** Whether a value is a thread index, which is too small to wrap around. */
   const isCounting = (operand: ResolvedOperand) => {
     return operand.kind === "special" ? strideOfSpecial(operand.name) === 1n : operand.kind === "register" &&
       counting.get(operand) === true;
@@ -233,7 +234,7 @@ export function findUniformity(
   };
 }
 
-/** The stride of the result of an instruction that is not uniform. */
+/** Computes the stride of the result of an instruction that is not uniform. */
 function resultStride(instruction: ResolvedInstruction, strideOf: (operand: ResolvedOperand) => Stride): Stride {
   const { type, operands: [destination], predicate } = instruction;
   const stride = strideRuleOf(instruction);
