@@ -1,6 +1,8 @@
 /**
- * Functions with which compiled kernels check and translate addresses, and those for `mbarrier`, a barrier in shared
- * memory.
+ * Helper functions that check and translate addresses, and that implement `mbarrier`, a barrier in shared memory.
+ *
+ * In all of them, `place` is the encoded source location and kind of the access (`encodePlace`), and `thread`
+ * identifies the thread, as for `device.fault`.
  *
  * @module
  */
@@ -20,7 +22,7 @@ import { hostIndex } from "../../abi/host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import { memoryBarrierFields } from "../../abi/launch_record.ts";
 
-/** The names of these functions. */
+/** The names of the address helpers. */
 export type AddressHelper =
   | "findRange"
   | "findReach"
@@ -29,7 +31,7 @@ export type AddressHelper =
   | "findGenericOrReserved"
   | "checkBounded";
 
-/** These functions, by name. */
+/** Maps each name of an address helper to its builder. */
 export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findRange,
   findReach,
@@ -40,11 +42,11 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
 };
 
 /**
- * Finds the allocation that an access to global memory lies in. Faults if the access is misaligned, wherever it is, or
- * if there is no allocation.
+ * Finds the allocation that an access to global memory is in. Faults if the access is misaligned, whether or not it is
+ * in an allocation, or if it is not in an allocation.
  *
- * Takes the address, the place and the thread, as `device.fault` does, and the offset of the bounds table.
- * Returns the address of the allocation, and how many such accesses it has room for.
+ * The parameters are the address, the place, the thread, and the offset of the bounds table. Returns the address of the
+ * allocation, and the number of accesses of this size that fit in it.
  */
 function findRange(): HelperFunction {
   const [address, place, thread, bounds, begin, length, offset, bytes] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
@@ -69,10 +71,11 @@ function findRange(): HelperFunction {
 }
 
 /**
- * Finds how many bytes behind a pointer accesses may begin, all in the allocation that it points into.
+ * Finds the number of byte offsets from a pointer at which an access may begin so that it stays in the pointer's
+ * allocation.
  *
- * Takes the pointer, the bytes of an access, and the offset of the bounds table. Returns 0 if the pointer is misaligned
- * for such accesses or not in an allocation.
+ * The parameters are the pointer, the size of an access in bytes, and the offset of the bounds table. Returns 0 if the
+ * pointer is misaligned for such accesses or not in an allocation.
  */
 function findReach(): HelperFunction {
   const [address, bytes, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5] as const;
@@ -95,7 +98,8 @@ function findReach(): HelperFunction {
 /**
  * Checks an access to global memory as `findRange` does.
  *
- * Takes a pointer and an offset, whose sum is the address; the place and the thread; and the offset of the bounds table.
+ * The parameters are a pointer and an offset, whose sum is the address; the place; the thread; and the offset of the
+ * bounds table.
  */
 function checkSum(indexOf: HelperIndex): HelperFunction {
   const [pointer, offset, place, thread, bounds] = [0, 1, 2, 3, 4] as const;
@@ -105,10 +109,12 @@ function checkSum(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["i64", "i64", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
 }
 
+/** Pushes whether an address is in the 4 GiB that begin at `base`. */
 function pushIsIn(code: CodeWriter, address: number, base: bigint): void {
   code.get(address).i64(32n).ops("i64ShrU").i64(base >> 32n).ops("i64Eq");
 }
 
+/** Calls `device.fault`, which does not return. */
 function pushFault(
   code: CodeWriter,
   { kind, address, place, thread }: {
@@ -121,12 +127,15 @@ function pushFault(
   code.i32(kind).get(address).get(place).get(thread).call(hostIndex("fault")).ops("unreachable");
 }
 
-/** Pushes the bytes of the access at a place. */
+/** Pushes the size in bytes of the access at `place`. */
 function pushBytes(code: CodeWriter, place: number): void {
   code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl");
 }
 
-/** Sets the start of an allocation, its bytes, and the offset of an address in it. Pushes whether there is one. */
+/**
+ * Looks up the allocation that contains an address: sets the locals `begin` and `length` to its start and size, and
+ * `offset` to the address's offset in it. Pushes whether there is an allocation.
+ */
 function pushAllocation(
   code: CodeWriter,
   { address, bounds, begin, length, offset }: {
@@ -145,7 +154,7 @@ function pushAllocation(
   code.set(offset).i32(1).else().i32(0).end();
 }
 
-/** Stops the kernel if an address is no multiple of the access's bytes. */
+/** Faults if an address is not a multiple of the access's size. */
 function pushFaultIfMisaligned(
   code: CodeWriter,
   { address, bytes, place, thread }: { address: number; bytes: number; place: number; thread: number },
@@ -155,7 +164,7 @@ function pushFaultIfMisaligned(
   code.end();
 }
 
-/** Pushes whether an access lies in an allocation. */
+/** Pushes whether an access is within an allocation. */
 function pushIsInside(
   code: CodeWriter,
   { offset, bytes, length }: { offset: number; bytes: number; length: number },
@@ -164,7 +173,7 @@ function pushIsInside(
   code.get(length).ops("i64ExtendI32U", "i64LeU");
 }
 
-/** Pushes the address of an allocation, and how many accesses it has room for. */
+/** Pushes the address of an allocation, and the number of accesses that fit in it. */
 function pushRange(
   code: CodeWriter,
   { begin, length, bytes }: { begin: number; length: number; bytes: number },
@@ -174,11 +183,11 @@ function pushRange(
 }
 
 /**
- * Checks an access to a memory whose addresses begin at 0. Returns if it is legal: a kernel that names no dynamic shared
- * memory compares with its static shared memory first, and a launch may give it more.
+ * Checks an access to shared or local memory, whose addresses begin at 0. Returns if the access is legal: a kernel that
+ * names no dynamic shared memory compares with its static shared memory first, and a launch may provide more.
  *
- * Takes the address, the place and the thread, as `device.fault` does, the bytes of the memory, and whether it is shared
- * memory: 0, 1, or 2 if the reserved part of shared memory may be accessed too.
+ * The parameters are the address, the place, the thread, the size of the memory in bytes, and its kind: 0 for local
+ * memory, 1 for shared memory, 2 for shared memory whose reserved part may be accessed too.
  */
 function checkBounded(): HelperFunction {
   const [address, place, thread, size, isShared, bytes] = [0, 1, 2, 3, 4, 5] as const;
@@ -205,22 +214,23 @@ function checkBounded(): HelperFunction {
   };
 }
 
-/** Pushes whether an address in shared memory lies in the reserved part, which precedes the block's own. */
+/** Pushes whether an address in shared memory is in the reserved part, which precedes the block's own memory. */
 function pushIsReserved(code: CodeWriter, address: number): void {
   code.get(address).ops("i32WrapI64").i32(-sharedSpan.reserved).ops("i32GeU");
 }
 
-/** Pops an offset in shared memory, and pushes whether it lies outside of the addresses of shared memory. */
+/** Pops an offset in shared memory, and pushes whether it is outside of the address range of shared memory. */
 function pushIsOutsideSharedSpan(code: CodeWriter): void {
   code.i32(sharedSpan.reserved).ops("i32Add").i32(sharedSpan.byteLength).ops("i32GeU");
 }
 
 /**
- * Translates a generic address to an offset in linear memory. Faults if the access is illegal: as misaligned wherever it
- * is, except outside of the addresses of shared memory.
+ * Translates a generic address to an offset in linear memory. Faults if the access is illegal. A misaligned access is
+ * reported as such even outside of any memory, except outside of the address range of shared memory.
  *
- * Takes the address, the place and the thread, as `device.fault` does, the offset and the bytes of shared memory, of local memory and of the parameters, and the offset of the bounds table. Returns the offset, and the
- * results of `findRange`, which are 0 outside of global memory.
+ * The parameters are the address, the place, the thread, the offsets and sizes of shared memory, local memory and the
+ * kernel's parameters, and the offset of the bounds table. Returns the offset, and the results of `findRange`, which
+ * are 0 outside of global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, place, thread] = [0, 1, 2] as const;
@@ -262,8 +272,8 @@ const findGenericType: HelperFunction["type"] = {
 };
 
 /**
- * Translates a generic address as `findGeneric` does, in a kernel that may access the reserved shared memory too. It
- * precedes the block's own, at negative offsets.
+ * Translates a generic address as `findGeneric` does, in a kernel that may also access the reserved shared memory,
+ * which precedes the block's own at negative offsets.
  */
 function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
   const [address, place, shared, bytes] = [0, 1, 3, 10] as const;
@@ -280,17 +290,18 @@ function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
   return { type: findGenericType, locals: ["i32"], code: code.finish() };
 }
 
-/** The names of these functions. */
+/** The names of the helpers for `mbarrier`. */
 export type MemoryBarrierHelper = "arriveInMemory";
 
-/** These functions, by name. */
+/** Maps each name of an `mbarrier` helper to its builder. */
 export const memoryBarrierHelpers: Readonly<Record<MemoryBarrierHelper, HelperBuilder>> = { arriveInMemory };
 
 /**
- * Counts arrivals at an `mbarrier` object, and completes its phase if nothing is pending.
+ * Counts arrivals at an `mbarrier` object, and completes its phase if neither arrivals nor bytes are pending.
  *
- * Takes the offset of the object, and by how much the pending arrivals and the arrivals expected by later phases
- * decrease, and the bytes to be copied increase. Returns the object as it was.
+ * The parameters are the offset of the object, the number of arrivals to subtract from the pending ones, the number to
+ * subtract from the arrivals that later phases expect, and the number of pending bytes to add. Returns the object's
+ * previous value.
  */
 function arriveInMemory(): HelperFunction {
   const [location, arrivals, dropped, added] = [0, 1, 2, 3] as const;

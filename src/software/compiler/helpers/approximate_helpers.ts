@@ -1,17 +1,17 @@
 /**
- * The functions that PTX approximates, computed in 64 bits with a relative error of at most about 2^-40. Rounded to 32
- * bits, the result is nearly always the nearest number. Only additions and multiplications are used, so that all
- * engines give the same results.
+ * Helper functions for the operations that PTX approximates, computed in 64 bits with a relative error of at most about
+ * 2^-40. Rounded to 32 bits, the result is nearly always the nearest number. Only additions, multiplications and
+ * divisions are used, so that all engines give the same results.
  *
  * @module
  */
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** The names of these functions. */
+/** The names of the helpers. */
 export type ApproximateHelper = "exponential2" | "logarithm2" | "sine" | "hyperbolicTangent";
 
-/** These functions, by name. */
+/** Maps each name of a helper to its builder. */
 export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilder>> = {
   exponential2,
   logarithm2,
@@ -19,7 +19,10 @@ export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilde
   hyperbolicTangent,
 };
 
-/** Pushes the value of a polynomial, by Horner's rule. */
+/**
+ * Pushes the value of a polynomial by Horner's rule. `coefficients` begins with the constant term; `variable` is a
+ * local.
+ */
 function pushPolynomial(code: CodeWriter, coefficients: readonly number[], variable: number): CodeWriter {
   const [highest = 0, ...others] = coefficients.toReversed();
   code.f64(highest);
@@ -34,7 +37,7 @@ function exponentialSeries(count: number, factor: number): number[] {
   return coefficients;
 }
 
-/** Two to the power of a number, for every power that is neither 0 nor infinite in 32 bits. */
+/** Computes 2 to the power of a number, for every power that is neither 0 nor infinite in 32 bits. */
 function exponential2(): HelperFunction {
   const [number, integer, fraction] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -46,7 +49,10 @@ function exponential2(): HelperFunction {
   return { type: { parameters: ["f64"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/** The base-two logarithm of a number that is not subnormal: its exponent, and twice an inverse hyperbolic tangent. */
+/**
+ * Computes the base-2 logarithm of a 64-bit number that is not subnormal: its exponent, plus twice an inverse
+ * hyperbolic tangent.
+ */
 function logarithm2(): HelperFunction {
   const [number, bits, exponent, ratio, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
@@ -68,16 +74,19 @@ function logarithm2(): HelperFunction {
   };
 }
 
-/** Half of pi in three parts. The first two have 33 bits, so that multiples of them are exact. */
+/**
+ * Half of pi as the sum of three parts. The first two have 33 bits, so that their products with the quarter count are
+ * exact.
+ */
 const halfPi = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21] as const;
 
-/** The sine of a number plus a number of right angles. One right angle gives the cosine. */
+/** Computes the sine of a number plus a number of right angles. One right angle gives the cosine. */
 function sine(indexOf: HelperIndex): HelperFunction {
   const [number, quadrant, quarters, angle, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
   code.get(number).ops("f64Abs").f64(2 ** 20).ops("f64Ge").if();
   code.get(number).call(indexOf("reduceAngle")).set(number).end();
-  // Adding 0 turns -0 into +0. A multiple of -0 would change the sign of a number that is -0.
+  // Adding 0 turns -0 into +0. Otherwise the reduction would change the sign of a number that is -0.
   code.get(number).f64(2 / Math.PI).ops("f64Mul", "f64Nearest").f64(0).ops("f64Add").set(quarters).get(number);
   for (const part of halfPi) code.get(quarters).f64(part).ops("f64Mul", "f64Sub");
   code.tee(angle).get(angle).ops("f64Mul").set(square);
@@ -93,7 +102,7 @@ function sine(indexOf: HelperIndex): HelperFunction {
   };
 }
 
-/** By its series near zero, elsewhere by an exponential function. */
+/** Computes the hyperbolic tangent: near zero by its series, elsewhere by an exponential function. */
 function hyperbolicTangent(indexOf: HelperIndex): HelperFunction {
   const [number, magnitude] = [0, 1] as const;
   const code = new CodeWriter();

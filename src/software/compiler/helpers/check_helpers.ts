@@ -1,6 +1,6 @@
 /**
- * The function by which compiled kernels record their accesses in the common cases, and code that it shares with the
- * check of races. Other cases are handled outside of WebAssembly.
+ * The helper by which compiled kernels record their accesses in the common cases, and code that it shares with the
+ * detection of races. Uncommon cases are handled outside of WebAssembly.
  *
  * @module
  */
@@ -20,26 +20,26 @@ import type { ValueType } from "../webassembly/opcodes.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type HostFunctionName, hostIndex } from "../../abi/host_functions.ts";
 
-/** The name of this function. */
+/** The name of the helper. */
 export type CheckHelper = "noteAccess";
 
-/** The function, by name. */
+/** Maps the name of the helper to its builder. */
 export const checkHelpers: Readonly<Record<CheckHelper, HelperBuilder>> = { noteAccess };
 
-/** The operations of accesses, as places have them. */
+/** The code of a read in an encoded place. */
 export const readOperation = 1;
 /** @see readOperation */
 export const writeOperation = 2;
 const operationMask = 3;
-/** In a place: the thread is identified by its index in x. */
+/** A bit of an encoded place: the thread is identified by its index in x. */
 export const isIndexBit: number = 1 << 27;
-/** The binary logarithm of the bytes of a word. */
+/** The binary logarithm of the size of a word in bytes. */
 export const wordShift = 2;
 
-/** A block or loop that branches may go to: how many are open in it, itself included. */
+/** A block or loop as the target of branches: the number of blocks that are open in it, including itself. */
 export type BranchTarget = number;
 
-/** Writes code that several functions have. */
+/** Writes code that several of the checking helpers share. */
 export class CheckWriter extends CodeWriter {
   #depth = 0;
 
@@ -63,7 +63,7 @@ export class CheckWriter extends CodeWriter {
     return super.end();
   }
 
-  /** The innermost block, loop or `if` that is open. */
+  /** The innermost open block, loop or `if`. */
   get target(): BranchTarget {
     return this.#depth;
   }
@@ -73,15 +73,17 @@ export class CheckWriter extends CodeWriter {
     return this.br(this.#depth - target);
   }
 
-  /** Pops a condition, and branches if it holds. */
+  /** Pops a condition, and branches to `target` if it is true. */
   branchIf(target: BranchTarget): this {
     return this.brIf(this.#depth - target);
   }
 
+  /** Pushes a field of the check state. */
   state(field: keyof typeof checkState): this {
     return this.i32(0).memory("i32Load", checkStateBegin + checkState[field]);
   }
 
+  /** Pushes a field of the launch record. */
   launch(field: LaunchField): this {
     return this.i32(0).memory("i32Load", launchRecordBegin + launchFieldOffset(field));
   }
@@ -91,28 +93,36 @@ export class CheckWriter extends CodeWriter {
     return this.get(local).memory("i32Load", offset);
   }
 
+  /** Pushes the bits of a local that are in `mask`. */
   bits(local: number, mask: number): this {
     return this.get(local).i32(mask).ops("i32And");
   }
 
+  /** Pushes the operation of an encoded place. */
   operation(place: number): this {
     return this.get(place).i32(lineBits).ops("i32ShrU").i32(operationMask).ops("i32And");
   }
 
-  /** Pushes the number of threads of the block before the row of a thread that is identified by its index in x. */
+  /**
+   * If a thread is identified by its index in x, pushes the number of threads of the block that precede its row.
+   * Otherwise pushes 0.
+   */
   row(place: number): this {
     this.bits(place, isIndexBit).if("i32");
     this.launch("rowY").state("threadsX").ops("i32Mul").launch("rowZ").state("threadsXY").ops("i32Mul", "i32Add");
     return this.else().i32(0).end();
   }
 
-  /** Checks the access outside of WebAssembly, and returns. */
+  /** Passes the access to a host function, which checks it outside of WebAssembly, and returns. */
   leave(name: HostFunctionName, parameters: readonly number[]): this {
     for (const parameter of parameters) this.get(parameter);
     return this.call(hostIndex(name)).ops("return");
   }
 
-  /** Pops a table, and sets a local to it. Returns unless there is one. */
+  /**
+   * Pops the offset of a table, and sets the local `table` to it. If there is no table in linear memory, returns; if it
+   * is kept outside of WebAssembly, first calls the host function `name`.
+   */
   table(table: number, name: HostFunctionName, parameters: readonly number[]): this {
     this.tee(table).i32(tableOutside).ops("i32LeU").ifUnlikely();
     this.get(table).i32(tableOff).ops("i32Eq").if().ops("return").end();
@@ -121,8 +131,8 @@ export class CheckWriter extends CodeWriter {
 }
 
 /**
- * Records the first access to each word. Takes the offset in linear memory, the place and the thread, as `device.access`
- * does.
+ * Records the first access to each word. The parameters are those of `device.access`: the offset in linear memory, the
+ * encoded place and the thread.
  */
 function noteAccess(): HelperFunction {
   const [offset, place, thread] = [0, 1, 2] as const;
@@ -130,7 +140,7 @@ function noteAccess(): HelperFunction {
   const parameters = [offset, place, thread];
   const code = new CheckWriter();
   code.state("notes").table(cell, "access", parameters);
-  // The entry of the page.
+  // Load the page table's entry.
   code.get(cell).operation(place).i32(1).ops("i32Sub").i32(Math.log2(checkTable.byteLength)).ops("i32Shl", "i32Add");
   code.get(offset).i32(checkTable.pageShift).ops("i32ShrU").i32(2).ops("i32Shl", "i32Add").memory("i32Load");
   code.tee(cell).i32(entryFlags).ops("i32LeU").ifUnlikely();
@@ -141,7 +151,7 @@ function noteAccess(): HelperFunction {
   code.bits(offset, inPage).i32(note.wordsShift).ops("i32Shl", "i32Add").set(cell);
   code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl").set(bytes);
   code.bits(place, (1 << lineBits) - 1).i32(note.lineShift).ops("i32Shl").set(whole);
-  // The bits of the bytes of the first word.
+  // Push the mask of the accessed bytes of the first word.
   code.get(bytes).i32(4).ops("i32GeU").if("i32").i32(15);
   code.else().i32(1).get(bytes).ops("i32Shl").i32(1).ops("i32Sub").bits(offset, 3).ops("i32Shl").end();
   code.set(noted);
@@ -153,7 +163,7 @@ function noteAccess(): HelperFunction {
   {
     code.get(before).ops("i32Eqz").if();
     {
-      // The number of the thread in the grid.
+      // Store the number of the thread in the grid.
       code.get(cell);
       code.launch("blockX").launch("gridX").launch("blockY").launch("gridY").launch("blockZ");
       code.ops("i32Mul", "i32Add", "i32Mul", "i32Add").state("threadsXYZ").ops("i32Mul");
@@ -161,7 +171,7 @@ function noteAccess(): HelperFunction {
     }
     code.else();
     {
-      // Other lines have accessed other bytes.
+      // Other source lines have accessed other bytes of the word: an uncommon case.
       code.get(before).i32(note.lineShift).ops("i32ShrU").get(whole).i32(note.lineShift).ops("i32ShrU", "i32Ne");
       code.ifUnlikely().leave("access", parameters).end();
     }

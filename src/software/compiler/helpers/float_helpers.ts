@@ -1,5 +1,5 @@
 /**
- * Functions for operations that WebAssembly has no instruction for.
+ * Helper functions for float operations that WebAssembly has no instruction for.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type RoundingHelper, roundingHelpers } from "./rounding_helpers.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** The names of these functions. */
+/** The names of the float helpers. */
 export type FloatHelper =
   | "fusedMultiplyAdd64"
   | "propagateNaN64"
@@ -18,7 +18,7 @@ export type FloatHelper =
   | HalfHelper
   | ApproximateHelper;
 
-/** These functions, by name. */
+/** Maps each name of a float helper to its builder. */
 export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
   fusedMultiplyAdd64,
   propagateNaN64,
@@ -28,8 +28,8 @@ export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
 };
 
 /**
- * The NaN that arithmetic on two numbers gives: the second operand if it is a NaN, else the first, else the default
- * NaN.
+ * Returns the NaN that 64-bit arithmetic on two numbers gives: the second operand if it is a NaN, else the first, else
+ * the default NaN.
  */
 function propagateNaN64(): HelperFunction {
   const code = new CodeWriter();

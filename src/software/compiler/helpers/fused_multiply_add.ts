@@ -1,6 +1,6 @@
 /**
- * 64-bit a * b + c with a single rounding, in any direction, for engines without such an instruction and for the
- * directions that none has. Addition and multiplication are special cases.
+ * Computes a * b + c in 64 bits with a single rounding, in any direction: for engines without a fused multiply-add, and
+ * for the rounding directions that no engine supports. Addition and multiplication are special cases.
  *
  * @module
  */
@@ -17,7 +17,10 @@ type Name = typeof integers[number] | typeof numbers[number] | typeof floats[num
 const order: readonly Name[] = [...integers, ...numbers, ...floats];
 const local = Object.fromEntries(order.map((name, index) => [name, 4 + index])) as Record<Name, number>;
 
-/** Takes a, b, c and a rounding mode, one of `roundingCodes`. The bits of a NaN are unspecified. */
+/**
+ * Builds the helper. Its parameters are a, b, c and a rounding mode, one of `roundingCodes`. The bits of a NaN are
+ * unspecified.
+ */
 export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   const code = new CodeWriter();
   returnSpecial(code);
@@ -37,7 +40,10 @@ export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   };
 };
 
-/** Returns if an operand is not finite or a factor is zero. Then nothing is rounded, but a zero may need its sign. */
+/**
+ * Emits code that returns if an operand is not finite or a factor is zero. Nothing is rounded then, but a zero may need
+ * its sign.
+ */
 function returnSpecial(code: CodeWriter): void {
   const isFinite = (operand: number) => code.get(operand).ops("f64Abs").f64(Infinity).ops("f64Lt");
   isFinite(a);
@@ -52,9 +58,9 @@ function returnSpecial(code: CodeWriter): void {
 }
 
 /**
- * Returns if the rounding mode is to nearest even and no part of the sum can leave the range: with Dekker's exact
- * product, two exact sums, and one rounded to odd (Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums:
- * Proved Algorithms Using Rounding to Odd").
+ * Emits code that returns if the rounding mode is to nearest even and no part of the sum can overflow or underflow. It
+ * uses Dekker's exact product, two exact sums, and one rounded to odd (Boldo and Melquiond, "Emulation of FMA and
+ * Correctly Rounded Sums: Proved Algorithms Using Rounding to Odd").
  */
 function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   const { product, rest, sum, sumRest, total, part, otherPart } = local;
@@ -80,7 +86,10 @@ function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   code.get(total).get(sumRest).get(rest).call(indexOf("addToOdd")).ops("f64Add", "return").end();
 }
 
-/** Knuth's two-sum. The sum must not be a local that is added; the error may be. */
+/**
+ * Emits Knuth's two-sum: sets `sum` to the rounded sum, and `error` to its error. The local `sum` must not be one of
+ * the addends; `error` may be.
+ */
 function addExactly(
   code: CodeWriter,
   { first, second, sum, error }: { first: number; second: number; sum: number; error: number },
@@ -90,7 +99,10 @@ function addExactly(
   code.get(first).get(sum).get(back).ops("f64Sub", "f64Sub").get(second).get(back).ops("f64Sub", "f64Add").set(error);
 }
 
-/** Splits a nonzero number into its 53 bits, the first of which is 1, and the exponent of its last bit. */
+/**
+ * Splits the magnitude of a nonzero number into a 53-bit significand, whose highest bit is 1, and the exponent of its
+ * lowest bit.
+ */
 function split(code: CodeWriter, operand: number, { bits, exponent }: { bits: number; exponent: number }): void {
   const { carry } = local;
   code.get(operand).ops("f64Abs", "i64ReinterpretF64").tee(bits).i64(52n).ops("i64ShrU").tee(carry);
@@ -101,11 +113,12 @@ function split(code: CodeWriter, operand: number, { bits, exponent }: { bits: nu
   code.get(bits).i64((1n << 52n) - 1n).ops("i64And").i64(1n << 52n).ops("i64Or").set(bits).end();
 }
 
+/** Pushes whether the sign bit of a number is set. */
 function pushIsNegative(code: CodeWriter, operand: number): CodeWriter {
   return code.get(operand).ops("i64ReinterpretF64").i64(0n).ops("i64LtS");
 }
 
-/** The exact product in 128 bits. Its highest bit is bit 125 or 126. */
+/** Computes the exact product in 128 bits. Its highest bit is bit 125 or 126. */
 function multiply(code: CodeWriter): void {
   const { factor, otherFactor, high, low, carry, middle, exponent, otherExponent, negative } = local;
   split(code, a, { bits: factor, exponent });
@@ -130,7 +143,7 @@ function multiply(code: CodeWriter): void {
   highHalf(middle).ops("i64Add").set(high);
 }
 
-/** The addend in 128 bits. Its highest bit is bit 125. */
+/** Places the addend in 128 bits. Its highest bit is bit 125. */
 function placeAddend(code: CodeWriter): void {
   const { otherHigh, otherLow, exponent, otherExponent, otherNegative } = local;
   code.i64(0n).set(otherLow);
@@ -141,21 +154,23 @@ function placeAddend(code: CodeWriter): void {
   code.get(otherExponent).i32(1075 + 73).ops("i32Sub").set(otherExponent).end();
 }
 
-/** Swaps pairs of locals if the number on the stack is not 0. */
+/** Pops a condition, and swaps the pairs of locals if it is not 0. */
 function exchange(code: CodeWriter, pairs: readonly (readonly [number, number])[]): void {
   code.if();
   for (const [one, other] of pairs) code.get(one).get(other).set(one).set(other);
   code.end();
 }
 
-/** Pushes whether a right shift by `distance`, from 1 to 64, would lose a set bit. */
+/** Pushes whether a right shift of the local `of` by `distance`, from 1 to 64, would lose a set bit. */
 function pushLost(code: CodeWriter, { of, distance }: { of: number; distance: () => CodeWriter }): CodeWriter {
   code.get(of).i64(64n);
   distance().ops("i64ExtendI32U", "i64Sub", "i64Shl").i64(0n);
   return code.ops("i64Ne", "i64ExtendI32U");
 }
 
-/** Shifts the number with the smaller exponent right, and adds. If bits are lost, the last bit becomes 1. */
+/**
+ * Shifts the number with the smaller exponent right, and adds. If set bits are shifted out, the lowest bit becomes 1.
+ */
 function alignAndAdd(code: CodeWriter): void {
   const { high, low, otherHigh, otherLow, exponent, otherExponent, negative, otherNegative, distance, carry } = local;
   code.get(exponent).get(otherExponent).ops("i32LtS");

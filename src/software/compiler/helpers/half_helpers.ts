@@ -1,6 +1,6 @@
 /**
- * Functions that convert between floats of 16 or 8 bits and wider ones. A half is an `.f16`. A `.bf16` is the upper 16
- * bits of a 32-bit float. 8-bit floats are `.e4m3` and `.e5m2` (PTX ISA, section 5.2.3).
+ * Helper functions that convert between 16-bit or 8-bit floats and wider ones. A half is an `.f16`. A `.bf16` is the
+ * upper 16 bits of a 32-bit float. 8-bit floats are `.e4m3` and `.e5m2` (PTX ISA, section 5.2.3).
  *
  * @module
  */
@@ -8,10 +8,10 @@ import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_functi
 import { roundingCodes } from "./rounding_helpers.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** The names of these functions. */
+/** The names of the conversion helpers. */
 export type HalfHelper = "halfToSingle" | "doubleToHalf" | "doubleToHalfDirected" | "doubleToBrain";
 
-/** These functions, by name. */
+/** Maps each name of a conversion helper to its builder. */
 export const halfHelpers: Readonly<Record<HalfHelper, HelperBuilder>> = {
   halfToSingle,
   doubleToHalf,
@@ -19,15 +19,15 @@ export const halfHelpers: Readonly<Record<HalfHelper, HelperBuilder>> = {
   doubleToBrain,
 };
 
-/** Converts the bits of a half to a number. A NaN keeps its sign and fraction, and is made quiet. */
+/** Converts the bits of a half to a 32-bit float. A NaN keeps its sign and fraction, and is made quiet. */
 function halfToSingle(): HelperFunction {
   const [half, magnitude, sign] = [0, 1, 2] as const;
   const code = new CodeWriter();
   code.get(half).i32(0x7fff).ops("i32And").tee(magnitude);
   code.get(half).i32(0x8000).ops("i32And").i32(16).ops("i32Shl").set(sign);
   code.i32(0x7c00).ops("i32LtU").if("f32");
-  // Moved to a single's bits, the half's exponent is too small by the difference of the biases. Multiplying also
-  // normalizes subnormal numbers.
+  // After the half's bits are moved to the fields of a 32-bit float, the exponent is too small by the difference of the
+  // biases. The multiplication corrects it, and also normalizes subnormal numbers.
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or", "f32ReinterpretI32");
   code.f32(2 ** 112).ops("f32Mul").else();
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or").i32(0x7f80_0000).ops("i32Or");
@@ -36,7 +36,8 @@ function halfToSingle(): HelperFunction {
 }
 
 /**
- * Converts a number to the bits of the nearest half; ties go to even. A NaN keeps its sign and the top of its fraction.
+ * Converts a 64-bit number to the bits of the nearest half; ties go to even. A NaN keeps its sign and the top of its
+ * fraction.
  */
 function doubleToHalf(): HelperFunction {
   const [number, magnitude, bits, sign] = [0, 1, 2, 3] as const;
@@ -49,18 +50,20 @@ function doubleToHalf(): HelperFunction {
   // 65520 is halfway between the largest half and the next power of two.
   code.get(magnitude).f64(65520).ops("f64Ge").if();
   code.i32(0x7c00).get(sign).ops("i32Or", "return").end();
-  // Below 2^-14, halves are multiples of 2^-24. That is the last bit of 2^28, so adding 2^28 rounds.
+  // Below 2^-14, halves are multiples of 2^-24. The lowest bit of 2^28 in 64 bits has that value, so adding 2^28
+  // rounds.
   code.get(magnitude).f64(2 ** -14).ops("f64Lt").if();
   code.get(magnitude).f64(2 ** 28).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
   code.get(sign).ops("i32Or", "return").end();
-  // Adds half of the last bit that stays, minus the least bit if that last bit is 0. A carry increments the exponent.
+  // Adds half of the last bit that is kept, minus the lowest bit if the last kept bit is 0. A carry increments the
+  // exponent.
   code.get(bits).i64(0x1ff_ffff_ffffn).ops("i64Add").get(bits).i64(42n).ops("i64ShrU").i64(1n).ops("i64And", "i64Add");
   code.set(bits);
   highBits(42n).i32((1023 - 15) << 10).ops("i32Sub").get(sign).ops("i32Or");
   return { type: { parameters: ["f64"], results: ["i32"] }, locals: ["f64", "i64", "i32"], code: code.finish() };
 }
 
-/** Converts a number to the bits of a half, rounded as the second argument says. */
+/** Converts a number to the bits of a half. The second parameter is the rounding mode. */
 function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, bits] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -70,8 +73,8 @@ function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * Converts a number to the bits of a `.bf16`, rounded as the second argument says. The number is first rounded to odd
- * in 32 bits. A NaN gives 0x7fff.
+ * Converts a number to the bits of a `.bf16`. The second parameter is the rounding mode. The number is first rounded to
+ * odd in 32 bits. A NaN gives 0x7fff.
  */
 function doubleToBrain(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, single, bits] = [0, 1, 2, 3] as const;
@@ -88,7 +91,7 @@ function doubleToBrain(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["f64", "i32"], results: ["i32"] }, locals: ["f32", "i32"], code: code.finish() };
 }
 
-/** The formats, as the second argument of `encodeEightBits`. */
+/** The codes of 8-bit formats, for the second argument of `encodeEightBits`. */
 export const eightBitFormats = { e4m3: 0, e5m2: 1 } as const;
 
 const formats = [
@@ -96,7 +99,10 @@ const formats = [
   { fractionBits: 2, leastExponent: -14, largest: 57344, nan: 0x7f },
 ] as const;
 
-/** The bits of the 8-bit float nearest to a number; ties go to even. Numbers out of range give the largest float. */
+/**
+ * Returns the bits of the 8-bit float nearest to a number; ties go to even. Numbers out of range give the largest
+ * finite float.
+ */
 export function encodeEightBits(number: number, format: number): number {
   const { fractionBits, leastExponent, largest, nan } = formats[format]!;
   if (Number.isNaN(number)) return nan;
@@ -105,7 +111,8 @@ export function encodeEightBits(number: number, format: number): number {
   let exponent = leastExponent;
   while (magnitude >= 2 ** (exponent + 1)) exponent++;
   const units = roundToEven(magnitude * 2 ** (fractionBits - exponent));
-  // The exponent is counted from its least value. A fraction that is rounded up past its last bit carries into it.
+  // The exponent is stored relative to its minimum. If the fraction is rounded up past its last bit, it carries into
+  // the exponent.
   return sign | (((exponent - leastExponent) << fractionBits) + units);
 }
 

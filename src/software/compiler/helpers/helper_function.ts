@@ -13,5 +13,5 @@ export interface HelperFunction {
 /** Finds the index of a helper by name. */
 export type HelperIndex = (name: string) => number;
 
-/** Builds a function. */
+/** Builds a helper function. */
 export type HelperBuilder = (indexOf: HelperIndex) => HelperFunction;

@@ -38,7 +38,7 @@ const indices: ReadonlyMap<string, number> = new Map(
 );
 let built: readonly HelperFunction[] | undefined;
 
-/** The index of a function in the module. */
+/** Returns the index of a helper in every module. */
 export function helperIndex(name: Helper): number {
   return indices.get(name) ?? hostIndex(name as HostFunctionName);
 }
@@ -46,20 +46,23 @@ export function helperIndex(name: Helper): number {
 /** The index of the global with the address of the module's image. */
 export const imageAddressGlobal = 0;
 
-/** The number of functions before a module's own. */
+/** The number of imported functions and helpers, which precede a module's own functions. */
 export const helperCount: number = hostFunctionCount + indices.size;
 
-/** The functions that are not imported, in the order of their indices. */
+/** Returns the helpers that are part of every module, in the order of their indices. */
 export function helperFunctions(): readonly HelperFunction[] {
   return built ??= Object.values(builders).map((build) => build((name) => helperIndex(name as Helper)));
 }
 
-/** The functions that are imported, in the order of their indices. */
+/** Returns the functions that every module imports, in the order of their indices. */
 export function importedFunctions(): { module: string; name: string; type: HelperFunction["type"] }[] {
   return Object.entries(hostFunctionTypes).map(([name, type]) => ({ module: "device", name, type }));
 }
 
-/** A module's imports from `device`, except memory and globals. The functions that only compute need not be supplied. */
+/**
+ * Returns a module's imports from `device`, except memory and globals. Pure functions such as `reduceAngle` need not be
+ * in `supplied`; a call of any other missing function throws a TypeError.
+ */
 export function hostFunctionImports(supplied: Partial<HostFunctions>): Record<string, WebAssembly.ImportValue> {
   const all: Partial<HostFunctions> = { reduceAngle, encodeEightBits, ...supplied };
   const imports: Record<string, WebAssembly.ImportValue> = {};

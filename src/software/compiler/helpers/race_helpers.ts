@@ -1,5 +1,5 @@
 /**
- * The function with which compiled kernels compare their accesses with those before, to find races.
+ * The helper that detects races: compiled kernels call it to compare an access with earlier accesses.
  *
  * @module
  */
@@ -31,56 +31,64 @@ import {
 } from "./check_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 
-/** The name of this function. */
+/** The name of the helper. */
 export type RaceHelper = "compareAccess";
 
-/** The function, by name. */
+/** Maps the name of the helper to its builder. */
 export const raceHelpers: Readonly<Record<RaceHelper, HelperBuilder>> = { compareAccess };
 
 /**
- * The locals of `compareAccess`. The first four are its parameters: the offset of the access in linear memory, its place,
- * the thread, and the bits of its order.
+ * The locals of `compareAccess`. The first four are its parameters: the offset of the access in linear memory, its
+ * encoded source location, the thread, and the bits of its memory order.
  */
 const local = {
   offset: 0,
   place: 1,
   thread: 2,
   order: 3,
-  /** The clocks of the block. */
+  /** The offset of the block's clocks. */
   clocks: 4,
-  /** The number of the thread in its block. */
+  /** The thread's number in its block. */
   inBlock: 5,
-  /** The entry of the access's page: where its cells are, and the binary logarithm of the bytes of a cell. */
+  /**
+   * The page table entry for the access: the offset of the page's cells, and in the low bits the binary logarithm of
+   * the bytes that a cell covers.
+   */
   entry: 6,
-  /** The cell of some bytes of the access, and the end of its cells. */
+  /** The offset of the cell that is examined. */
   cell: 7,
+  /** The offset of the end of the access's cells. */
   end: 8,
   /** The number of the block's first thread in the launch. */
   base: 9,
-  /** The thread's epoch, and the thread as cells name it: by one more than its number. */
+  /** The thread's epoch. */
   epoch: 10,
+  /** The thread as cells identify it: its number in the launch plus 1. */
   own: 11,
-  /** A thread that a cell names, an index in the lists of accesses, or an entry of the table of signals. */
+  /** A thread from a cell, an index of a node in the lists of accesses, or an entry of the table of signals. */
   other: 12,
-  /** A node of a list, and before there is one, the binary logarithm of the bytes of a cell. */
+  /** The offset of a node of a list. */
   node: 13,
+  /** Before any node is examined: the binary logarithm of the bytes that a cell covers. */
   shift: 13,
-  /** The nodes that were compared, and while a list is removed, the next node and its last one. */
+  /** The number of nodes that were compared. */
   count: 14,
+  /** While a list is removed: the index of the next node. */
   next: 14,
+  /** While a list is removed: the index of its last node. */
   last: 15,
 } as const;
 
 const warpShift = 5;
 
-/** Writes the parts of `compareAccess` that its steps have in common. */
+/** Writes code that several steps of `compareAccess` share. */
 class ComparisonWriter extends CheckWriter {
-  /** Leaves the access to `device.orderedAccess`, and returns. */
+  /** Passes the access to `device.orderedAccess`, which handles the uncommon cases, and returns. */
   leaveAccess(): this {
     return this.leave("orderedAccess", [local.offset, local.place, local.thread, local.order]);
   }
 
-  /** Pops a condition. If it holds, the access is not usual: leaves it. */
+  /** Pops a condition. If it is true, passes the access to `device.orderedAccess` and returns. */
   leaveIf(): this {
     return this.ifUnlikely().leaveAccess().end();
   }
@@ -90,6 +98,7 @@ class ComparisonWriter extends CheckWriter {
     return this.load(local.cell, cellField[name] * 4);
   }
 
+  /** Sets a field of the cell to the value that `push` pushes. */
   setCellField(name: keyof typeof cellField, push: () => unknown): this {
     this.get(local.cell);
     push();
@@ -101,21 +110,25 @@ class ComparisonWriter extends CheckWriter {
     return this.get(local.own).i32(1).ops("i32Sub");
   }
 
+  /** Pushes the number of the thread's warp in the launch. */
   ownWarp(): this {
     return this.ownNumber().i32(warpShift).ops("i32ShrU");
   }
 
-  /** Pushes the bit of the thread among the lanes of its warp. */
+  /** Pushes the mask with the bit of the thread's lane. */
   ownLane(): this {
     return this.i32(1).ownNumber().ops("i32Shl");
   }
 
-  /** Pops the number of a thread in the launch, and pushes whether it is of another block. */
+  /** Pops the number of a thread in the launch, and pushes whether it belongs to another block. */
   isOfOtherBlock(): this {
     return this.get(local.base).ops("i32Sub").load(local.clocks, clockLayout.threads).ops("i32GeU");
   }
 
-  /** Sets the node. Pushes its index by `push`. Leaves if the lists are not in linear memory. */
+  /**
+   * Sets the local `node` to the offset of the node whose index `push` pushes. Passes the access to
+   * `device.orderedAccess` if the lists are not in linear memory.
+   */
   setNode(push: () => unknown): this {
     this.state("nodes").tee(local.node).ops("i32Eqz").leaveIf();
     this.get(local.node);
@@ -128,19 +141,20 @@ class ComparisonWriter extends CheckWriter {
     return this.load(local.node, nodeField[name] * 4);
   }
 
+  /** Sets a field of the node to the value that `push` pushes. */
   setNodeField(name: keyof typeof nodeField, push: () => unknown): this {
     this.get(local.node);
     push();
     return this.memory("i32Store", nodeField[name] * 4);
   }
 
-  /** Pushes whether the node is of the thread's warp at the thread's epoch. */
+  /** Pushes whether the node belongs to the thread's warp and epoch. */
   isOwnNode(): this {
     this.nodeField("warp").ownWarp().ops("i32Eq");
     return this.nodeField("epoch").get(local.epoch).ops("i32Eq", "i32And");
   }
 
-  /** Adds the thread to the lanes of the node. */
+  /** Adds the thread's lane to the lanes of the node. */
   addOwnLane(): this {
     return this.setNodeField("lanes", () => this.nodeField("lanes").ownLane().ops("i32Or"));
   }
@@ -152,11 +166,12 @@ class ComparisonWriter extends CheckWriter {
 }
 
 /**
- * Compares an access with those before it, to find races. Takes the offset in linear memory, the place, the thread and
- * the bits of its order, as `device.orderedAccess` does.
+ * Compares an access with earlier accesses to the same memory, to find races. The parameters are those of
+ * `device.orderedAccess`: the offset in linear memory, the encoded source location, the thread, and the bits of its
+ * memory order.
  *
- * Each cell has the last weak write of its bytes and who has read them since. An access that comes after these by the
- * block's barriers is entered in the cell; all others are left to `device.orderedAccess`.
+ * Each cell has the last weak write of its bytes, and the reads since. If an access is ordered after these by the
+ * block's barriers, it is entered in the cell. All other accesses are passed to `device.orderedAccess`.
  */
 function compareAccess(): HelperFunction {
   const { place, order, cell, end } = local;
@@ -183,7 +198,10 @@ function compareAccess(): HelperFunction {
   };
 }
 
-/** Sets the clocks and the number of the thread in its block. Leaves if the clocks are not those of the block. */
+/**
+ * Sets the locals `clocks` and `inBlock`. Passes the access to `device.orderedAccess` if the clocks are not those of
+ * the thread's block.
+ */
 function findThread(code: ComparisonWriter): void {
   const { place, thread, order, clocks, inBlock, entry } = local;
   code.state("races").table(entry, "orderedAccess", [local.offset, place, thread, order]);
@@ -198,7 +216,10 @@ function findThread(code: ComparisonWriter): void {
   code.row(place).get(thread).ops("i32Add").set(inBlock);
 }
 
-/** Sets the locals for the cells of the access and for the thread. Returns if the memory has no cells. */
+/**
+ * Sets the locals for the cells of the access and for the thread. Returns from the helper if races on the memory are
+ * not checked.
+ */
 function findCells(code: ComparisonWriter): void {
   const { offset, place, clocks, inBlock, entry, cell, end, base, epoch, own, shift } = local;
   code.get(offset).state("sharedBegin").ops("i32Sub").tee(cell).state("sharedBytes").ops("i32LtU").if();
@@ -214,7 +235,7 @@ function findCells(code: ComparisonWriter): void {
   code.bits(entry, entryFlags).set(shift);
   code.get(cell).get(shift).ops("i32ShrU").i32(cellShift + 2).ops("i32Shl");
   code.bits(entry, ~entryFlags).ops("i32Add").set(cell);
-  // An access of fewer bytes than a cell is not usual.
+  // An access that is smaller than a cell is an uncommon case.
   code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl").get(shift).ops("i32ShrU");
   code.tee(end).ops("i32Eqz").leaveIf();
   code.get(cell).get(end).i32(cellShift + 2).ops("i32Shl", "i32Add").set(end);
@@ -222,7 +243,7 @@ function findCells(code: ComparisonWriter): void {
   code.get(clocks).get(inBlock).i32(2).ops("i32Shl", "i32Add").memory("i32Load", clockLayout.epochs).set(epoch);
 }
 
-/** Compares a strong access with the cell: it races with weak ones only. Branches to `done`. */
+/** Compares a strong access with the cell: it can race only with weak accesses. Branches to `done`. */
 function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   const { place, order, other } = local;
   code.state("hasReleases").leaveIf();
@@ -233,7 +254,7 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   code.cellField("strong").tee(other).ops("i32Eqz").leaveIf();
   code.get(other).i32(0).ops("i32LtS").if();
   {
-    // No more are recorded. Each is compared with one of those before it.
+    // The cell's list of strong accesses is complete. This access is compared with one of the recorded accesses.
     code.setNode(() => code.i32(0).get(other).ops("i32Sub"));
     const pushElement = (place: () => unknown, order: () => unknown) => {
       place();
@@ -257,7 +278,10 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   code.branch(done);
 }
 
-/** Leaves if a strong access to global memory may be the block's first signal to another block. */
+/**
+ * Passes a strong access to global memory to `device.orderedAccess` if it may be the block's first signal to another
+ * block.
+ */
 function leaveSignal(code: ComparisonWriter): void {
   const { offset, other, base } = local;
   code.get(offset).state("sharedBegin").ops("i32Sub").state("sharedBytes").ops("i32GeU");
@@ -268,7 +292,7 @@ function leaveSignal(code: ComparisonWriter): void {
   code.leaveIf().end();
 }
 
-/** Leaves unless the last weak write comes before this access. */
+/** Passes the access to `device.orderedAccess` unless the cell's last weak write is ordered before it. */
 function compareWithWriter(code: ComparisonWriter): void {
   const { order, other, own } = local;
   code.cellField("writer").tee(other).if();
@@ -282,8 +306,9 @@ function compareWithWriter(code: ComparisonWriter): void {
 }
 
 /**
- * Pushes whether what `other` did comes before this access: it did it before the last barrier of the block or, if it is of
- * the same warp, of the warp. Sets `other` to its number in the block.
+ * Pushes whether the cell's access by the thread `other` is ordered before this access: it was made before the last
+ * barrier of the block or, if the thread is in the same warp, of the warp. Sets `other` to its number in the block.
+ * `did` is the field with the epoch of the earlier access.
  */
 function pushIsOrdered(code: ComparisonWriter, did: "readEpoch" | "writeEpoch"): void {
   const { clocks, inBlock, base, other } = local;
@@ -295,7 +320,7 @@ function pushIsOrdered(code: ComparisonWriter, did: "readEpoch" | "writeEpoch"):
   code.memory("i32Load", clockLayout.warpTimes).ops("i32LtS", "i32And", "i32Or", "i32And");
 }
 
-/** Compares a weak read with the cell, and enters it. Branches to `done`. */
+/** Compares a weak read with the cell, and records the read in it. Branches to `done`. */
 function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
   const { clocks, epoch, own, other, place } = local;
   code.cellField("reader").get(own).ops("i32Eq");
@@ -307,9 +332,9 @@ function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
     pushIsOrdered(code, "readEpoch");
     code.ops("i32Eqz").if();
     {
-      // The reader of the cell may still read: this one is another.
+      // The cell's reader is not ordered before this access, so this thread is an additional reader.
       code.cellField("readers").i32(0).ops("i32LtS").branchIf(done);
-      // A reader of another block is rarer.
+      // Readers of different blocks are an uncommon case.
       code.get(other).load(clocks, clockLayout.threads).ops("i32GeU").leaveIf();
       findOwnReader(code, done);
       addReader(code);
@@ -324,7 +349,10 @@ function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
   code.branch(done);
 }
 
-/** Adds the thread to a node of other readers that is of its warp and epoch, and branches to `done` if there is one. */
+/**
+ * If one of the nodes of additional readers belongs to the thread's warp and epoch, adds the thread to it and branches
+ * to `done`.
+ */
 function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
   const { clocks, other, count } = local;
   code.cellField("readers").set(other);
@@ -338,7 +366,7 @@ function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
   code.isOwnNode().if();
   code.addOwnLane();
   code.branch(done).end();
-  // Leaves a long list, and one that has readers of other blocks or before the last barrier of this one.
+  // Long lists are uncommon cases, and so are readers of other blocks or from before the last barrier of this block.
   code.get(count).i32(1).ops("i32Add").tee(count).i32(mostNodes).ops("i32GeS");
   code.nodeThread().isOfOtherBlock();
   code.nodeField("epoch").load(clocks, clockLayout.blockTime).ops("i32LtS", "i32Or");
@@ -347,7 +375,10 @@ function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
   code.end().end();
 }
 
-/** Adds a node with the thread in front of the other readers: a free one, or one that was never in use. */
+/**
+ * Inserts a node with the thread at the front of the additional readers. The node is taken from the free list, or from
+ * the nodes that have never been used.
+ */
 function addReader(code: ComparisonWriter): void {
   const { node, other, epoch, place, order } = local;
   code.state("nodes").tee(node).ops("i32Eqz").leaveIf();
@@ -371,7 +402,7 @@ function addReader(code: ComparisonWriter): void {
   code.setCellField("readers", () => code.get(other));
 }
 
-/** Compares a weak write with the cell, and enters it in place of all readers. */
+/** Compares a weak write with the cell, and records it in place of all readers. */
 function compareWeakWrite(code: ComparisonWriter): void {
   const { place, own, other, epoch } = local;
   code.operation(place).i32(writeOperation).ops("i32Ne");
@@ -390,7 +421,10 @@ function compareWeakWrite(code: ComparisonWriter): void {
   code.setCellField("writePlace", () => code.get(place));
 }
 
-/** Removes all other readers: their nodes become the first free ones. Leaves if some of them may still read. */
+/**
+ * Removes the additional readers, and moves their nodes to the free list. Passes the access to `device.orderedAccess`
+ * if some reader is not ordered before it.
+ */
 function removeReaders(code: ComparisonWriter): void {
   const { clocks, other, node, next, last } = local;
   code.cellField("readers").tee(other).if();

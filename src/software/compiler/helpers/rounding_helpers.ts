@@ -1,8 +1,8 @@
 /**
- * Functions that round in directions that WebAssembly does not have: its arithmetic only rounds to nearest even.
+ * Helper functions for rounding modes that WebAssembly lacks: its arithmetic only rounds to nearest even.
  *
- * A result that is to be rounded to 32 or 16 bits is first computed in 64 bits, exactly or rounded to odd. Rounded to
- * odd means that a result that is not exact is the neighbour whose last bit is 1. Rounding it again to fewer bits, in
+ * A result that is to be rounded to 32 or 16 bits is first computed in 64 bits, exactly or rounded to odd. Rounding to
+ * odd replaces an inexact result with the neighbor whose last bit is 1. Rounding that neighbor again to fewer bits, in
  * any direction, gives the same as rounding the exact result.
  *
  * @module
@@ -10,10 +10,10 @@
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** The names of these functions. */
+/** The names of the rounding helpers. */
 export type RoundingHelper = "addToOdd" | "roundBits" | "doubleToSingle" | "correct64" | "divide64" | "squareRoot64";
 
-/** These functions, by name. */
+/** Maps each name of a rounding helper to its builder. */
 export const roundingHelpers: Readonly<Record<RoundingHelper, HelperBuilder>> = {
   addToOdd,
   roundBits,
@@ -23,15 +23,15 @@ export const roundingHelpers: Readonly<Record<RoundingHelper, HelperBuilder>> = 
   squareRoot64,
 };
 
-/** The codes of rounding modes. Only the functions for 64 bits know `odd`. */
+/** The codes of rounding modes. Only the 64-bit functions support `odd`. */
 export const roundingCodes = { rn: 0, rz: 1, rm: 2, rp: 3, odd: 4 } as const;
 
 /** The name of a rounding mode of PTX. */
 export type Rounding = Exclude<keyof typeof roundingCodes, "odd">;
 
 /**
- * a + b, rounded to odd. Knuth's two-sum finds the error of the rounded sum. If there is an error, the result is the
- * sum's neighbour in its direction that has an odd last bit.
+ * Returns a + b, rounded to odd. Knuth's two-sum finds the error of the rounded sum. If there is an error, the result
+ * is the sum's neighbor, in the direction of the error, that has an odd last bit.
  */
 function addToOdd(): HelperFunction {
   const [a, b, sum, back, error, bits] = [0, 1, 2, 3, 4, 5] as const;
@@ -42,7 +42,7 @@ function addToOdd(): HelperFunction {
   // False if the error is NaN, which it is if the sum is not finite.
   code.get(error).f64(0).ops("f64Lt").get(error).f64(0).ops("f64Gt", "i32Or");
   code.get(bits).i64(1n).ops("i64And", "i64Eqz", "i32And").if();
-  // An error with the sum's sign points away from zero, where the bits are greater by one.
+  // If the error has the sum's sign, it points away from zero, where the bits are greater by one.
   code.get(bits).i64(1n).i64(-1n).get(error).f64(0).ops("f64Lt").get(sum).f64(0).ops("f64Lt", "i32Eq", "select");
   code.ops("i64Add", "f64ReinterpretI64", "return").end().get(sum);
   return {
@@ -60,9 +60,9 @@ function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => 
 }
 
 /**
- * Takes the bits of a number rounded to nearest, that number, the exact number, and a rounding mode. Returns the bits
- * of the exact number in that mode. The bits are a sign and a magnitude; the next number has a magnitude greater by
- * one.
+ * The parameters are the bits of a number rounded to nearest, that rounded number, the exact number, and a rounding
+ * mode. Returns the bits of the exact number rounded in that mode. The bits are a sign and a magnitude; the next
+ * representable number has a magnitude greater by one.
  */
 function roundBits(): HelperFunction {
   const [bits, rounded, exact, rounding] = [0, 1, 2, 3] as const;
@@ -76,7 +76,7 @@ function roundBits(): HelperFunction {
   return { type: { parameters: ["i32", "f64", "f64", "i32"], results: ["i32"] }, locals: [], code: code.finish() };
 }
 
-/** Rounds a number to 32 bits, as the second argument says. */
+/** Rounds a 64-bit number to 32 bits. The second parameter is the rounding mode. */
 function doubleToSingle(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, rounded] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -86,8 +86,8 @@ function doubleToSingle(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * Takes a 64-bit number rounded to nearest, a number with the sign of its error, and a rounding mode. Returns the
- * number rounded in that mode.
+ * The parameters are a 64-bit number rounded to nearest, a number with the sign of its error, and a rounding mode.
+ * Returns the number rounded in that mode.
  */
 function correct64(): HelperFunction {
   const [rounded, error, rounding, negative] = [0, 1, 2, 3] as const;
@@ -112,7 +112,7 @@ function pushIsFiniteAndNotZero(code: CodeWriter, number: number): CodeWriter {
   return code.get(number).ops("f64Abs").f64(Infinity).ops("f64Lt").get(number).f64(0).ops("f64Ne", "i32And");
 }
 
-/** a / b, rounded as the third argument says. The error has the sign of (a - quotient * b) / b. */
+/** Returns a / b. The third parameter is the rounding mode. The error has the sign of (a - quotient * b) / b. */
 function divide64(indexOf: HelperIndex): HelperFunction {
   const [a, b, rounding, quotient, rest] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
@@ -126,7 +126,7 @@ function divide64(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["f64", "f64", "i32"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/** The square root, rounded as the second argument says. */
+/** Returns the square root. The second parameter is the rounding mode. */
 function squareRoot64(indexOf: HelperIndex): HelperFunction {
   const [number, rounding, root] = [0, 1, 2] as const;
   const code = new CodeWriter();

@@ -1,5 +1,5 @@
 /**
- * The accesses that instructions make to memory that other threads may access too, and which accesses of two lanes of a
+ * The accesses of instructions to memory shared between threads, and the analysis of which accesses of two lanes of a
  * warp may touch the same memory.
  *
  * @module
@@ -11,24 +11,27 @@ import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 
-/** Among the changed terms: stands for terms of an access that have changed in an unknown way. */
+/** A member of a set of changed terms: some terms of the access have changed in an unknown way. */
 export const anyChange = "any";
 
-/** An access, and the roots of its address. */
+/** A memory access with the roots of its address: the variables or parameters that the address may be based on. */
 export interface RootedAccess extends MemoryAccess {
   readonly roots: Roots;
   /** Equal for accesses with the same space and roots. */
   readonly group: number;
-  /** A number of the variable of the module that it is to, in its space. Undefined if that is not known, or several. */
+  /**
+   * Identifies the module variable that is accessed, within its space. Undefined if the variable is unknown or not
+   * unique.
+   */
   readonly variable: number | undefined;
 }
 
-/** An access, and the form of its address. */
+/** A memory access with its address as a linear form. */
 export interface KnownAccess extends RootedAccess {
   readonly form: LinearForm;
   /** Equal for accesses whose forms have the same terms. */
   readonly terms: number;
-  /** Whether it is in a loop. */
+  /** Whether the access is in a loop. */
   readonly isRepeated: boolean;
 }
 
@@ -56,15 +59,17 @@ export class AccessConflicts {
     if (!first.writes && !second.writes) return false;
     if (first.reduction !== undefined && first.reduction === second.reduction) return false;
     if (!this.#meet(first, second)) return false;
-    // The last lane that writes a word is the same one, in whatever order lanes write it twice.
+    // Storing twice to the same addresses leaves the same lane's value, whatever the order of the lanes.
     if (first.isPlainStore && second.isPlainStore && changed.size === 0 && isSame(first, second)) return false;
     const isKnown = this.#mayTouch(first, second, changed);
-    // Plain stores in loops whose addresses cannot be compared are most likely those of loops over arrays.
+    // If the addresses of plain stores in loops cannot be compared, the loops most likely store to distinct array
+    // elements.
     const isOfLoop = first.isPlainStore && second.isPlainStore && first.isRepeated && second.isRepeated &&
       (first.instruction === second.instruction || first.space !== "shared");
     return isKnown ?? !isOfLoop;
   }
 
+  /** A cached {@linkcode mayMeet}. */
   #meet(first: KnownAccess, second: KnownAccess): boolean {
     if (first.variable !== undefined && second.variable !== undefined && first.space === second.space) {
       return first.variable === second.variable;
@@ -85,6 +90,7 @@ export class AccessConflicts {
     return false;
   }
 
+  /** Whether two roots may be the same variable or allocation. */
   #areSame(one: string, other: string): boolean {
     if (one === other) return one !== "local";
     const [space, offset] = one.split(" ");
@@ -100,14 +106,14 @@ export class AccessConflicts {
     return isImage && parameter !== undefined && this.#rules.shared.get(Number(parameter))?.memory === imageMemory;
   }
 
-  /** Undefined if it is unknown. */
+  /** Whether two accesses of different lanes may overlap. Undefined if that cannot be determined. */
   #mayTouch(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean | undefined {
     const distance = second.form.constant - first.form.constant;
     if (changed.size === 0 && first.terms === second.terms) {
       return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period: 0n });
     }
     if (changed.has(anyChange)) return undefined;
-    /** A number of which the addresses may differ by any multiple, in addition. */
+    /** The addresses may additionally differ by any multiple of this number of bytes. */
     let period = 0n;
     for (const term of new Set([...first.form.terms.keys(), ...second.form.terms.keys()])) {
       const factor = first.form.terms.get(term) ?? 0n;
@@ -126,7 +132,7 @@ export class AccessConflicts {
     return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period });
   }
 
-  /** How an address differs from lane to lane, along x, y and z, and from one lane's number to the next. */
+  /** The strides of an address in bytes: per thread along x, y and z, and per lane number. Undefined where unknown. */
   #stridesOf(access: KnownAccess): readonly (number | undefined)[] {
     let strides = this.#strides.get(access.terms);
     if (strides === undefined) {
@@ -143,6 +149,7 @@ export class AccessConflicts {
     return strides;
   }
 
+  /** Whether the accesses of two lanes overlap for some difference of lanes. Undefined if some strides are unknown. */
   #mayOverlap(
     strides: readonly (number | undefined)[],
     { first, second, distance, period }: {
@@ -173,12 +180,13 @@ export class AccessConflicts {
   }
 }
 
-/** Whether two accesses of a lane are to the same bytes. */
+/** Whether two accesses of one lane are to the same bytes. */
 function isSame(first: KnownAccess, second: KnownAccess): boolean {
   const [a, b] = [first.form, second.form];
   return first.bytes === second.bytes && a.constant === b.constant && first.terms === second.terms;
 }
 
+/** Whether memory with the given roots may be in a state space. */
 function mayLieIn({ isUnknown, names }: Roots, space: MemoryAccess["space"]): boolean {
   if (isUnknown || space === "generic") return isUnknown || [...names].some((name) => name !== "local");
   return [...names].some((name) => name.startsWith("shared") === (space === "shared") && name !== "local");
@@ -190,17 +198,20 @@ function greatestCommonDivisor(a: bigint, b: bigint): bigint {
   return x;
 }
 
-/** The numbers of the accesses of each space. */
+/** For each state space, the `group` and the `variable` of accesses with some roots. */
 type NumbersOfSpaces = Readonly<Record<RootedAccess["space"], Pick<RootedAccess, "group" | "variable">>>;
 
-/** Numbers the roots and the terms of addresses. The same ones, which many accesses have, are looked at once. */
+/**
+ * Assigns numbers to the roots and the terms of addresses, so that equal ones can be compared fast. Caches the numbers,
+ * because many accesses share roots and terms.
+ */
 export class AccessNumbers {
   readonly #numbers = new Numbers<string>();
   readonly #registers = new Numbers<Register>();
   readonly #roots = new Map<Roots, NumbersOfSpaces>();
   readonly #terms = new Map<LinearForm["terms"], number>();
 
-  /** Equal for equal roots. */
+  /** Returns the numbers of some roots. They are equal for equal roots. */
   ofRoots(roots: Roots): NumbersOfSpaces {
     let numbers = this.#roots.get(roots);
     if (numbers === undefined) this.#roots.set(roots, numbers = this.#numberRoots(roots));
@@ -218,7 +229,7 @@ export class AccessNumbers {
     return { shared: numbersOf("shared"), global: numbersOf("global"), generic: numbersOf("generic") };
   }
 
-  /** Equal for equal terms with equal factors. */
+  /** Returns the number of some terms. It is equal for equal terms with equal factors. */
   ofTerms(terms: LinearForm["terms"]): number {
     let number = this.#terms.get(terms);
     if (number === undefined) this.#terms.set(terms, number = this.#numberTerms(terms));
@@ -234,7 +245,7 @@ export class AccessNumbers {
   }
 }
 
-/** Numbers things. */
+/** Assigns consecutive numbers to values in the order in which they first occur. */
 class Numbers<T> {
   readonly #numbers = new Map<T, number>();
 
@@ -245,25 +256,29 @@ class Numbers<T> {
   }
 }
 
-/** An access to memory of an instruction. */
+/** A memory access of an instruction. */
 export interface MemoryAccess {
   readonly instruction: CompiledInstruction;
   readonly address: ResolvedAddress;
   readonly space: "shared" | "global" | "generic";
   readonly bytes: number;
   readonly writes: boolean;
-  /** Whether it only writes, and other threads need not see it at once. */
+  /** Whether the instruction only writes, without any ordering guarantees. */
   readonly isPlainStore: boolean;
   /**
-   * For an atomic operation whose result is not used: what it does. The order of equal operations does not matter.
+   * The operation and type of an atomic instruction whose result is unused. The order of equal commutative operations
+   * does not matter. Undefined for other accesses.
    */
   readonly reduction: string | undefined;
 }
 
-/** The operations whose order does not matter. */
+/** The atomic operations whose order does not affect the final value. */
 const commutative: ReadonlySet<string | undefined> = new Set(["add", "min", "max", "and", "or", "xor"]);
 
-/** The accesses of an instruction to shared and global memory, except to what no thread writes. */
+/**
+ * The accesses of an instruction to shared and global memory, except memory that no thread writes. `isUsed` says
+ * whether the result of an instruction is read.
+ */
 export function accessesOf(
   instruction: CompiledInstruction,
   { isUsed }: { isUsed: (instruction: CompiledInstruction) => boolean },

@@ -1,10 +1,10 @@
 /**
- * Finds where the lanes of a warp must wait for each other because a program can tell in which order they access
- * memory.
+ * Finds the lockstep points of a kernel: where the lanes of a warp must wait for each other, because the program can
+ * observe the order in which they access memory.
  *
- * The lanes of a GPU's warp advance together while they take the same way. Here a thread runs until it is suspended.
- * That makes a difference only if a lane accesses what another lane has accessed before, without a barrier in between,
- * and one of the two accesses writes. Before the second one, all lanes wait: a lockstep point.
+ * The lanes of a GPU's warp advance together while they follow the same path. Here, a thread runs until it is
+ * suspended. The difference is observable only if a lane accesses memory that another lane has accessed before, without
+ * a barrier in between, and one of the two accesses writes. Before the second access, all lanes wait.
  *
  * @module
  */
@@ -28,20 +28,22 @@ import { laneDifferences, usualLaunch } from "./warp_rules.ts";
 import type { FunctionAnalysis } from "../../../ptx/analysis/function_analysis.ts";
 
 /**
- * With more accesses to remember, a point is added although it may not be needed, so that the analysis takes time and
- * memory in proportion to the kernel.
+ * The maximum number of pending accesses that the analysis tracks. With more, points are added although they may not be
+ * needed, so that the analysis takes time and memory in proportion to the kernel's size.
  */
 const mostAccesses = 128;
 
-/** Where the lanes of a warp wait for each other in a kernel and the functions that it calls. */
+/** The lockstep points of a kernel and the functions that it calls. */
 export interface LockstepPoints {
-  /** The instructions before which they wait. */
+  /** The instructions before which the lanes of a warp wait for each other. */
   readonly instructions: ReadonlySet<CompiledInstruction>;
   /** Whether the kernel stores to shared or global memory. If not, there are no points in any launch. */
   readonly hasAccesses: boolean;
-  /** The offsets of the parameters that it accesses memory through. */
+  /** The offsets of the kernel parameters through which the kernel accesses memory. */
   readonly parameters: readonly number[];
-  /** Where they wait in other launches: the same object if the instructions are the same. */
+  /**
+   * Returns the lockstep points for launches with other properties: this same object if the instructions are the same.
+   */
   under(rules: LaunchRules): LockstepPoints;
 }
 
@@ -76,15 +78,17 @@ export function findLockstepPoints(
   return under(usualLaunch);
 }
 
+/** Whether two sets have the same elements. */
 function areEqual(a: ReadonlySet<unknown>, b: ReadonlySet<unknown>): boolean {
   return a.size === b.size && a.isSubsetOf(b);
 }
 
+/** Whether an instruction may write shared or global memory. */
 function mayAccess(instruction: CompiledInstruction): boolean {
   return accessesOf(instruction, { isUsed: () => true }).some(({ writes }) => writes);
 }
 
-/** The functions that access shared or global memory, themselves or in functions that they call. */
+/** The functions that access shared or global memory, directly or in functions that they call. */
 function accessingFunctions(
   all: readonly ResolvedFunction[],
   { callees, addressed }: {
@@ -95,7 +99,7 @@ function accessingFunctions(
   const accessing = new Set<ResolvedFunction>();
   if (all.length === 1) return accessing;
   const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
-  /** Those that call functions by their addresses. */
+  /** The functions that call functions by address. */
   const callingAny = new Set<ResolvedFunction>();
   for (const resolved of all) {
     for (const instruction of instructionsOf(resolved)) {
@@ -118,7 +122,7 @@ function accessingFunctions(
     }
   }
   const called = new Set([...addressed].map((name) => callees.get(name)));
-  // A set goes on with what is added to it.
+  // Iterating over a set also visits the elements that are added meanwhile.
   for (const callee of accessing) {
     for (const caller of callers.get(callee) ?? []) accessing.add(caller);
     if (called.has(callee)) { for (const caller of callingAny) accessing.add(caller); }
@@ -127,9 +131,12 @@ function accessingFunctions(
   return accessing;
 }
 
-/** The accesses that lanes may have made since they were last together, with the terms that have changed since each. */
+/**
+ * The accesses that lanes may have made since they last waited for each other. Each is mapped to the terms of its
+ * address that have changed since.
+ */
 class Pending {
-  /** Whether they may have made others, in another function. */
+  /** Whether lanes may have made further, unknown accesses, as in another function. */
   isOpen: boolean;
   readonly accesses = new Map<KnownAccess, ReadonlySet<Term>>();
 
@@ -137,7 +144,7 @@ class Pending {
     this.isOpen = isOpen;
   }
 
-  /** Forgets which accesses these are: they may be any. */
+  /** Drops the list of accesses: from here on, lanes may have accessed anything. */
   open(): void {
     this.isOpen = true;
     this.accesses.clear();
@@ -148,7 +155,7 @@ class Pending {
     this.accesses.clear();
   }
 
-  /** Adds what another path has. Returns whether anything was new. */
+  /** Merges the pending accesses of another path. Returns whether that added anything. */
   add({ isOpen, accesses }: Pending): boolean {
     if (this.isOpen) return false;
     if (isOpen) {
@@ -166,7 +173,10 @@ class Pending {
     return isNew;
   }
 
-  /** Records that a register changes, and how: as `change` says. */
+  /**
+   * Records that a register changes. `change` stands for the change: the register itself in a loop, or
+   * {@linkcode anyChange}.
+   */
   change(register: Register, change: Term): void {
     for (const [access, changed] of this.accesses) {
       if (access.form.terms.has(register) && !changed.has(change)) {
@@ -180,20 +190,23 @@ const unchanged: ReadonlySet<Term> = new Set();
 
 interface FinderContext {
   readonly rules: LaunchRules;
+  /** Whether the function is called by the kernel, so that its caller may have made accesses before. */
   readonly isCalled: boolean;
+  /** The functions that access shared or global memory. */
   readonly accessing: ReadonlySet<ResolvedFunction>;
   readonly callees: ResolvedKernel["callees"];
-  /** Where the offsets of parameters that point to memory are added. */
+  /** Receives the offsets of parameters through which memory is accessed. */
   readonly parameters: Set<number>;
 }
 
+/** Finds the lockstep points of one function. */
 class PointFinder {
   readonly #flow: AnalyzedFlow;
   readonly #context: FinderContext;
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
   readonly #accesses = new Map<CompiledInstruction, KnownAccess[]>();
-  /** The registers that addresses are sums of. */
+  /** The terms of which the addresses of accesses are sums. */
   readonly #terms = new Set<Term>();
 
   constructor(flow: AnalyzedFlow, context: FinderContext) {
@@ -230,7 +243,7 @@ class PointFinder {
     }
     const isWritten = meetingAny(written, this.#conflicts);
     for (const group of groups.values()) {
-      // What is only read needs no points.
+      // Memory that is only read needs no points.
       if (!context.isCalled && !isWritten(group[0]!)) continue;
       for (const access of group) {
         const { instruction } = access;
@@ -245,6 +258,7 @@ class PointFinder {
     }
   }
 
+  /** Adds the function's lockstep points to `points`, by a data-flow analysis of the pending accesses. */
   find(points: Set<CompiledInstruction>): void {
     if (this.#accesses.size === 0) return;
     const { analysis } = this.#flow;
@@ -286,7 +300,7 @@ class PointFinder {
     }
   }
 
-  /** Adds the accesses of some blocks, made in any order. */
+  /** Adds the accesses of the blocks in a region, which lanes may make in any order. */
   #addAll(region: Iterable<FlowBlock>, pending: Pending): void {
     const set = new Map<Register, Term>();
     const found: KnownAccess[] = [];
@@ -310,6 +324,7 @@ class PointFinder {
     if (pending.accesses.size > mostAccesses) pending.open();
   }
 
+  /** Updates `pending` for the instructions of a block, and adds the block's lockstep points to `points`. */
   #walk({ instructions }: FlowBlock, pending: Pending, points: Set<CompiledInstruction>): void {
     for (const { instruction } of instructions) {
       if (instruction === undefined) continue;
@@ -328,11 +343,13 @@ class PointFinder {
     }
   }
 
+  /** Whether an access conflicts with a pending one. */
   #meets({ accesses }: Pending, second: KnownAccess): boolean {
     for (const [first, changed] of accesses) if (this.#conflicts.conflict(first, second, changed)) return true;
     return false;
   }
 
+  /** Records the registers that an instruction changes. */
   #change(instruction: CompiledInstruction, pending: Pending): void {
     for (const register of resultsOf(instruction)) {
       if (!this.#terms.has(register)) continue;
@@ -340,11 +357,14 @@ class PointFinder {
     }
   }
 
-  /** Outside of loops, a register that is set again has nothing to do with its value before. */
+  /**
+   * How an instruction changes a register. Outside of loops, the new value of a register is unrelated to its old one.
+   */
   #changeBy(instruction: CompiledInstruction, register: Register): Term {
     return this.#addresses.isRepeated(instruction) ? register : anyChange;
   }
 
+  /** Whether the callee may access shared or global memory. */
   #isAccessing(call: CompiledInstruction): boolean {
     const { callees, accessing } = this.#context;
     const target = callTarget(call);
@@ -353,7 +373,7 @@ class PointFinder {
     return callee !== undefined && accessing.has(callee);
   }
 
-  /** What a call or a barrier does to the accesses of the lanes so far. */
+  /** Updates `pending` for a call or a barrier. */
   #suspend(instruction: CompiledInstruction, pending: Pending): void {
     if (instruction.form.flow === "call") {
       if (this.#isAccessing(instruction)) pending.open();
@@ -363,17 +383,18 @@ class PointFinder {
   }
 }
 
-/** Accesses by what they may meet. */
+/** Groups accesses with equal space and roots. */
 function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]> {
   return Map.groupBy(accesses, ({ group }) => group);
 }
 
-/** Whether an access may be to the memory of one of the given ones. */
+/** Returns a predicate: whether an access may be to the same variable or allocation as one of the given accesses. */
 function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {
   const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));
   };
-  // Accesses to variables meet those to the same variable. The others are compared one by one: there are few of them.
+  // Accesses to variables are looked up by the variable. All other given accesses, of which there are few, are compared
+  // one by one.
   const variables = new Map<string, RootedAccess>();
   const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
   for (const access of given) {
@@ -391,7 +412,7 @@ function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts):
   };
 }
 
-/** All that the instructions of a function read. */
+/** All operands that the instructions of a function read. */
 function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet<unknown> {
   const read = new Set<unknown>();
   for (const instruction of instructions) {
@@ -403,14 +424,17 @@ function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet
   return read;
 }
 
-/** The blocks of all regions, for each block of the graph, after which no more large regions are looked at. */
+/**
+ * The maximum number of blocks in all regions, per block of the function. After that, large regions are not computed.
+ */
 const blocksPerBlock = 32;
-/** The size of a large region. */
+/** The number of blocks from which on a region is large. */
 const manyBlocks = 64;
 
 /**
- * For each block where lanes meet again that have taken different ways: the blocks that others may still be in when a
- * lane has come there. Lanes meet behind branches and behind loops. None passes a barrier that others do not.
+ * For each block where diverged lanes reconverge, behind branches and loops: the blocks that other lanes may still
+ * execute when a lane arrives there. No lane passes a barrier before the others reach it. A region is undefined if it
+ * is too large.
  */
 function divergentRegions(
   { blocks, dominators, loops }: FunctionAnalysis<Step>,
@@ -424,7 +448,7 @@ function divergentRegions(
   };
   const before = predecessors(blocks, successors);
   let left = blocks.length * blocksPerBlock;
-  /** The blocks before some blocks, as far as a barrier. */
+  /** Returns the blocks from which `from` can be reached without passing a barrier. Undefined if there are too many. */
   const blocksBefore = (from: readonly FlowBlock[], isOutside: (block: FlowBlock) => boolean) => {
     const region = new Set<FlowBlock>();
     const waiting = [...from];

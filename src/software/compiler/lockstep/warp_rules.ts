@@ -1,18 +1,20 @@
 /**
- * What a compiled kernel may assume of the launches that use it.
+ * The assumptions about launches under which a kernel is compiled.
  *
  * @module
  */
 
 import type { BlockSize, LaunchRules } from "../../../ptx/analysis/address_forms.ts";
 
-/** The number of the memory of the module's variables, among those of {@linkcode LaunchRules}. */
+/** The number that {@linkcode LaunchRules} gives to the memory of the module's variables. */
 export const imageMemory = 0;
 
-/** The launches that a kernel is compiled for first: rows of whole warps, and pointers into different memory. */
+/**
+ * The launches for which a kernel is compiled first: blocks of whole warps along x, and pointers to separate memory.
+ */
 export const usualLaunch: LaunchRules = { block: undefined, shared: new Map() };
 
-/** The threads in a warp. */
+/** The number of threads in a warp. */
 const warpSize = 32;
 
 /** Whether the threads of each warp of a block are adjacent along x. */
@@ -20,12 +22,15 @@ export function hasRowsOfWarps([x, y, z]: BlockSize): boolean {
   return x % warpSize === 0 || (y === 1 && z === 1);
 }
 
-/** The differences between two lanes of a warp: in x, y and z, and in their numbers. */
+/** The differences between two lanes of a warp: in the thread indices x, y and z, and in the lane number. */
 export type LaneDifference = readonly [x: number, y: number, z: number, lane: number];
 
 let usualDifferences: readonly LaneDifference[] | undefined;
 
-/** All differences between two lanes of a warp. */
+/**
+ * The differences between any two lanes of a warp, for blocks of the given size. If `block` is undefined, lanes are
+ * adjacent along x.
+ */
 export function laneDifferences(block: BlockSize | undefined): readonly LaneDifference[] {
   return block === undefined ? usualDifferences ??= findDifferences([warpSize, 1, 1]) : findDifferences(block);
 }
