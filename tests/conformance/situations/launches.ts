@@ -318,11 +318,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "after a kernel failed: the priority of a stream",
-    documented: {
-      answer: { error: "cudaErrorIllegalAddress" },
-      because:
-        "no GPU has run the row yet; after cudaErrorIllegalAddress, all further CUDA work returns the same error",
-    },
     run({ driver }) {
       const stream = driver.streamCreateWithPriority(0, 0, 0);
       loseContext(driver);

@@ -5,7 +5,6 @@ import { prepareLongWork } from "../long_work.ts";
 import type { Answer, Situation } from "../situation.ts";
 
 const noDevice = 99;
-const because = "no GPU has run the row yet";
 
 /** Creates two blocking streams and a nonblocking stream of device 0, and work for them and the default stream. */
 function setUp(driver: Driver) {
@@ -58,10 +57,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the priorities of streams created with priorities that there are and are not",
-    documented: {
-      answer: { "0": 0, "-1": -1, greatest: true, least: true, "below the greatest": true, "above the least": true },
-      because: `${because}; cudaStreamGetPriority returns the clamped priority`,
-    },
     run({ driver }) {
       const { least, greatest } = driver.deviceGetStreamPriorityRange(0);
       const given = (priority: number) =>
@@ -78,7 +73,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the priority of the default stream",
-    documented: { answer: 0, because: `${because}; for cudaStreamCreateWithPriority, 0 is the default priority` },
     run: ({ driver }) => driver.streamGetPriority(0, defaultStream),
   },
   {
