@@ -1,5 +1,6 @@
 /**
- * The frames of functions, and the memory that blocks and threads begin with, for the check `initialization`.
+ * Marks the frames of functions, and the memory with which blocks and threads begin, as uninitialized, for the check
+ * `initialization`.
  *
  * @module
  */
@@ -8,7 +9,10 @@ import type { FunctionFlow } from "../control_flow/function_flow.ts";
 import { fillShadow } from "./memory_shadows.ts";
 import type { TrackedRegisters } from "./tracked_registers.ts";
 
-/** Marks the registers and the frame of a function as uninitialized at its start, except its parameters. */
+/**
+ * Emits code that marks the registers and the frame of a function as uninitialized when it is entered, except its
+ * parameters.
+ */
 export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegisters): TrackedRegisters {
   const { entry, function: { call, frameBytes } } = flow;
   const emit = (e: FunctionEmitter) => {
@@ -24,6 +28,7 @@ export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegiste
   return registers;
 }
 
+/** Marks the bytes of the frame from `begin` to `end` as uninitialized. */
 function fillFrame(e: FunctionEmitter, begin: number, end: number): void {
   if (end <= begin) return;
   e.getFrame();

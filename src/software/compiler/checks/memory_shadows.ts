@@ -11,17 +11,18 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
 import { shadowType } from "./register_shadows.ts";
 
-/** Registers whose values lie side by side in memory. */
+/** Registers whose values are adjacent in memory. */
 export interface MovedElements {
   readonly elements: readonly ResolvedOperand[];
-  /** Their type in memory. */
+  /** The type of each value in memory. */
   readonly type: ScalarType;
-  /** The local with the offset in linear memory, and the distance from there. */
+  /** The local with the offset of the values in linear memory. */
   readonly location: number;
+  /** A number of bytes to add to that offset. Default: 0. */
   readonly distance?: number;
 }
 
-/** Loads the shadows of the destinations of a load. */
+/** Loads the shadows of a load's destinations. */
 export function loadShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
   const { shadows, code } = e;
   if (shadows === undefined) return;
@@ -36,7 +37,7 @@ export function loadShadows(e: FunctionEmitter, { elements, type, location, dist
   callWith(e, "loadUninitialized", { location, bytes: bytes * elements.length });
 }
 
-/** Stores the shadows of the values of a store. */
+/** Stores the shadows of the values that a store writes. */
 export function storeShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
   const { shadows, code } = e;
   if (shadows === undefined) return;
@@ -51,7 +52,7 @@ export function storeShadows(e: FunctionEmitter, { elements, type, location, dis
   callWith(e, "storeUninitialized", { location, bytes: bytes * elements.length });
 }
 
-/** Pops a flag, and calls a function with the offset of an access if it is 1. */
+/** Pops a flag. If it is 1, calls a function with the offset and the place of an access. */
 function callWith(
   e: FunctionEmitter,
   name: "loadUninitialized" | "storeUninitialized",
@@ -62,7 +63,7 @@ function callWith(
   e.callHelper(name).end();
 }
 
-/** Pushes the shadow of some bytes in memory. */
+/** Pushes the shadow of a value in memory. */
 export function pushMemoryShadow(code: CodeWriter, location: number, { type, distance = 0 }: {
   readonly type: ScalarType;
   readonly distance?: number;
@@ -70,21 +71,21 @@ export function pushMemoryShadow(code: CodeWriter, location: number, { type, dis
   code.get(location).memory(shadowLoad(type), shadowOffset + distance);
 }
 
-/** The load of the shadow of one value. It is extended as the value is. */
+/** The instruction that loads the shadow of a value. The shadow is extended as the value is. */
 export function shadowLoad({ bits, kind }: ScalarType): MemoryOpName {
   if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
   if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
   return bits === 64 ? "i64Load" : "i32Load";
 }
 
-/** The store of the shadow of one value. */
+/** The instruction that stores the shadow of a value. */
 export function shadowStore({ bits }: ScalarType): MemoryOpName {
   return bits === 8 ? "i32Store8" : bits === 16 ? "i32Store16" : bits === 64 ? "i64Store" : "i32Store";
 }
 
 /**
- * Reports that an atomic operation reads uninitialized memory or has an uninitialized operand. The memory is initialized
- * behind it.
+ * Reports an atomic operation that reads uninitialized memory or has an uninitialized operand. Afterward, the memory
+ * counts as initialized.
  */
 export function atomicShadows(
   e: FunctionEmitter,
@@ -116,7 +117,10 @@ export function atomicShadows(
   });
 }
 
-/** Pops an offset in linear memory. Marks some bytes, from a distance to it on, as uninitialized. */
+/**
+ * Pops an offset in linear memory. Marks a number of bytes, from `distance` bytes after that offset on, as
+ * uninitialized.
+ */
 export function fillShadow(code: CodeWriter, distance: number, pushByteLength: () => unknown): void {
   code.i32(shadowOffset + distance | 0).ops("i32Add").i32(0xff);
   pushByteLength();

@@ -1,7 +1,7 @@
 /**
- * Checks that accesses stay in what their addresses were computed from: a variable, or the memory that a parameter of
- * the kernel points into. An access elsewhere is reported, and made: other memory is there, or the access would have
- * been refused.
+ * Checks that accesses stay in their origin: the variable from which their address was computed, or the allocation that
+ * a kernel parameter points into. An access outside of its origin is reported, and still executed: there is other
+ * memory at its address, or the bounds check would have refused the access.
  *
  * @module
  */
@@ -11,14 +11,14 @@ import type { FaultPlace } from "../../abi/addresses.ts";
 import type { ResolvedAddress } from "../../../ptx/instructions/resolved_instruction.ts";
 import { originSpaces } from "../../abi/host_functions.ts";
 
-/** An access whose offset in linear memory is in a local. */
+/** An access whose offset in linear memory is in the local `location`. */
 interface LocatedAccess {
   readonly location: number;
   readonly bytes: number;
   readonly operation: FaultPlace["operation"];
 }
 
-/** Pushes whether an access lies outside of its origin. Returns false, and pushes nothing, if there is no origin. */
+/** Pushes whether an access is outside of its origin. If the origin is unknown, returns false and pushes nothing. */
 export function pushIsStray(
   e: FunctionEmitter,
   { base }: ResolvedAddress,
@@ -39,7 +39,7 @@ export function pushIsStray(
   return true;
 }
 
-/** Reports an access if it lies outside of its origin. */
+/** Reports an access if it is outside of its origin. */
 export function checkOrigin(e: FunctionEmitter, address: ResolvedAddress, access: LocatedAccess): void {
   if (!pushIsStray(e, address, access)) return;
   const { code } = e;

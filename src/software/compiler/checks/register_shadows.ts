@@ -1,9 +1,10 @@
 /**
  * Which bits of registers are uninitialized, for the check `initialization`.
  *
- * Beside each register that may be uninitialized, its kernel has another one, its shadow: a bit of the shadow is 1 where
- * the register's bit is uninitialized. Shadows are registers like any other, so that they are live, share locals and are
- * saved as those are. The shadow of memory lies in linear memory too, `shadowOffset` bytes above what it describes.
+ * Each register that may be uninitialized has a second register, its shadow: a bit of the shadow is 1 where the
+ * register's bit is uninitialized. Shadows are ordinary registers to the compiler, which computes their liveness,
+ * shares their locals and saves them. The shadow of memory is in linear memory too, `shadowOffset` bytes above the
+ * memory that it describes.
  *
  * @module
  */
@@ -13,12 +14,12 @@ import { registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
 
-/** The type of a shadow of a type: as many bits, and no number. */
+/** The type of the shadow of a value: untyped bits of the same width. */
 export function shadowType({ bits }: Pick<ScalarType, "bits">): ScalarType {
   return typeNamed(bits === 1 ? "pred" : `b${bits}`);
 }
 
-/** The shadows of the registers of one function after the other. */
+/** The shadows of the registers of the function that is being compiled. */
 export class RegisterShadows {
   readonly #e: FunctionEmitter;
   readonly #shadows = new Map<Register, Register>();
@@ -28,12 +29,12 @@ export class RegisterShadows {
     this.#e = emitter;
   }
 
-  /** Begins the next function. `tracked` are its registers that may be uninitialized. */
+  /** Begins the next function. `tracked` are the registers of the function that may be uninitialized. */
   enterFunction(tracked: ReadonlySet<Register>): void {
     this.#tracked = tracked;
   }
 
-  /** The shadow of a register. Undefined if the register is certainly initialized. */
+  /** Returns the shadow of a register. Undefined if the register is certainly initialized. */
   of(register: Register): Register | undefined {
     if (!this.#tracked.has(register)) return undefined;
     let shadow = this.#shadows.get(register);
@@ -49,7 +50,7 @@ export class RegisterShadows {
     return registersOf(operand).some((register) => this.#tracked.has(register));
   }
 
-  /** Pushes the shadow of an operand that is read in a type, with zeros above its bits. */
+  /** Pushes the shadow of an operand that is read as the given type, zero-extended. */
   push(operand: ResolvedOperand | undefined, type: Pick<ScalarType, "bits">): void {
     const shadow = this.#shadowOf(operand);
     if (shadow !== undefined) this.#e.push(shadow, shadowType(type), { wide: true });
@@ -57,12 +58,13 @@ export class RegisterShadows {
     else this.#e.code.i32(0);
   }
 
+  /** The shadow of an operand that is a register or a negated predicate. Undefined if it is certainly initialized. */
   #shadowOf(operand: ResolvedOperand | undefined): Register | undefined {
     if (operand?.kind === "not") return this.of(operand.register);
     return operand?.kind === "register" ? this.of(operand) : undefined;
   }
 
-  /** Pushes 1 if any bit of some operands is uninitialized, or else 0. */
+  /** Pushes 1 if any bit of the given operands is uninitialized, else 0. */
   pushAny(operands: readonly (ResolvedOperand | undefined)[]): void {
     const { code } = this.#e;
     const shadows = operands.flatMap((operand) => registersOf(operand)).flatMap((register) => this.of(register) ?? []);
@@ -82,7 +84,10 @@ export class RegisterShadows {
     if (shadows.length === 0) code.i32(0);
   }
 
-  /** Sets the shadow of a destination to what `produce` pushes, in a type whose kind says how it is extended. */
+  /**
+   * Sets the shadow of a destination to the value that `produce` pushes. The kind of `type` says how the value is
+   * extended.
+   */
   assign(destination: ResolvedOperand | undefined, type: ScalarType, produce: () => void): void {
     const shadow = this.#shadowOf(destination);
     if (shadow === undefined) return;
@@ -90,7 +95,7 @@ export class RegisterShadows {
     this.#e.assign(shadow, integer, produce, { wide: true });
   }
 
-  /** Sets the shadows of all registers of a destination: all bits, if what `pushFlag` pushes is 1, or else none. */
+  /** Sets the shadows of all registers of a destination: to all ones if `pushFlag` pushes 1, else to zero. */
   assignWhole(destination: ResolvedOperand | undefined, pushFlag: () => void): void {
     const shadows = registersOf(destination).flatMap((register) => this.of(register) ?? []);
     if (shadows.length === 0) return;
@@ -105,7 +110,7 @@ export class RegisterShadows {
     for (const shadow of shadows) this.#e.assign(shadow, shadow.type, () => this.pushWhole(shadow.type, push));
   }
 
-  /** Pushes all bits of a type if a flag is 1, or else none. */
+  /** Pushes all ones of a type's width if `pushFlag` pushes 1, else zero. */
   pushWhole({ bits }: Pick<ScalarType, "bits">, pushFlag: () => void): void {
     const { code } = this.#e;
     if (bits === 1) return pushFlag();
@@ -131,7 +136,7 @@ export class RegisterShadows {
     }
   }
 
-  /** Marks a register as uninitialized that nothing has set. */
+  /** Marks a register that nothing has set yet as uninitialized. */
   setUninitialized(register: Register): void {
     const { bits } = register.type;
     this.assign(register, shadowType(register.type), () => {
@@ -141,8 +146,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Reports an operand that is uninitialized and decides something. From then on it counts as initialized, so that one
-   * mistake is one report.
+   * Reports an operand that is uninitialized and determines a decision, such as an address. Afterward, the operand
+   * counts as initialized, so that one mistake is reported once.
    */
   require(operand: ResolvedOperand | undefined, decision: Decision): void {
     if (!this.mayBeUninitialized(operand)) return;
@@ -158,7 +163,10 @@ export class RegisterShadows {
     });
   }
 
-  /** Pops a flag, and reports a decision if it is 1. */
+  /**
+   * Pops a flag. If it is 1, reports a decision that depends on uninitialized bits, and executes the code that `also`
+   * emits.
+   */
   reportIf(decision: Decision, also: () => void = () => {}): void {
     const { code } = this.#e;
     code.ifUnlikely().i32(decisions.indexOf(decision));

@@ -1,8 +1,9 @@
 /**
- * Comparisons, minima and selections of partly uninitialized numbers, for the check `initialization`.
+ * The shadows of comparisons, minima, maxima and selections of partly uninitialized values, for the check
+ * `initialization`.
  *
- * The initialized bits of two numbers may decide how they compare: the least and the greatest number that each may be
- * are compared.
+ * The initialized bits of two values may determine how they compare: the rules compare the smallest and the largest
+ * value that each operand may have.
  *
  * @module
  */
@@ -16,7 +17,7 @@ import { pushExtreme, pushUnion, wholly } from "./shadow_rules.ts";
 
 const predicate = typeNamed("pred");
 
-/** `setp`: a result, and another one with the opposite comparison. */
+/** `setp`, with one result or with a second one for the opposite comparison. */
 export const setsPredicate: ValidityRule = (e, shadows, i) => {
   const [destination, a, b, c] = i.operands;
   if (i.type.name.endsWith("x2")) return wholly(e, shadows, i);
@@ -48,7 +49,8 @@ export const setsPredicate: ValidityRule = (e, shadows, i) => {
   const [first, second] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
   [first, second].forEach((result, index) => {
     if (result === undefined) return;
-    // Where the comparison does not decide the result: it is true for "and", false for "or"; the second is the opposite.
+    // The second source determines the result if it is false for "and", or true for "or". The second result is of the
+    // opposite comparison.
     const isInverted = (operation === "or") !== (index === 1);
     shadows.assign(result, predicate, () => {
       code.get(unknown).get(other).get(others).ops("i32Or", "i32And").get(others).get(value);
@@ -60,7 +62,7 @@ export const setsPredicate: ValidityRule = (e, shadows, i) => {
 
 const comparedRegisters = new WeakMap<FunctionEmitter, Register>();
 
-/** A register for the result of a comparison before it is combined. */
+/** Returns a register for the result of a comparison before it is combined with another predicate. */
 function comparedRegister(e: FunctionEmitter): Register {
   let register = comparedRegisters.get(e);
   if (register === undefined) {
@@ -69,7 +71,7 @@ function comparedRegister(e: FunctionEmitter): Register {
   return register;
 }
 
-/** Pushes 1 if the uninitialized bits of two numbers may decide how they compare. */
+/** Pushes 1 if the result of a comparison depends on uninitialized bits. */
 function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction): void {
   const [, a, b] = i.operands;
   const comparison = i.choices.get("compare")!;
@@ -81,7 +83,7 @@ function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: Compil
     const unknown = e.temporary(type.value);
     pushUnion(e, shadows, [a, b], type);
     code.set(unknown);
-    // They are different for sure if an initialized bit is.
+    // The values certainly differ if they differ in an initialized bit.
     e.push(a, type);
     e.push(b, type);
     constant(code.ops(inType(type, "Xor")).get(unknown), type, -1).ops(inType(type, "Xor"), inType(type, "And"));
@@ -101,7 +103,10 @@ interface Ordered {
   readonly isStrict: boolean;
 }
 
-/** Pushes whether the first number may be less than the second, or not greater, and whether it must be. */
+/**
+ * Pushes two flags: whether the first value may be less than the second (or, unless `isStrict`, less or equal), and
+ * whether it certainly is.
+ */
 function pushMayAndMust(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -118,7 +123,10 @@ function pushMayAndMust(
   compare();
 }
 
-/** Pushes the least or greatest number that an operand may be. Those with a sign are moved to those without. */
+/**
+ * Pushes the smallest or largest value that an operand may have. Signed values are mapped to unsigned ones in the same
+ * order.
+ */
 function pushOrdered(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -138,7 +146,10 @@ function pushOrdered(
   code.ops(inType(type, isGreatest ? "Or" : "And"));
 }
 
-/** The shadow of one of two numbers: a flag says whether it is the first, and another one whether that is unknown. */
+/**
+ * Pushes the shadow of the selected one of two operands. The local `isFirst` says whether the first operand is
+ * selected, and the local `isUnknown` whether that depends on uninitialized bits.
+ */
 function pushSelected(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -151,7 +162,7 @@ function pushSelected(
 ): void {
   const { code } = e;
   if (isUnknown !== undefined) {
-    // Where both have the same initialized bit, the result has it.
+    // The result is initialized where both operands have the same initialized bit.
     e.push(a, type);
     e.push(b, type);
     code.ops(inType(type, "Xor"));

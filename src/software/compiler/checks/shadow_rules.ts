@@ -1,8 +1,10 @@
 /**
- * How uninitialized bits of operands reach the results of instructions that compute, for the check `initialization`.
+ * The rules by which uninitialized bits of operands propagate to the results of instructions that compute, for the
+ * check `initialization`.
  *
- * The rows of the table name a rule each. Without one, every result is wholly uninitialized if any bit of any source
- * is, which is never too little. A rule emits its code before the instruction's own, which may overwrite the sources.
+ * Each row of the instruction table names a rule. Without a rule, every result is wholly uninitialized if any bit of
+ * any source is, which never misses an uninitialized bit. A rule emits its code before the instruction's own code,
+ * which may overwrite the sources.
  *
  * @module
  */
@@ -14,7 +16,7 @@ import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruc
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type RegisterShadows, shadowType } from "./register_shadows.ts";
 
-/** Emits what an instruction does to the shadows. */
+/** Emits code that sets the shadows of an instruction's results. */
 export function emitShadows(e: FunctionEmitter, shadows: RegisterShadows, instruction: CompiledInstruction): void {
   const { form, operands } = instruction;
   const rule = form.traits.validity ?? wholly;
@@ -26,7 +28,10 @@ export function emitShadows(e: FunctionEmitter, shadows: RegisterShadows, instru
   if (form.traits.usesCarry) shadows.clear(e.carry);
 }
 
-/** The result is wholly uninitialized if any bit of a source is; of two packed numbers, each by itself. */
+/**
+ * The result is wholly uninitialized if any bit of any source is. The two halves of packed values are treated
+ * separately.
+ */
 export const wholly: ValidityRule = (e, shadows, i) => {
   const sources = sourcesOf(i);
   if (
@@ -56,8 +61,8 @@ export function whollyWithCarry({ takesCarry }: { takesCarry: boolean }): Validi
 }
 
 /**
- * The result is made of the bits of some operands, given by their indices, as the others say: the instruction is
- * executed on the shadows, too.
+ * The result consists of bits of the `moved` operands, given by their indices. The other operands determine how these
+ * bits are moved. The instruction is executed on the shadows, too.
  */
 export function movesBits(...moved: readonly number[]): ValidityRule {
   return (e, shadows, i) => {
@@ -83,13 +88,13 @@ export function movesBits(...moved: readonly number[]): ValidityRule {
   };
 }
 
-/** A conversion between integers moves their bits, unless it saturates. Every other conversion computes. */
+/** `cvt`: a conversion between integers moves their bits, unless it saturates. All other conversions compute. */
 export const converts: ValidityRule = (e, shadows, i) => {
   const isInteger = i.type.kind !== "float" && i.sourceType.kind !== "float" && !i.choices.has("sat");
   (isInteger ? movesBits(1) : wholly)(e, shadows, i);
 };
 
-/** Two numbers that are rounded to the halves of the result. */
+/** A conversion of two values to the halves of the result. */
 export const packsHalves: ValidityRule = (e, shadows, { operands: [destination, high, low] }) => {
   shadows.assign(destination, b32, () => {
     pushHalf(e, () => shadows.pushAny([low]), 0xffff);
@@ -98,13 +103,16 @@ export const packsHalves: ValidityRule = (e, shadows, { operands: [destination, 
   });
 };
 
-/** `and`: a 0 that is initialized decides the result. */
+/** `and`: an initialized 0 in either operand determines the result. */
 export const conjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, false);
 
-/** `or`: a 1 does. */
+/** `or`: an initialized 1 in either operand determines the result. */
 export const disjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, true);
 
-/** Pushes `(as & (b' | bs)) | (bs & a')`, where `b'` has a 1 where b does not decide the result. */
+/**
+ * Assigns `(as & (b' | bs)) | (bs & a')`, where `as` and `bs` are the shadows of a and b, and `b'` has a 1 where b does
+ * not determine the result.
+ */
 function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction, isInverted: boolean): void {
   const [destination, a, b] = i.operands;
   const type = shadowType(i.type);
@@ -124,13 +132,13 @@ function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInst
   });
 }
 
-/** Each bit of the result is uninitialized where one of the sources is: `xor` and `not`. */
+/** `xor` and `not`: a bit of the result is uninitialized where a bit of any source is. */
 export const union: ValidityRule = (e, shadows, i) => {
   const type = shadowType(i.type);
   shadows.assign(i.operands[0], type, () => pushUnion(e, shadows, sourcesOf(i), type));
 };
 
-/** `lop3`: a bit is uninitialized if the sources that it may have give both a 0 and a 1. */
+/** `lop3`: a bit is uninitialized if the values that the source bits may have give both a 0 and a 1. */
 export const logicOfThree: ValidityRule = (e, shadows, i) => {
   const table = i.operands[4];
   if (i.operands[0]?.kind !== "register" || table?.kind !== "integer") return wholly(e, shadows, i);
@@ -161,7 +169,10 @@ export const logicOfThree: ValidityRule = (e, shadows, i) => {
   });
 };
 
-/** The least and the greatest sum, or difference, differ where a bit is uninitialized. */
+/**
+ * `add` and `sub`: a bit is uninitialized where the smallest and the largest possible results differ, or where an
+ * operand's bit is uninitialized.
+ */
 export function sums(operation: "Add" | "Sub"): ValidityRule {
   return (e, shadows, i) => {
     if (i.choices.has("sat")) return wholly(e, shadows, i);
@@ -183,7 +194,7 @@ export function sums(operation: "Add" | "Sub"): ValidityRule {
   };
 }
 
-/** Every bit from the lowest uninitialized one of the sources on: products, and negation. */
+/** Products, and `neg`: all bits from the lowest uninitialized bit of the sources on are uninitialized. */
 export const fromLowest: ValidityRule = (e, shadows, i) => {
   const [destination] = i.operands;
   if (destination?.kind !== "register") return wholly(e, shadows, i);
@@ -203,7 +214,7 @@ export const fromLowest: ValidityRule = (e, shadows, i) => {
   });
 };
 
-/** Pushes the least or the greatest number that an operand may be, as an unsigned number. */
+/** Pushes the smallest or the largest value that an operand may have, as an unsigned number. */
 export function pushExtreme(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -217,7 +228,7 @@ export function pushExtreme(
   code.ops(inType(type, isGreatest ? "Or" : "And"));
 }
 
-/** Pushes the bits that are uninitialized in any of some operands. */
+/** Pushes the bits that are uninitialized in any of the operands. */
 export function pushUnion(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -234,26 +245,29 @@ export function pushUnion(
 
 const b32 = typeNamed("b32");
 
-/** Pushes a half of a word if a number is not 0, or else 0. */
+/** Pushes the constant `half` if the value that `push` pushes is not 0, else 0. */
 function pushHalf({ code }: FunctionEmitter, push: () => void, half: number): void {
   code.i32(half).i32(0);
   push();
   code.ops("select");
 }
 
+/** Clears the bits of the i32 on the stack above a type's width. */
 function maskNarrow(e: FunctionEmitter, { bits }: ScalarType): void {
   if (bits < 32) e.code.i32(2 ** bits - 1).ops("i32And");
 }
 
+/** Whether an instruction computes with two packed 16-bit values. */
 function isPair({ type, choices }: CompiledInstruction): boolean {
   return type.name.endsWith("x2") || choices.has("packed");
 }
 
-/** The type with as many bits whose numbers are integers. */
+/** The type of a float's bits; any other type is returned as it is. */
 function integerType(type: ScalarType): ScalarType {
   return type.kind === "float" ? shadowType(type) : type;
 }
 
+/** The shadow of a source, or 0 if it is certainly initialized. */
 function source(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOperand {
   if (operand.kind === "vector") return { ...operand, elements: operand.elements.map((each) => source(shadows, each)) };
   const register = operand.kind === "not" ? operand.register : operand;
@@ -261,6 +275,7 @@ function source(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOpe
   return shadow ?? { kind: "integer", value: 0n };
 }
 
+/** The shadow of a destination, or a sink if it is not tracked. */
 function destinationShadow(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOperand {
   if (operand.kind === "vector") {
     return { ...operand, elements: operand.elements.map((each) => destinationShadow(shadows, each)) };

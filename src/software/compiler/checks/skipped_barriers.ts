@@ -1,9 +1,9 @@
 /**
  * Makes kernels report threads that skip a barrier at which others wait, for the check of synchronization.
  *
- * A barrier is skipped if its thread takes a branch that decides whether the barrier is reached, and gets to where the
- * ways of the branch meet again without having waited. Where the ways meet only at the end of the function, its threads
- * leave early, as `if (i >= n) return;` does, and pass by nothing.
+ * A thread skips a barrier if it takes a branch that decides whether the barrier is reached, and arrives at the
+ * branch's reconvergence point without having waited. If the paths of the branch reconverge only at the end of the
+ * function, as after `if (i >= n) return;`, its threads return early, which is not reported.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { barrierMarks } from "../../abi/launch_record.ts";
 const mostMarks = 4096;
 
 /**
- * Adds marks to a function.
+ * Inserts the calls that mark barriers, their branches and the reconvergence points of a function.
  *
  * @param first the number of its first barrier
  * @returns the number of barriers that are marked
@@ -46,6 +46,7 @@ export function markBarriers(flow: FunctionFlow, first: number): number {
   return number - first;
 }
 
+/** A step that calls `device.mark` for a barrier. */
 function mark(number: number, kind: number): Step {
   return {
     instruction: undefined,
@@ -58,9 +59,9 @@ function mark(number: number, kind: number): Step {
 }
 
 interface ControlDependences {
-  /** The branches that decide whether a block is reached, directly or by others. */
+  /** The branches on which a block is control-dependent, directly or transitively. */
   branchesOf(block: FlowBlock): ReadonlySet<FlowBlock>;
-  /** The block at which the paths of a branch reconverge, unless it is the end. */
+  /** The block at which the paths of a branch reconverge. Undefined if that is the end of the function. */
   meetingOf(branch: FlowBlock): FlowBlock | undefined;
 }
 
@@ -98,7 +99,7 @@ function controlDependences({ entry }: FunctionFlow): ControlDependences {
     },
     meetingOf(branch) {
       let block = after(branch);
-      // Empty blocks lead to the end, too.
+      // Skip empty blocks: the end may follow them.
       while (block !== undefined && block.instructions.length === 0 && successors(block).length === 1) {
         block = successors(block)[0];
       }

@@ -1,6 +1,7 @@
 /**
- * Which registers may be uninitialized: those that are loaded from memory, shuffled, or read before they are set, and
- * what is computed from them. All others, such as indices of threads and addresses of parameters, need no shadows.
+ * Finds the registers that may be uninitialized: those that are loaded from memory, shuffled, or read before they are
+ * set, and all registers computed from these. Other registers, such as thread indices and addresses of parameters, need
+ * no shadows.
  *
  * @module
  */
@@ -15,13 +16,16 @@ import { instructionsOf } from "../typing/resolver.ts";
 /** The registers of a function that may be uninitialized. */
 export interface TrackedRegisters {
   readonly tracked: ReadonlySet<Register>;
-  /** Registers that are read at the start of the function, although nothing has set them. */
+  /** The registers that the function reads before anything sets them. */
   readonly unset: readonly Register[];
-  /** Whether any may be uninitialized for another reason than loads. */
+  /** Whether a register may be uninitialized other than by a load from uninitialized memory. */
   readonly mayReadUnset: boolean;
 }
 
-/** Finds them. `carry` is the register that no instruction names. */
+/**
+ * Finds the registers of a function that may be uninitialized. `carry` is the carry register, which no instruction
+ * names.
+ */
 export function trackedRegisters(
   flow: FunctionFlow,
   { intervals, carry }: { readonly intervals: readonly LiveInterval[]; readonly carry: Register },
@@ -52,6 +56,7 @@ export function trackedRegisters(
   return { tracked, unset, mayReadUnset };
 }
 
+/** The registers that an instruction sets, including the carry and the results of a call. */
 function resultsIn(instruction: ResolvedInstruction, carry: Register): Register[] {
   const results = instruction.form.flow === "call"
     ? instruction.operands.filter(({ kind }) => kind === "list").flatMap(registersOf)
@@ -59,6 +64,7 @@ function resultsIn(instruction: ResolvedInstruction, carry: Register): Register[
   return instruction.form.traits.usesCarry ? [...results, carry] : results;
 }
 
+/** The operands that an instruction reads, including its predicate and the carry. */
 function readBy(instruction: ResolvedInstruction, carry: Register): ResolvedOperand[] {
   const sources = sourcesOf(instruction);
   if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);
@@ -66,7 +72,7 @@ function readBy(instruction: ResolvedInstruction, carry: Register): ResolvedOper
   return sources;
 }
 
-/** Whether an instruction may read memory that was not initialized, or calls a function. */
+/** Whether an instruction may read uninitialized memory, or calls a function. */
 function isLoad(instruction: ResolvedInstruction): boolean {
   const { form, choices, operands } = instruction;
   if (form.flow === "call") return true;

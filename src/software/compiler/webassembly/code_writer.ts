@@ -13,10 +13,10 @@ import {
   valueTypeCodes,
 } from "./opcodes.ts";
 
-/** As many bytes are copied faster one by one than by the engine. */
+/** The maximum number of bytes that are copied faster by a loop than by `TypedArray.set`. */
 const fewBytes = 64;
 
-/** A growing buffer, with the encodings of numbers and names in WebAssembly binaries. */
+/** A growing buffer of bytes, with methods for the encodings of numbers and names in WebAssembly binaries. */
 export class ByteWriter {
   #bytes = new Uint8Array(64);
   #length = 0;
@@ -38,20 +38,21 @@ export class ByteWriter {
     this.#length += length;
   }
 
-  /** The bytes of an array from one index to another. */
+  /** Appends the bytes of an array from index `begin` to index `end`. */
   slice(values: Uint8Array, { begin, end }: { readonly begin: number; readonly end: number }): void {
     if (end - begin > fewBytes) return this.bytes(values.subarray(begin, end));
     this.#reserve(end - begin);
     for (let index = begin; index < end; index++) this.#bytes[this.#length++] = values[index]!;
   }
 
-  /** Copies what has been written to an array, and forgets it. */
+  /** Copies the written bytes to an array, from index `begin` on, and empties the buffer. */
   moveTo(target: Uint8Array, begin: number): void {
     if (this.#length > fewBytes) target.set(this.#bytes.subarray(0, this.#length), begin);
     else for (let index = 0; index < this.#length; index++) target[begin + index] = this.#bytes[index]!;
     this.#length = 0;
   }
 
+  /** Appends an unsigned LEB128 number. */
   unsigned(value: number): void {
     while (value >= 0x80) {
       this.byte(value % 0x80 | 0x80);
@@ -60,7 +61,7 @@ export class ByteWriter {
     this.byte(value);
   }
 
-  /** A number of at most 32 bits. */
+  /** Appends a signed LEB128 number of at most 32 bits. */
   signed32(value: number): void {
     while (value < -64 || value > 63) {
       this.byte(value & 0x7f | 0x80);
@@ -69,6 +70,7 @@ export class ByteWriter {
     this.byte(value & 0x7f);
   }
 
+  /** Appends a signed LEB128 number. */
   signed(value: bigint): void {
     while (value < -64n || value > 63n) {
       this.byte(Number(value & 0x7fn) | 0x80);
@@ -81,12 +83,14 @@ export class ByteWriter {
     for (let i = 0; i < byteLength; i++) this.byte(Number((value >> BigInt(8 * i)) & 0xffn));
   }
 
+  /** Appends a string as UTF-8, preceded by its length in bytes. */
   name(text: string): void {
     const utf8 = new TextEncoder().encode(text);
     this.unsigned(utf8.length);
     this.bytes(utf8);
   }
 
+  /** Appends the content of another buffer, preceded by its length in bytes. */
   sized(content: ByteWriter): void {
     this.unsigned(content.length);
     this.bytes(content.finish());
@@ -104,34 +108,37 @@ export class ByteWriter {
   }
 }
 
-/** The offsets of unlikely branches, by the finished code. */
+/** Maps finished code to the offsets of its unlikely branches. */
 const unlikelyBranches = new WeakMap<Uint8Array, readonly number[]>();
 
-/** The offsets of unlikely branches in finished code. */
+/** Returns the offsets of unlikely branches in finished code. */
 export function unlikelyBranchesOf(code: Uint8Array): readonly number[] {
   return unlikelyBranches.get(code) ?? [];
 }
 
 const noBranches: readonly number[] = [];
 
-/** Code that becomes a part of a function: bytes of an array that many pieces share. */
+/** A piece of a function's code: a range of bytes in an array that many pieces share. */
 export interface CodePiece {
   readonly bytes: Uint8Array;
   readonly begin: number;
   readonly end: number;
-  /** The offsets of unlikely branches from the begin. */
+  /** The offsets of unlikely branches, relative to `begin`. */
   readonly unlikely: readonly number[];
 }
 
-/** The bytes of an array of a store, which has pieces of many blocks: an array for each would be slow to allocate. */
+/**
+ * The size in bytes of the arrays of a store. Each array holds the pieces of many blocks, because allocating one per
+ * piece would be slow.
+ */
 const storeBytes = 65536;
 
-/** Keeps the bytes of the pieces of a function. */
+/** Holds the bytes of a function's pieces. */
 export class CodeStore {
   #bytes = new Uint8Array(0);
   #length = 0;
 
-  /** Moves what has been written to a piece. */
+  /** Moves the bytes of `out` to a new piece. */
   take(out: ByteWriter, unlikely: readonly number[]): CodePiece {
     const { length } = out;
     if (this.#length + length > this.#bytes.length) {
@@ -150,7 +157,7 @@ export class CodeWriter {
   readonly #out = new ByteWriter();
   #unlikely: number[] = [];
 
-  /** Instructions without immediates, in order. */
+  /** Appends instructions without immediates, in order. */
   ops(...names: readonly OpName[]): this {
     for (let index = 0; index < names.length; index++) this.#out.bytes(op[names[index]!]);
     return this;
@@ -162,35 +169,35 @@ export class CodeWriter {
     return this;
   }
 
-  /** `value` is taken modulo 2^64. */
+  /** Pushes a constant. `value` is taken modulo 2^64. */
   i64(value: bigint): this {
     this.#out.byte(0x42);
     this.#out.signed(BigInt.asIntN(64, value));
     return this;
   }
 
-  /** A constant by its bits, so that a NaN keeps them. */
+  /** Pushes a constant given by its bits, so that the bits of a NaN are preserved. */
   f32Bits(bits: bigint): this {
     this.#out.byte(0x43);
     this.#out.littleEndian(bits, 4);
     return this;
   }
 
-  /** A constant other than NaN. */
+  /** Pushes a constant other than NaN. */
   f64(value: number): this {
     const view = new DataView(new ArrayBuffer(8));
     view.setFloat64(0, value);
     return this.f64Bits(view.getBigUint64(0));
   }
 
-  /** A constant other than NaN, which is rounded to 32 bits. */
+  /** Pushes a constant other than NaN, rounded to 32 bits. */
   f32(value: number): this {
     const view = new DataView(new ArrayBuffer(4));
     view.setFloat32(0, value);
     return this.f32Bits(BigInt(view.getUint32(0)));
   }
 
-  /** A constant by its bits, so that a NaN keeps them. */
+  /** Pushes a constant given by its bits, so that the bits of a NaN are preserved. */
   f64Bits(bits: bigint): this {
     this.#out.byte(0x44);
     this.#out.littleEndian(bits, 8);
@@ -220,14 +227,16 @@ export class CodeWriter {
     return this;
   }
 
-  /** Pops the condition. */
+  /** Begins an `if`, which pops its condition. */
   if(result?: ValueType): this {
     this.#out.byte(0x04);
     this.#out.byte(result === undefined ? 0x40 : valueTypeCodes[result]);
     return this;
   }
 
-  /** An `if` with a hint that its condition is rarely true, so that engines can move its body out of the way. */
+  /**
+   * Begins an `if` with a hint that its condition is rarely true, so that engines can move its body off the hot path.
+   */
   ifUnlikely(result?: ValueType): this {
     this.#unlikely.push(this.#out.length);
     return this.if(result);
@@ -275,7 +284,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** Pops the offset, a byte and the number of bytes to set to it. */
+  /** Fills memory: pops an offset, a byte and the number of bytes to set to it. */
   memoryFill(): this {
     this.#out.bytes([0xfc, 0x0b, 0x00]);
     return this;
@@ -288,13 +297,13 @@ export class CodeWriter {
     return this;
   }
 
-  /** Vector instructions, in order. */
+  /** Appends vector instructions without immediates, in order. */
   simd(...names: readonly SimdOpName[]): this {
     for (const name of names) this.#out.bytes([0xfd, ...simdOp[name]]);
     return this;
   }
 
-  /** An instruction on one lane of a vector. */
+  /** Appends an instruction on one lane of a vector. */
   simdLane(name: SimdLaneOpName, lane: number): this {
     this.#out.bytes([0xfd, simdLaneOp[name], lane]);
     return this;
@@ -314,13 +323,13 @@ export class CodeWriter {
     return this;
   }
 
-  /** Selects bytes of two vectors. The bytes of the second are numbered from 16 on. */
+  /** Selects 16 bytes of two vectors, by index. The bytes of the second vector have the indices 16 to 31. */
   i8x16Shuffle(bytes: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0d, ...bytes]);
     return this;
   }
 
-  /** A vector of four 32-bit numbers, each taken modulo 2^32. */
+  /** Pushes a constant vector of four 32-bit numbers, each taken modulo 2^32. */
   i32x4(numbers: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0c]);
     for (const number of numbers) this.#out.littleEndian(BigInt.asUintN(32, BigInt(number)), 4);
@@ -332,21 +341,21 @@ export class CodeWriter {
     return this;
   }
 
-  /** Code from another writer. */
+  /** Appends finished code of another writer. */
   append(code: Uint8Array): this {
     for (const offset of unlikelyBranchesOf(code)) this.#unlikely.push(this.#out.length + offset);
     this.#out.bytes(code);
     return this;
   }
 
-  /** A part of a function. */
+  /** Appends a piece of a function. */
   appendPiece(piece: CodePiece): this {
     for (const offset of piece.unlikely) this.#unlikely.push(this.#out.length + offset);
     this.#out.slice(piece.bytes, piece);
     return this;
   }
 
-  /** Makes a part of a function of what has been written, and begins anew. */
+  /** Moves the code that has been written to a new piece, and leaves the writer empty. */
   cutPiece(store: CodeStore): CodePiece {
     const unlikely = this.#unlikely;
     if (unlikely.length > 0) this.#unlikely = [];

@@ -1,5 +1,5 @@
 /**
- * Features of the WebAssembly engine that the standard leaves open.
+ * Detects features of the WebAssembly engine that the standard leaves open.
  *
  * @module
  */
@@ -7,7 +7,10 @@ import { CodeWriter } from "./code_writer.ts";
 import { encodeModule, type FunctionDefinition } from "./module_encoder.ts";
 import type { ValueType } from "./opcodes.ts";
 
-/** Writes a fused multiply-add of the three numbers on the stack, for engines that have it. */
+/**
+ * Writes a fused multiply-add of three numbers, each pushed by a function in `operands`, for engines with the
+ * instruction.
+ */
 export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", operands: readonly (() => void)[]): void {
   for (const push of operands) {
     push();
@@ -21,12 +24,13 @@ let fused: boolean | undefined;
 
 /**
  * Whether the engine's relaxed multiply-add rounds only once. The standard also allows engines to round the product, or
- * not to have the instruction. An engine always does the same, so one trial is enough.
+ * not to have the instruction. An engine always behaves the same, so one test is enough.
  */
 export function hasFusedMultiplyAdd(): boolean {
   return fused ??= probe();
 }
 
+/** Tests the engine with a small module. */
 function probe(): boolean {
   const binary = encodeModule({
     memory: { module: "probe", name: "memory", pages: 1 },

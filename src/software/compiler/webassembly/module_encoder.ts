@@ -1,13 +1,13 @@
 import { ByteWriter, unlikelyBranchesOf } from "./code_writer.ts";
 import { type LocalType, type ValueType, valueTypeCodes } from "./opcodes.ts";
 
-/** A function's type. */
+/** The type of a function: its parameters and results. */
 export interface FunctionType {
   readonly parameters: readonly ValueType[];
   readonly results: readonly ValueType[];
 }
 
-/** A function that the module defines. */
+/** A function that a module defines. */
 export interface FunctionDefinition {
   readonly type: FunctionType;
   /** Locals beyond the parameters. */
@@ -17,10 +17,13 @@ export interface FunctionDefinition {
   readonly exportName?: string | undefined;
 }
 
-/** The contents of a module: an imported memory, imported globals and functions, and its own functions after those. */
+/**
+ * The contents of a module: an imported memory, imported globals and functions, and the functions that it defines,
+ * whose indices follow the imported ones.
+ */
 export interface ModuleDefinition {
   readonly memory: { readonly module: string; readonly name: string; readonly pages: number };
-  /** Constants whose values are given when the module is instantiated. */
+  /** Immutable globals whose values are supplied when the module is instantiated. */
   readonly globals: readonly { readonly module: string; readonly name: string; readonly valueType: ValueType }[];
   readonly imports: readonly { readonly module: string; readonly name: string; readonly type: FunctionType }[];
   readonly functions: readonly FunctionDefinition[];
@@ -62,7 +65,7 @@ export function encodeModule({ memory, globals, imports, functions }: ModuleDefi
   return out.finish();
 }
 
-/** A function's locals and code, and the offsets of its unlikely branches. */
+/** Encodes a function's locals and code, and finds the offsets of its unlikely branches in the encoding. */
 function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter; unlikely: readonly number[] } {
   const body = new ByteWriter();
   const runs = runLengths(locals);
@@ -78,7 +81,8 @@ function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter;
 }
 
 /**
- * Writes the section with branch hints, which precedes the code. Engines that do not know it ignore it.
+ * Writes the section with branch hints, which must precede the code. Engines without support for branch hints ignore
+ * the section.
  *
  * @see https://github.com/WebAssembly/branch-hinting
  */
@@ -103,6 +107,7 @@ function writeBranchHints(
   out.sized(content);
 }
 
+/** Writes a section with a list of entries. */
 function section<T>(
   out: ByteWriter,
   id: number,
@@ -121,6 +126,7 @@ function valueTypes(out: ByteWriter, types: readonly ValueType[]): void {
   for (const type of types) out.byte(valueTypeCodes[type]);
 }
 
+/** Run-length encodes a list of types. */
 function runLengths(types: readonly LocalType[]): [count: number, type: LocalType][] {
   const runs: [number, LocalType][] = [];
   for (const type of types) {

@@ -22,7 +22,7 @@ export const valueTypeCodes: Readonly<Record<LocalType, number>> = {
   v128: 0x7b,
 };
 
-/** Instructions that consist of an opcode alone. */
+/** Opcodes of instructions without immediates. */
 export const op = {
   unreachable: [0x00],
   drop: [0x1a],
@@ -161,7 +161,7 @@ export const op = {
 /** The name of an instruction without immediates. */
 export type OpName = keyof typeof op;
 
-/** Loads and stores: the opcode, and the binary logarithm of the alignment. */
+/** Loads and stores: the opcode, and the binary logarithm of the alignment in bytes. */
 export const memoryOp = {
   i32Load: [0x28, 2],
   i64Load: [0x29, 3],
@@ -182,7 +182,7 @@ export const memoryOp = {
 /** The name of a load or a store. */
 export type MemoryOpName = keyof typeof memoryOp;
 
-/** Atomic instructions: the opcode behind the prefix, and the binary logarithm of the alignment. */
+/** Atomic instructions: the opcode after the prefix byte, and the binary logarithm of the alignment in bytes. */
 export const atomicOp = {
   i32AtomicLoad: [0x10, 2],
   i64AtomicLoad: [0x11, 3],
@@ -205,7 +205,7 @@ export const atomicOp = {
 /** The name of an atomic instruction. */
 export type AtomicOpName = keyof typeof atomicOp;
 
-/** Vector instructions: the opcode behind the prefix. */
+/** Vector instructions: the encoded opcode after the prefix byte. */
 export const simdOp = {
   i32x4Splat: [0x11],
   f32x4Splat: [0x13],
@@ -285,7 +285,7 @@ export const simdOp = {
 /** The name of a vector instruction. */
 export type SimdOpName = keyof typeof simdOp;
 
-/** Instructions on one lane of a vector: the opcode behind the prefix. The lane's number follows. */
+/** Instructions on one lane of a vector: the opcode after the prefix byte. The lane's number follows. */
 export const simdLaneOp = {
   i32x4ExtractLane: 0x1b,
   i32x4ReplaceLane: 0x1c,
@@ -297,22 +297,22 @@ export const simdLaneOp = {
 /** The name of an instruction on one lane of a vector. */
 export type SimdLaneOpName = keyof typeof simdLaneOp;
 
-/** An operation that exists in 32 and 64 bits, such as `Add` for `i32Add` and `i64Add`. */
+/** An operation that exists for i32 and i64, such as `Add` for `i32Add` and `i64Add`. */
 export type IntegerOperation<Name = OpName> = Name extends `i32${infer Rest}`
   ? `i64${Rest}` extends OpName ? Rest : never
   : never;
 
-/** WebAssembly's instruction for an operation in a type. */
+/** Returns WebAssembly's instruction for an operation on values of a type. */
 export function inType({ value }: ScalarType, operation: IntegerOperation): OpName {
   return value === "i64" ? `i64${operation}` : `i32${operation}`;
 }
 
-/** Pushes a constant in a type. If it does not fit, its low bits are pushed. */
+/** Pushes a constant of a type. If the number does not fit, its low bits are pushed. */
 export function constant(code: CodeWriter, { value }: ScalarType, number: number | bigint): CodeWriter {
   return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
 }
 
-/** Converts a 32-bit shift amount on the stack to the type that is shifted. */
+/** Converts a 32-bit shift amount on the stack to the type of the value that is shifted. */
 export function extendAmount(code: CodeWriter, { value }: ScalarType): CodeWriter {
   return value === "i64" ? code.ops("i64ExtendI32U") : code;
 }
