@@ -1,6 +1,6 @@
 /**
- * The kinds of images that may be loaded, the PTX in them, and the names that an image defines for all other images and
- * those that others must define.
+ * Detects the kind of a module image, extracts its PTX text, and finds the global symbols that it defines and
+ * references.
  *
  * @module
  */
@@ -8,24 +8,24 @@ import { parsePtx } from "./parsing/parser.ts";
 import { PtxError } from "./syntax.ts";
 
 /**
- * The kinds of images that can be linked. An `object` or a `library` is the host's, with device code in it; `ltoir` is
- * code that is compiled when it is linked. A `fatbin` has images of other kinds in it.
+ * The kinds of images that can be linked. An `object` or a `library` is a host file that contains device code; `ltoir`
+ * is an intermediate representation that is compiled at link time. A `fatbin` contains images of other kinds.
  */
 export type ImageKind = "ptx" | "cubin" | "fatbin" | "object" | "library" | "ltoir" | "unknown";
 
 const elfMagic = 0x464c457f;
-/** The machine in the ELF header of a cubin. */
+/** The value of `e_machine` in the ELF header of a cubin. */
 export const cudaElfMachine: number = 190;
 const fatbinMagic = 0xba55ed50;
 /** The first byte of `fatbinMagic`. */
 const fatbinBeginning = 0x50;
 const ltoirMagic = 0x7f4e43ed;
-/** How an archive begins: "!<arch>". */
+/** The first four bytes of a static library, which begins with "!<arch>". */
 const archiveMagic = 0x72613c21;
-/** The kind of an entry of a fatbin that is LTO IR. */
+/** The kind that a fatbin states for entries of LTO IR. */
 const ltoirEntry = 8;
 
-/** The kind of an image, by how it begins. */
+/** Detects the kind of an image by its first bytes. */
 export function imageKind(image: string | Uint8Array): ImageKind {
   if (typeof image === "string" || ptxText(image) !== undefined) return "ptx";
   if (image.byteLength < 20) return "unknown";
@@ -44,7 +44,7 @@ export function imageKind(image: string | Uint8Array): ImageKind {
   }
 }
 
-/** Whether an image is LTO IR, or a fatbin that has some, alone or in an object or a library of the host. */
+/** Whether an image is LTO IR, a fatbin that contains LTO IR, or a host object or library with such a fatbin. */
 export function hasLtoir(image: string | Uint8Array): boolean {
   const kind = imageKind(image);
   if (kind === "ltoir") return true;
@@ -62,7 +62,7 @@ export function hasLtoir(image: string | Uint8Array): boolean {
 function fatbinHasLtoir(bytes: Uint8Array): boolean {
   const view = viewOf(bytes);
   const end = Math.min(view.byteLength, view.getUint16(6, true) + Number(view.getBigUint64(8, true)));
-  // Each entry has a header, whose size stands in it, and a payload.
+  // Each entry consists of a header, which states the sizes of both, and a payload.
   for (let entry = view.getUint16(6, true); entry + 16 <= end;) {
     if (view.getUint16(entry, true) === ltoirEntry) return true;
     const length = view.getUint32(entry + 4, true) + Number(view.getBigUint64(entry + 8, true));
@@ -78,10 +78,10 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
 
 const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
 
-/** The type in the ELF header of an object, which is to be linked. */
+/** `ET_REL`: the value of `e_type` in the ELF header of an object. */
 const relocatableElf = 1;
 
-/** How to convert a value that is neither a string nor bytes to an image, by its class. */
+/** Advice on how to turn a value that is neither a string nor bytes into an image, by the value's class. */
 const remedies: Readonly<Record<string, string>> = {
   Promise: "await the promise first",
   Response: "pass await response.text(), or await response.bytes() for a binary image",
@@ -93,10 +93,10 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * Throws a `TypeError` that says what is wrong if a value is certainly not the image that was meant: a path, source code,
- * a promise. Other text is left to the driver, whose compiler explains what it refuses.
+ * Throws a `TypeError` that explains the mistake if a value is certainly not an image, but for example a path, source
+ * code or a promise. All other text is accepted: the driver's compiler reports its errors.
  *
- * @param options.isLinked Whether the image may also be one that can only be linked: a host's object.
+ * @param options.isLinked Whether host objects, which can only be linked, are accepted, too.
  */
 export function checkImage(image: unknown, { isLinked = false }: { isLinked?: boolean } = {}): void {
   const type = Object.prototype.toString.call(image).slice("[object ".length, -1);
@@ -114,13 +114,16 @@ export function checkImage(image: unknown, { isLinked = false }: { isLinked?: bo
   if (mistake !== undefined) throw new TypeError(mistake);
 }
 
-/** Whether an image is an ELF file, but no cubin. Objects are none of the programs if `exceptObjects` is set. */
+/** Whether an image is an ELF file for the host. With `exceptObjects`, returns false for relocatable objects. */
 function isHostProgram(bytes: Uint8Array, exceptObjects: boolean): boolean {
   const isElf = bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
   return isElf && bytes[18] !== cudaElfMachine && !(exceptObjects && bytes[16] === relocatableElf);
 }
 
-/** The first characters of an image; undefined if it is binary. Characters are bytes: only ASCII matters here. */
+/**
+ * Returns the first 64 KiB of an image as text; undefined if it is binary. Each byte becomes a character, because only
+ * ASCII matters to the caller.
+ */
 function beginningOf(bytes: Uint8Array): string | undefined {
   const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
   const begin = bytes.subarray(0, 64 * 1024);
@@ -145,7 +148,7 @@ function pathMistake(text: string): string | undefined {
 
 function contentMistake(text: string): string | undefined {
   if (text.trim() === "") return "Cannot load an empty image as a module: pass the text of the PTX";
-  // The bytes of the mark look like three other characters.
+  // In a string of single bytes, the UTF-8 byte order mark is these three characters.
   if (/^(?:\uFEFF|\u00EF\u00BB\u00BF)/.test(text)) {
     return "Cannot load PTX that begins with a byte order mark: save the file as UTF-8 without it";
   }
@@ -175,18 +178,19 @@ function contentMistake(text: string): string | undefined {
   return undefined;
 }
 
-/** `SHT_SYMTAB` */
+/** `SHT_SYMTAB`: the type of the section with the symbol table. */
 const symbolTable = 2;
 const symbolBytes = 24;
-/** `STB_GLOBAL`; symbols that are weak, or the image's own, do no harm. */
+/** `STB_GLOBAL`. Weak and local symbols are ignored, because they do not conflict with those of other images. */
 const globalBinding = 1;
-/** `STT_OBJECT`, `STT_FUNC`, and the type that CUDA has for variables before they are linked. */
+/** `STT_OBJECT`, `STT_FUNC`, and CUDA's own symbol type for variables in unlinked images. */
 const namedTypes: readonly number[] = [1, 2, 13];
-/** The sections of symbols that are not defined, and from here on, of those in no section, such as common ones. */
+/** `SHN_UNDEF`: the section index of undefined symbols. */
 const undefinedSection = 0;
+/** `SHN_LORESERVE`: section indices from here on are reserved for symbols in no section, such as common symbols. */
 const firstReservedSection = 0xff00;
 
-/** `STO_CUDA_SHARED`: the launch gives it. */
+/** `STO_CUDA_SHARED`: a flag of dynamic shared memory, which the launch provides. */
 const sharedMemory = 0x40;
 
 interface Symbol {
@@ -195,14 +199,16 @@ interface Symbol {
   readonly other: number;
 }
 
-/** The names that a cubin defines for all others, and that no other may define. Empty if it cannot be read. */
+/**
+ * Returns the global symbols that a cubin defines, which no other linked image may define. Empty for a malformed cubin.
+ */
 export function cubinDefinitions(cubin: Uint8Array): readonly string[] {
   return globalSymbols(cubin)
     .filter(({ section }) => section !== undefinedSection && section < firstReservedSection)
     .map(({ name }) => name);
 }
 
-/** The functions and variables that a cubin uses and does not define. Empty if it cannot be read. */
+/** Returns the functions and variables that a cubin references but does not define. Empty for a malformed cubin. */
 export function cubinReferences(cubin: Uint8Array): readonly string[] {
   return globalSymbols(cubin)
     .filter(({ section, other }) => section === undefinedSection && (other & sharedMemory) === 0)
@@ -245,7 +251,10 @@ function readSymbols(cubin: Uint8Array): Symbol[] {
   return symbols;
 }
 
-/** The names that a PTX module defines for all others, and that no other may define. Empty if it cannot be parsed. */
+/**
+ * Returns the `.visible` symbols that a PTX module defines, which no other linked module may define. Empty if the PTX
+ * cannot be parsed.
+ */
 export function strongDefinitions(ptx: string): readonly string[] {
   try {
     const { functions, variables } = parsePtx(ptx);
@@ -258,7 +267,7 @@ export function strongDefinitions(ptx: string): readonly string[] {
 }
 
 /**
- * The PTX text of a module's image, given as a string or as bytes. Undefined for a cubin or a fatbin. Throws a
+ * Returns the PTX text of a module's image, given as a string or as bytes. Undefined for a binary image. Throws a
  * `TypeError` if the argument is not an image.
  */
 export function ptxText(image: string | Uint8Array): string | undefined {
@@ -278,8 +287,8 @@ export function ptxText(image: string | Uint8Array): string | undefined {
 }
 
 /**
- * The names of the variables that PTX declares for a whole module, to suggest one for a mistyped name. Finds those that
- * are declared at the start of a line, as compilers do, so that a module loads no slower for it.
+ * Returns the names of a module's `.global` and `.const` variables, to suggest one for a mistyped name. For speed,
+ * finds only declarations at the start of a line, where compilers put them.
  */
 export function ptxVariableNames(text: string): string[] {
   const declaration = /^[ \t]*(?:\.(?:visible|extern|weak|common)[ \t]+)?\.(?:global|const)\b([^\n;={[]*)[[=;]/gm;
@@ -287,14 +296,15 @@ export function ptxVariableNames(text: string): string[] {
   return Array.from(text.matchAll(declaration), (match) => match[1]!.trimEnd().split(/[ \t)]/).at(-1)!);
 }
 
-/** Whether the text is the path of a file with kernels. PTX text never ends like one. */
+/** Whether a string is the path of a PTX, cubin or fatbin file. PTX text never ends with such an extension. */
 function isPath(text: string): boolean {
   return /^[^\n]+\.(ptx|cubin|fatbin)$/i.test(text);
 }
 
-/** Whether text is PTX: it begins with a version, after space and comments. */
+/** Whether text is PTX: its first token, after white space and comments, is `.version`. */
 export function isPtx(text: string): boolean {
-  // Matches one item at a time, because a repeated group would overflow the stack on thousands of comments.
+  // Matches one comment or run of white space at a time: a repeated group would overflow the stack on thousands of
+  // them.
   const spaceOrComment = /[ \t\r\n\f\v]+|\/\/[^\n]*|\/\*[^]*?\*\//y;
   let begin = 0;
   while (spaceOrComment.test(text)) begin = spaceOrComment.lastIndex;

@@ -1,58 +1,60 @@
 /**
- * What the software device makes of the instructions of a module, as `CudaModule.instructionSupport` reports it, and
- * the error for PTX that it does not support.
+ * The types in which `CudaModule.instructionSupport` reports how the software device supports a module's instructions,
+ * and the error for unsupported PTX.
  *
  * @module
  */
 import { PtxError } from "./syntax.ts";
 
-/** Where the kernels of a module have an instruction. */
+/** The uses of an instruction in the kernels of a module. */
 export interface InstructionUse {
   /** The instruction with its modifiers, such as `sin.approx.ftz.f32`; the name alone if it is not an instruction. */
   readonly instruction: string;
-  /** The section of the PTX ISA manual, version 9.0. Undefined if it is no instruction, or its section is not known. */
+  /**
+   * The section of the PTX ISA manual, version 9.0. Undefined if this is not an instruction, or the section is unknown.
+   */
   readonly section: string | undefined;
-  /** The lines of the PTX that have it, ascending from 1. */
+  /** The lines of the PTX that contain the instruction, counted from 1, in ascending order. */
   readonly lines: readonly number[];
-  /** The kernels that have it, themselves or in functions that they may call. */
+  /** The kernels that contain the instruction, directly or in functions that they may call. */
   readonly kernels: readonly string[];
-  /** The name of the PTX that the lines belong to, if the module was linked. */
+  /** If the module was linked, the name of the PTX image that `lines` refer to. */
   readonly image?: string;
 }
 
 /** An instruction whose result has the same bits on the software device and on a GPU. */
 export interface ExactInstruction extends InstructionUse {
-  /** Both compute the bits that the manual defines. */
+  /** The software device and a GPU both compute the bits that the manual defines. */
   readonly support: "exact";
   /**
-   * Whether a GPU's driver may fuse it with another instruction, and then rounds once instead of twice: it has no
-   * rounding modifier. The software device fuses by the rule of ptxas 13.0, as far as that is known.
+   * Whether a GPU's driver may fuse the instruction with another one, which rounds once instead of twice: true if it
+   * has no rounding modifier. The software device fuses by the rules of ptxas 13.0, as far as they are known.
    */
   readonly mayBeFused: boolean;
 }
 
-/** An instruction whose result the PTX manual defines within a bound only. */
+/** An instruction for which the PTX manual states an error bound, not every bit of the result. */
 export interface ApproximateInstruction extends InstructionUse {
-  /** Results may differ within the bound. */
+  /** The results of the software device and a GPU may differ within the bound. */
   readonly support: "approximate";
-  /** How far a result may be from the exact one, as the manual states it: `2^-22.9 relative`. */
+  /** The maximum error of a result, as the manual states it, such as `2^-22.9 relative`. */
   readonly bound: string;
 }
 
 /** A hint, such as `prefetch`, which changes no result, and which the software device ignores. */
 export interface IgnoredInstruction extends InstructionUse {
-  /** It does nothing. */
+  /** The instruction has no effect. */
   readonly support: "ignored";
 }
 
 /**
- * An instruction that the software device does not run. It refuses the kernels that contain it, even if they never
- * execute it.
+ * An instruction that the software device does not support. Kernels that contain the instruction are refused, even if
+ * they never execute it.
  */
 export interface UnsupportedInstruction extends InstructionUse {
-  /** The kernels are refused. */
+  /** Kernels that contain the instruction are refused. */
   readonly support: "unsupported";
-  /** Why, such as `there are no tensor cores`. */
+  /** The reason for refusing the instruction, such as `there are no tensor cores`. */
   readonly reason: string;
 }
 
@@ -63,18 +65,18 @@ export type InstructionSupport =
   | IgnoredInstruction
   | ExactInstruction;
 
-/** PTX, and the name that messages call it by. A module that was not linked has no name. */
+/** PTX text, and its name in messages. PTX that is not linked with other images has no name. */
 export interface SurveyedPtx {
   readonly name?: string;
   readonly ptx: string;
 }
 
 /**
- * PTX that a GPU accepts, or may accept, and that the software device does not run. It concerns the kernels that reach
- * it only: the module's other kernels run. Any other `PtxError` means that a GPU refuses the whole module, too.
+ * Thrown for PTX that a GPU may accept but the software device does not support. Only the kernels that reach the PTX
+ * are refused; the module's other kernels run. Any other `PtxError` means that a GPU refuses the whole module, too.
  */
 export class UnsupportedPtxError extends PtxError {
-  /** The refused instruction, if it is one. */
+  /** The refused instruction. Undefined if other PTX is refused. */
   readonly instruction: RefusedInstruction | undefined;
 
   constructor(line: number, message: string, instruction?: RefusedInstruction) {
@@ -82,17 +84,17 @@ export class UnsupportedPtxError extends PtxError {
     this.instruction = instruction;
   }
 
-  /** The error for an instruction. */
+  /** Creates the error for a refused instruction. */
   static ofInstruction(line: number, instruction: RefusedInstruction): UnsupportedPtxError {
     return new UnsupportedPtxError(line, `cannot compile "${instruction.text}": ${instruction.reason}`, instruction);
   }
 }
 
-/** An instruction that the device does not run. */
+/** An instruction that the software device does not support. */
 export interface RefusedInstruction {
-  /** As it was written: `ld.global.b128`. */
+  /** The instruction as written, such as `ld.global.b128`. */
   readonly text: string;
-  /** The section of the PTX ISA manual. Undefined if it is not known. */
+  /** The section of the PTX ISA manual. Undefined if the section is unknown. */
   readonly section: string | undefined;
   readonly reason: string;
 }

@@ -20,24 +20,28 @@ export type ParameterType =
   | "f64"
   | { readonly byteLength: number; readonly alignment: number };
 
-/** A kernel parameter, and its place among the packed parameters. */
+/** A kernel parameter, and its position in the packed parameters. */
 export interface KernelParameter {
   readonly type: ParameterType;
   /** Bytes from the start of the packed parameters. */
   readonly offset: number;
   readonly byteLength: number;
   readonly alignment: number;
-  /** Whether it is known to be a pointer, and not an integer of the same size. */
+  /** Whether the parameter is known to be a pointer, rather than an integer of the same size. */
   readonly isPointer?: true;
   /**
-   * Whether only the size is known, as of a cubin: `type` then has that size, and an alignment that the offset allows.
+   * Whether only the size and offset are known, as for a cubin: `type` then has that size, and the largest alignment up
+   * to 16 that size and offset allow.
    */
   readonly isUntyped?: true;
-  /** Whether the type also says whether an integer has a sign. Compilers write "u32" for an int, too. */
+  /**
+   * Whether the type distinguishes signed from unsigned integers. Types from PTX do not: compilers write "u32" for an
+   * int, too.
+   */
   readonly isExact?: true;
 }
 
-/** The properties of a kernel that a launch needs. */
+/** A kernel's name and the layout of its parameters, which a launch needs. */
 export interface KernelSignature {
   readonly name: string;
   readonly parameters: readonly KernelParameter[];
@@ -45,7 +49,7 @@ export interface KernelSignature {
   readonly parameterBytes: number;
 }
 
-/** The bytes of each {@linkcode ParameterType} with a name. */
+/** The size in bytes of each scalar {@linkcode ParameterType}. */
 export const scalarBytes: Readonly<Record<string, number>> = {
   b8: 1,
   u8: 1,
@@ -63,7 +67,7 @@ export const scalarBytes: Readonly<Record<string, number>> = {
   s64: 8,
   f64: 8,
 };
-/** Types that a parameter may have and for which {@linkcode ParameterType} has no name. */
+/** The size in bytes of each PTX parameter type that {@linkcode ParameterType} has no name for. */
 const otherBytes: Readonly<Record<string, number>> = {
   bf16: 2,
   f16x2: 4,
@@ -73,14 +77,14 @@ const otherBytes: Readonly<Record<string, number>> = {
   samplerref: 8,
   surfref: 8,
 };
-/** The maximum of any device: 32764 bytes since PTX 8.1. */
+/** The maximum size of a kernel's parameters on any device, in bytes: 32764 since PTX 8.1. */
 export const maximumParameterBytes: number = 32764;
 
 /**
- * The kernels that PTX text defines, in order, with their parameters.
+ * Returns the signatures of the kernels that PTX text defines, in order.
  *
- * Bodies are skipped unread, so the PTX may be of any version. Throws {@linkcode PtxError} if the head of a kernel
- * cannot be read or braces do not match.
+ * Skips the bodies of functions, so the PTX may be of any version. Throws {@linkcode PtxError} if the head of a kernel
+ * cannot be parsed or braces do not match.
  *
  * @example
  * ```ts
@@ -101,7 +105,7 @@ export function kernelSignatures(ptx: string): KernelSignature[] {
   return signatures;
 }
 
-/** The signature of a kernel. */
+/** Returns the signature of a kernel. Throws {@linkcode PtxError} for invalid or too large parameters. */
 export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
   const signature = placeParameters(kernel.name, kernel.parameters.map(variableLayout));
   if (signature.parameterBytes > maximumParameterBytes) {
@@ -114,7 +118,7 @@ export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
   return signature;
 }
 
-/** The signature of a kernel whose parameter types are not known from PTX. They must be valid. */
+/** Returns the signature of a kernel with the given parameter types, which must be valid. Used if there is no PTX. */
 export function layoutParameters(name: string, types: readonly ParameterType[]): KernelSignature {
   const layouts = types.map((type) => {
     if (typeof type === "object") return { type, byteLength: type.byteLength, alignment: type.alignment };
@@ -124,7 +128,7 @@ export function layoutParameters(name: string, types: readonly ParameterType[]):
   return placeParameters(name, layouts);
 }
 
-/** The signature of a kernel if only the offsets and sizes of its parameters are known. */
+/** Returns the signature of a kernel of which only the offsets and sizes of the parameters are known. */
 export function untypedSignature(
   name: string,
   places: readonly { readonly offset: number; readonly byteLength: number }[],

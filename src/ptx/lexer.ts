@@ -2,8 +2,7 @@ import { PtxError } from "./syntax.ts";
 
 /**
  * The kind of a token. A `directive` is anything that begins with a dot: directives, types and modifiers. `unknown` is
- * a character that PTX does not use, or a string without an end. It is an error where it is parsed, but not in a body
- * that is skipped.
+ * a character that PTX does not use, or an unterminated string, which is an error unless it is in a skipped body.
  */
 export type TokenKind = "directive" | "identifier" | "number" | "string" | "punctuation" | "unknown" | "end";
 
@@ -11,7 +10,7 @@ export type TokenKind = "directive" | "identifier" | "number" | "string" | "punc
 export interface Token {
   readonly kind: TokenKind;
   readonly text: string;
-  /** Counted from 1. */
+  /** The line of the token, counted from 1. */
   readonly line: number;
 }
 
@@ -26,13 +25,13 @@ const asterisk = "*".charCodeAt(0);
 
 const space = 1;
 const digit = 2;
-/** May begin a name. */
+/** A character that may begin a name. */
 const letter = 4;
-/** May be part of a name after its first character. */
+/** A character that may follow in a name. */
 const word = 8;
 const punctuation = 16;
 
-/** Sums of the above, by character code. */
+/** The class of each ASCII character: a sum of the flags above. */
 const classes = new Uint8Array(128);
 for (
   const [characters, characterClass] of [
@@ -128,7 +127,7 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
   return tokens;
 }
 
-/** False past the end of the text. */
+/** Whether the character at `position` may follow in a name. False past the end of the text. */
 function isWord(text: string, position: number): boolean {
   const code = text.charCodeAt(position);
   return code < classes.length && (classes[code]! & word) !== 0;
@@ -136,7 +135,7 @@ function isWord(text: string, position: number): boolean {
 
 const lineDirectivePattern = /#[ \t]*(?:line[ \t]+)?[0-9]/y;
 
-/** Whether a preprocessor's `# 1 "kernel.cu"` begins there. */
+/** Whether a preprocessor line marker such as `# 1 "kernel.cu"` begins at `begin`. */
 function isLineDirective(text: string, begin: number): boolean {
   lineDirectivePattern.lastIndex = begin;
   return lineDirectivePattern.test(text);
@@ -144,7 +143,7 @@ function isLineDirective(text: string, begin: number): boolean {
 
 const fractionPattern = /\.[0-9]+(?:[eE][+-]?[0-9]+)?(?![\w$])/y;
 
-/** Whether a number such as `.5` begins there, and not a modifier such as `.2d`. */
+/** Whether a number such as `.5` begins at `begin`, rather than a modifier such as `.2d`. */
 function isFraction(text: string, begin: number): boolean {
   if ((classes[text.charCodeAt(begin + 1)]! & digit) === 0) return false;
   fractionPattern.lastIndex = begin;
@@ -157,7 +156,7 @@ function endOfWord(text: string, begin: number): number {
   return end;
 }
 
-/** A directive may contain colons: `.L1::no_allocate`. */
+/** Returns the end of a directive, which may contain double colons, as in `.L1::no_allocate`. */
 function endOfDirective(text: string, begin: number): number {
   let end = endOfWord(text, begin + 1);
   while (text.charCodeAt(end) === colon && text.charCodeAt(end + 1) === colon && isWord(text, end + 2)) {
@@ -166,7 +165,7 @@ function endOfDirective(text: string, begin: number): number {
   return end;
 }
 
-/** Undefined if the line ends first. */
+/** Returns the position after the closing quotation mark. Undefined if the line ends first. */
 function endOfString(text: string, begin: number): number | undefined {
   for (let end = begin + 1; end < text.length; end++) {
     const code = text.charCodeAt(end);

@@ -1,24 +1,27 @@
 /**
- * The lines of the source that PTX was compiled from, as `nvcc -lineinfo` and `clang -g` record them in `.file` and
- * `.loc` directives.
+ * Maps PTX lines to the source lines that they were compiled from, as `nvcc -lineinfo` and `clang -g` record them in
+ * `.file` and `.loc` directives.
  *
  * @module
  */
 import type { Token } from "./lexer.ts";
 
-/** A line of a source file, which is named by its number. */
+/** A line of a source file. `file` is the number of its `.file` directive. */
 export interface SourceLine {
   readonly file: number;
   readonly line: number;
 }
 
-/** A `.loc` directive: where the instructions come from that follow it. */
+/** A `.loc` directive: the source of the instructions that follow it. */
 export interface LineEntry {
-  /** The line in the PTX text. */
+  /** The line of the directive in the PTX text. */
   readonly ptxLine: number;
-  /** Undefined at the start of a function, whose instructions have no known source until its first `.loc`. */
+  /**
+   * The source line. Undefined at the start of a function, because instructions before its first `.loc` have no known
+   * source.
+   */
   readonly source: SourceLine | undefined;
-  /** The call that the compiler has inlined. */
+  /** The source line of the call, if the compiler inlined the code. */
   readonly inlinedAt: SourceLine | undefined;
 }
 
@@ -27,16 +30,16 @@ export class LineInfo {
   readonly #files = new Map<number, string>();
   readonly #entries: LineEntry[] = [];
 
-  /** Records the tokens behind `.file`: `1 "/src/saxpy.cu", 1700000000, 42`. Malformed directives are ignored. */
+  /** Records the tokens after `.file`: `1 "/src/saxpy.cu", 1700000000, 42`. Malformed directives are ignored. */
   addFile(tokens: readonly Token[]): void {
     const paths = tokens.filter(({ kind }) => kind === "string").map(({ text }) => text.slice(1, -1));
     const number = numberAt(tokens, 0);
-    // LLVM writes a folder and a name for DWARF 5.
+    // For DWARF 5, LLVM writes a folder and a file name as two strings.
     if (number !== undefined && paths.length > 0) this.#files.set(number, paths.join("/"));
   }
 
   /**
-   * Records the tokens behind `.loc`: `1 12 5, function_name name, inlined_at 1 20 3`. Malformed directives are
+   * Records the tokens after `.loc`: `1 12 5, function_name name, inlined_at 1 20 3`. Malformed directives are
    * ignored.
    */
   addLocation(ptxLine: number, tokens: readonly Token[]): void {
@@ -48,12 +51,12 @@ export class LineInfo {
     });
   }
 
-  /** Records where the body of a function begins. */
+  /** Records that the body of a function begins on a line. */
   beginFunction(ptxLine: number): void {
     if (this.#entries.length > 0) this.#entries.push({ ptxLine, source: undefined, inlinedAt: undefined });
   }
 
-  /** The source of a line of the PTX text, such as `saxpy.cu:12`. Undefined if it is not known. */
+  /** Returns the source of a PTX line, such as `saxpy.cu:12`. Undefined if the source is not known. */
   sourceOf(ptxLine: number): string | undefined {
     const entry = this.#entries.findLast((entry) => entry.ptxLine <= ptxLine);
     const source = this.#name(entry?.source);
@@ -67,7 +70,7 @@ export class LineInfo {
     return path === undefined ? undefined : `${this.#shortest(path)}:${source!.line}`;
   }
 
-  /** The name of a file, with as many of its folders as tell it apart from other files. */
+  /** Returns the shortest suffix of a file's path that distinguishes it from all other files. */
   #shortest(path: string): string {
     const parts = partsOf(path);
     const others = [...this.#files.values()].map(partsOf).filter((other) => other.join("/") !== parts.join("/"));
@@ -83,7 +86,9 @@ function partsOf(path: string): readonly string[] {
   return path.split(/[\\/]+/).filter((part) => part !== "." && part !== "");
 }
 
-/** Undefined without a number and for line 0, which stands for code without a source. */
+/**
+ * Reads a file number and a line. Undefined if one is missing, and for line 0, which means code without a source.
+ */
 function sourceLineAt(tokens: readonly Token[], index: number): SourceLine | undefined {
   const [file, line] = [numberAt(tokens, index), numberAt(tokens, index + 1)];
   return file === undefined || line === undefined || line === 0 ? undefined : { file, line };

@@ -5,10 +5,10 @@
  */
 import type { LineInfo } from "./line_info.ts";
 
-/** PTX text cannot be parsed or compiled. The message begins with the line. */
+/** Thrown if PTX text cannot be parsed or compiled. The message begins with the line. */
 export class PtxError extends Error {
   override readonly name = "PtxError";
-  /** The line in the text, counted from 1. */
+  /** The line of the error in the PTX text, counted from 1. */
   readonly line: number;
 
   constructor(line: number, message: string) {
@@ -61,9 +61,9 @@ export interface FunctionDeclaration {
 
 /** A directive between a function's parameters and its body, or one of its attributes. */
 export interface FunctionDirective {
-  /** Without its dot. */
+  /** The directive's name, without the dot. */
   readonly name: string;
-  /** The numbers that follow it. Always empty for an attribute. */
+  /** The numbers that follow the directive. Always empty for an attribute. */
   readonly values: readonly number[];
   readonly line: number;
 }
@@ -72,12 +72,15 @@ export interface FunctionDirective {
 export interface VariableDeclaration {
   readonly kind: "variable";
   readonly name: string;
-  /** Without its dot: `global`, `shared`, `local`, `const`, `param`, or `reg` for a parameter of a `.func`. */
+  /**
+   * The state space, without the dot: `global`, `shared`, `local`, `const`, `param`, or `reg` for a parameter of a
+   * `.func`.
+   */
   readonly space: string;
   readonly linkage: string | undefined;
-  /** Without its dot: `u32`, `b8`, `f64`. */
+  /** The type of one component, without the dot, such as `u32`, `b8` or `f64`. */
   readonly type: string;
-  /** 1, 2, 4 or 8. */
+  /** The number of components: 1, 2, 4 or 8. */
   readonly vectorLength: number;
   /** The lengths of an array, outermost first. Empty for a scalar. The first is 0 if it is not known. */
   readonly dimensions: readonly number[];
@@ -85,13 +88,13 @@ export interface VariableDeclaration {
   readonly elementCount: number | undefined;
   /** The alignment in bytes, if declared with `.align`. */
   readonly alignment: number | undefined;
-  /** Present if `.ptr` declares it a pointer to global memory or to any. */
+  /** Present if `.ptr` declares the parameter a pointer to global memory, or a generic pointer. */
   readonly isPointer?: true;
   readonly initializer: Initializer | undefined;
   readonly line: number;
 }
 
-/** What follows a variable's `=`. */
+/** The value after a variable's `=`. */
 export type Initializer = IntegerOperand | FloatOperand | AddressInitializer | InitializerList;
 
 /**
@@ -102,25 +105,27 @@ export interface AddressInitializer {
   readonly name: string;
   /** Bytes to add to the address. */
   readonly offset: bigint;
-  /** Which bits of the address. Undefined for all. */
+  /** A mask of the bits of the address to use. Undefined for all bits. */
   readonly mask: bigint | undefined;
   readonly line: number;
 }
 
-/** `{1, 2}`: the elements of one dimension. */
+/** The elements of one dimension of an array, such as `{1, 2}`. */
 export interface InitializerList {
   readonly kind: "elements";
   readonly elements: readonly Initializer[];
   readonly line: number;
 }
 
-/** `.reg .b32 %r<9>, %x;` */
+/** A declaration of registers, such as `.reg .b32 %r<9>, %x;`. */
 export interface RegisterDeclaration {
   readonly kind: "registers";
   readonly type: string;
-  /** 1, 2, 4 or 8. */
+  /** The number of components: 1, 2, 4 or 8. */
   readonly vectorLength: number;
-  /** With a count, the names are the prefix followed by 0 to count - 1. */
+  /**
+   * The declared names. If `count` is defined, `name` is a prefix, which is followed by a number from 0 to `count` - 1.
+   */
   readonly names: readonly { readonly name: string; readonly count: number | undefined }[];
   readonly line: number;
 }
@@ -137,21 +142,21 @@ export type Statement =
   | CallPrototype
   | UnknownDirective;
 
-/** `$L__BB0_2:` */
+/** A label, such as `$L__BB0_2:`. */
 export interface Label {
   readonly kind: "label";
   readonly name: string;
   readonly line: number;
 }
 
-/** `{ ... }`, a scope of names. */
+/** A block in braces, which is a scope of names. */
 export interface BlockStatement {
   readonly kind: "block";
   readonly statements: readonly Statement[];
   readonly line: number;
 }
 
-/** `name: .branchtargets a, b;` */
+/** The labels that a `brx.idx` may branch to: `name: .branchtargets a, b;`. */
 export interface BranchTargets {
   readonly kind: "branchTargets";
   readonly name: string;
@@ -159,7 +164,7 @@ export interface BranchTargets {
   readonly line: number;
 }
 
-/** `name: .calltargets a, b;`: the functions that an indirect call may call. */
+/** The functions that an indirect call may call: `name: .calltargets a, b;`. */
 export interface CallTargets {
   readonly kind: "callTargets";
   readonly name: string;
@@ -167,36 +172,36 @@ export interface CallTargets {
   readonly line: number;
 }
 
-/** `name: .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn;`: how an indirect call passes its parameters. */
+/** The prototype of an indirect call: `name: .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn;`. */
 export interface CallPrototype {
   readonly kind: "callPrototype";
   readonly name: string;
-  /** Their names are arbitrary, most often `_`. */
+  /** The results. The names of results and parameters are arbitrary, most often `_`. */
   readonly results: readonly VariableDeclaration[];
   readonly parameters: readonly VariableDeclaration[];
   readonly directives: readonly FunctionDirective[];
   readonly line: number;
 }
 
-/** A directive in a body that the parser does not know. The user of the body decides what to do. */
+/** A directive in a body that the parser does not support. Code that compiles the body decides whether to refuse it. */
 export interface UnknownDirective {
   readonly kind: "directive";
   readonly name: string;
   readonly line: number;
 }
 
-/** `@!%p1 setp.lt.and.f32 %p2|%p3, %f1, 0f3F800000, !%p4;` */
+/** An instruction, such as `@!%p1 setp.lt.and.f32 %p2|%p3, %f1, 0f3F800000, !%p4;`. */
 export interface Instruction {
   readonly kind: "instruction";
   readonly opcode: string;
-  /** Without their dots. */
+  /** The modifiers, without their dots. */
   readonly modifiers: readonly string[];
   readonly operands: readonly Operand[];
   readonly predicate: Predicate | undefined;
   readonly line: number;
 }
 
-/** `@%p1` or `@!%p1`. */
+/** The guard predicate of an instruction: `@%p1` or `@!%p1`. */
 export interface Predicate {
   readonly name: string;
   readonly negated: boolean;
@@ -216,30 +221,33 @@ export type Operand =
   | ElementOperand
   | SumOperand;
 
-/** A register, special register, variable, label or function, or `_` for a discarded result. */
+/** The name of a register, special register, variable, label or function, or `_` for a discarded result. */
 export interface NameOperand {
   readonly kind: "name";
   readonly name: string;
-  /** The `x` of `%tid.x`, or the `h1` of `%r1.h1`, without its dot. */
+  /** The suffix after the dot: `x` for `%tid.x`, or `h1` for `%r1.h1`. */
   readonly component: string | undefined;
   /** Whether a minus sign precedes the name. */
   readonly negated?: true;
 }
 
-/** An integer literal. A minus sign makes it negative. */
+/** An integer constant, the value of a constant expression. */
 export interface IntegerOperand {
   readonly kind: "integer";
   readonly value: bigint;
 }
 
-/** `0f` and eight hexadecimal digits are `single`. `0d` and sixteen, and decimal numbers, are `double`. */
+/**
+ * A floating-point constant. `precision` is `single` for `0f` and eight hexadecimal digits, and `double` for `0d` and
+ * sixteen hexadecimal digits, and for decimal numbers.
+ */
 export interface FloatOperand {
   readonly kind: "float";
   readonly precision: "single" | "double";
   readonly bits: bigint;
 }
 
-/** `[%rd1+4]`, `[name]`, `[16]`. */
+/** An address in brackets, such as `[%rd1+4]`, `[name]` or `[16]`. */
 export interface AddressOperand {
   readonly kind: "address";
   /** Undefined for an absolute address, which is the offset. */
@@ -248,47 +256,50 @@ export interface AddressOperand {
 }
 
 /**
- * `[texture, sampler, {%f1, %f2}]`, or `{%r1, %r2, %r3, %r4}|%p1`: only instructions on textures, surfaces and tensors
- * have such an operand. What it consists of is not kept.
+ * An operand of instructions on textures, surfaces and tensors, such as `[texture, sampler, {%f1, %f2}]` or
+ * `{%r1, %r2, %r3, %r4}|%p1`. Its parts are not recorded, because no such instruction is supported.
  */
 export interface TextureOperand {
   readonly kind: "texture";
 }
 
-/** `{%r1, %r2}` */
+/** A vector, such as `{%r1, %r2}`. */
 export interface VectorOperand {
   readonly kind: "vector";
   readonly elements: readonly Operand[];
 }
 
-/** `(a, b)`, the arguments of a call. */
+/** The results or the arguments of a call: `(a, b)`. */
 export interface ListOperand {
   readonly kind: "list";
   readonly elements: readonly Operand[];
 }
 
-/** `!%p1` */
+/** A negated predicate, such as `!%p1`. */
 export interface NotOperand {
   readonly kind: "not";
   readonly operand: NameOperand;
 }
 
-/** `array[4]` or `array[%r1]`: the address of an element, or for an instruction that takes an address, the element itself. */
+/**
+ * An array element, `array[4]` or `array[%r1]`: the element itself for an instruction that takes an address operand,
+ * otherwise the address of the element.
+ */
 export interface ElementOperand {
   readonly kind: "element";
   readonly array: NameOperand;
-  /** A number, or a register, to which a number may be added. */
+  /** The index: a number, a register, or the sum of a register and a number. */
   readonly index: bigint | NameOperand | SumOperand;
 }
 
-/** `name+4` */
+/** A name plus a constant offset, such as `name+4`. */
 export interface SumOperand {
   readonly kind: "sum";
   readonly name: NameOperand;
   readonly offset: bigint;
 }
 
-/** `%p1|%p2` */
+/** A pair of destinations, such as `%p1|%p2`. */
 export interface PairOperand {
   readonly kind: "pair";
   readonly first: NameOperand;

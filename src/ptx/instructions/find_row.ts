@@ -1,5 +1,5 @@
 /**
- * Finds the row of an instruction, for analyses that need no more.
+ * Finds the table row of an instruction from its opcode and modifiers, without resolving its operands.
  *
  * @module
  */
@@ -14,8 +14,8 @@ let rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> | undefined;
 const found = new Map<string, InstructionRow | undefined>();
 
 /**
- * The row of an instruction. For modifiers that no row has together, such as those of newer GPUs, the row of the opcode
- * that most of them fit. Undefined for an opcode that is not in the table.
+ * Returns the row of an instruction. If no row matches all modifiers, as for instructions of newer GPUs, returns the
+ * row of the opcode that matches the most leading modifiers. Undefined for an opcode that is not in the table.
  */
 export function findRow(opcode: string, modifiers: readonly string[]): InstructionRow | undefined {
   const text = `${opcode}.${modifiers.join(".")}`;

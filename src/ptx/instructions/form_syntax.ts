@@ -6,14 +6,14 @@
  * `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`. The first operand is named `d` if the
  * instruction sets it, or `p` if it sets a predicate.
  *
- * Two slots have a meaning of their own. The choice in `type` becomes `ResolvedInstruction.type`, which is `b32` for a
- * form without that slot. The choice in `from` becomes `sourceType`, which is otherwise the same as `type`. The code that
- * emits an instruction reads all other choices by the names of their slots, from `ResolvedInstruction.choices`.
+ * Two slots are special. The choice in `type` becomes `ResolvedInstruction.type`, which is `b32` for a form without
+ * that slot. The choice in `from` becomes `sourceType`, which otherwise equals `type`. The code that emits an
+ * instruction reads all other choices from `ResolvedInstruction.choices`, by the names of their slots.
  *
  * @module
  */
 
-/** What may follow the opcode in one form of an instruction. */
+/** The modifiers and operands of one form of an instruction. */
 export interface FormSyntax {
   readonly opcode: string;
   readonly slots: readonly ModifierSlot[];
@@ -22,28 +22,28 @@ export interface FormSyntax {
   /** Whether the instruction sets its first operand: the syntax names it `d`, or `p` for a predicate. */
   readonly hasResult: boolean;
   /**
-   * Whether operands may be parts of registers, as `%r1.h1`, or negated registers: the syntax writes them `a.sel`. The
-   * choices have them as `selector1` and `negated1`, where 1 is the index of the operand.
+   * Whether operands may be parts of registers, such as `%r1.h1`, or negated registers: the syntax writes them as
+   * `a.sel`. They are recorded as the choices `selector1` and `negated1`, where 1 is the index of the operand.
    */
   readonly takesSelectors: boolean;
-  /** If set, every instruction with this modifier is refused, whatever else it has. */
+  /** If set, every instruction with this modifier is refused, regardless of its other modifiers. */
   readonly refusedFor?: string;
 }
 
 /** A slot for a modifier. */
 export interface ModifierSlot {
-  /** The name of the choice, such as `type`. A literal modifier is its own name. */
+  /** The name of the slot, such as `type`. The name of a literal modifier is the modifier itself. */
   readonly name: string;
   readonly choices: ReadonlySet<string>;
   readonly optional: boolean;
 }
 
-/** The opcode at the start of a syntax. */
+/** Returns the opcode at the start of a syntax. */
 export function readOpcode(syntax: string): string {
   return syntax.slice(0, syntax.search(/[^a-z0-9]|$/));
 }
 
-/** The modifier slots of a syntax. */
+/** Returns the modifier slots of a syntax. */
 export function readSlots(syntax: string): ModifierSlot[] {
   const modifiers = syntax.split(" ", 1)[0]!.slice(readOpcode(syntax).length);
   return [...modifiers.matchAll(/\.(?:<(\w+):([^>]+)>|([\w:]+))(\?)?/g)].map(
@@ -55,7 +55,7 @@ export function readSlots(syntax: string): ModifierSlot[] {
   );
 }
 
-/** The minimum and maximum number of operands of a syntax. */
+/** Returns the minimum and maximum number of operands of a syntax. */
 export function readOperands(syntax: string): [minimum: number, maximum: number] {
   const operands = syntax.split(" ").slice(1).join(" ");
   return [countOperands(operands.replace(/\[.*?\]/g, "")), countOperands(operands.replace(/[[\]]/g, ""))];
@@ -75,7 +75,7 @@ function countOperands(text: string): number {
   return text.trim() === "" ? 0 : text.split(",").length;
 }
 
-/** Whether a form has a modifier, whatever it may be combined with. */
+/** Whether some instruction of a form may have a modifier. */
 export function hasModifier({ refusedFor, slots }: FormSyntax, modifier: string): boolean {
   return modifier === refusedFor || slots.some(({ choices }) => choices.has(modifier));
 }
@@ -91,8 +91,8 @@ function isType(modifier: string): boolean {
 }
 
 /**
- * Matches an instruction's modifiers against a form. As in `ptxas`, modifiers may come in any order: each takes the
- * first free slot that it fits. Only types must come in the form's order.
+ * Matches an instruction's modifiers against a form. As in `ptxas`, modifiers may be in any order: each fills the first
+ * free slot that accepts it. Only types must be in the order of the form's slots.
  */
 export function matchForm(form: FormSyntax, modifiers: readonly string[]): FormMatch {
   const choices = new Map<string, string>();

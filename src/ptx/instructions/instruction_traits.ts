@@ -1,32 +1,32 @@
 /**
- * What analyses may assume of an instruction, whatever it compiles to.
+ * The traits of instructions: properties that analyses may rely on, independent of the generated code.
  *
- * Each row of the table (`rows/`) states the traits of its form. A trait that is left out takes the conservative value:
- * the instruction may do anything to memory, its results are varying, their NaNs have any bits, and kernels that contain
- * it do not run in gangs. The compiler asks for some more, which stand beside the lowering.
+ * Each row of the table (`rows/`) states the traits of its form. An omitted trait has the conservative value: the
+ * instruction may do anything to memory, its results are varying, NaN results have any bits, and kernels that contain
+ * it do not run in gangs. Traits that only the compiler needs are stated beside the lowering.
  *
  * @module
  */
 import type { FormSyntax } from "./form_syntax.ts";
 import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
-/** A side effect of an instruction. No analysis asks for `orders` yet; with it, the rows state all effects. */
+/** A side effect of an instruction. No analysis uses `orders` yet; it is here so that the rows state all effects. */
 export type Effect =
   /** Reads memory. */
   | "reads"
-  /** Reads memory, and sees what other threads store in the meantime. */
+  /** Reads memory, including values that other threads store while the kernel runs. */
   | "observes"
   | "writes"
   /** Orders the memory accesses around it. */
   | "orders"
-  /** Takes memory from the thread's stack, frees it, or reads how much is taken. */
+  /** Allocates memory on the thread's stack, frees it, or reads the stack pointer. */
   | "allocates"
   /** Ends the kernel. */
   | "traps";
 
 /**
- * What an instruction computes of integers, where analyses follow it. A product may be of extended factors, and `product
- * sum` adds a third source to one.
+ * The integer operation that an instruction computes, if analyses track it. A product may extend its factors first;
+ * `product sum` adds the third source to the product of the first two.
  */
 export type Arithmetic =
   | "move"
@@ -40,7 +40,7 @@ export type Arithmetic =
   | "remainder"
   | "minimum"
   | "maximum"
-  /** A shift to the left. */
+  /** A left shift. */
   | "shift"
   | "right shift"
   | "bit field"
@@ -52,23 +52,24 @@ export type Arithmetic =
   | "selection";
 
 /**
- * What an instruction does with the memory at the address among its operands: accesses as many bytes as its type has,
- * for each element of its vector; accesses shared memory only; or accesses none.
+ * How an instruction accesses the memory at its address operand. `read`, `write` and `atomic` access the bytes of its
+ * type, for each element of its vector; `shared` accesses shared memory only; `none` accesses no memory.
  */
 export type AccessKind = "read" | "write" | "atomic" | "shared" | "none";
 
 /**
- * The threads with which an instruction synchronizes or exchanges values: all threads of the block, if it names no
- * number of them; other groups of threads; or other lanes, and what they do.
+ * The threads with which an instruction synchronizes or exchanges values: `block` for all threads of the block, unless
+ * an operand states their number; `threads` for other groups of threads; `lanes` for lanes of the warp or their
+ * accesses.
  */
 export type Synchronization = "block" | "threads" | "lanes";
 
-/** An instruction's part in the control flow. */
+/** The effect of an instruction on control flow. */
 export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
 
-/** A row of a table of instructions: one form of an instruction, and what may be assumed of it. */
+/** A row of the instruction table: one form of an instruction, and its traits. */
 export interface InstructionRow extends FormSyntax {
-  /** The syntax, as `form_syntax.ts` reads it. */
+  /** The syntax of the form, in the notation of `form_syntax.ts`. */
   readonly syntax: string;
   /** The section of the PTX ISA manual. */
   readonly section: string;
@@ -81,73 +82,82 @@ export interface InstructionTraits {
   /** All side effects. Default: any. */
   readonly effects?: readonly Effect[];
   /**
-   * Whether the instruction does the same in all threads that have the same operands, so that executing it once is
-   * enough. Default: every thread must execute it, and its results are varying.
+   * Whether the instruction does the same in all threads that have the same operands, so that it need be executed only
+   * once. Default: every thread must execute it, and its results are varying.
    */
   readonly isUniform?: boolean;
-  /** What the instruction computes of integers. Default: something else, which is not followed. */
+  /** The integer operation that the instruction computes. Default: an operation that analyses do not track. */
   readonly arithmetic?: Arithmetic;
-  /** What the instruction does with the memory at its address. Default: anything, if it has an address. */
+  /** How the instruction accesses the memory at its address. Default: in any way, if it has an address. */
   readonly access?: AccessKind;
-  /** The threads with which the instruction synchronizes. Default: none. */
+  /** The threads with which the instruction synchronizes or exchanges values. Default: none. */
   readonly synchronization?: Synchronization;
   /** Whether the last operand is a cache policy. Default: no. */
   readonly takesPolicy?: boolean;
-  /** The number of leading sources that the result may be a copy of: 1 for a move, 2 for a selection. Default: none. */
+  /**
+   * The number of leading sources of which the result is always a copy: 1 for a move, 2 for a selection. Default: the
+   * result is not known to be a copy.
+   */
   readonly copies?: 1 | 2;
   /**
-   * Whether the result is never a 32-bit NaN other than the canonical one. Default: a NaN may have any bits, which are
+   * Whether a 32-bit NaN result is always the canonical NaN. Default: a NaN result may have any bits, which are
    * significant.
    */
   readonly hasCanonicalNaN?: (instruction: ResolvedInstruction) => boolean;
   /**
-   * Whether the result is a 64-bit NaN wherever a source is, and only its bits depend on which of them. Default: the
-   * result may be a number, or depend on the bits of a NaN.
+   * Whether the 64-bit result is a NaN whenever a source is a NaN, and the bits of NaN sources affect only the bits of
+   * the NaN. Default: the result may be a number, or depend on the bits of a NaN source.
    */
   readonly propagatesNaN64?: boolean;
-  /** Whether the instruction does the same for all 64-bit NaNs. Default: it depends on their bits. */
+  /** Whether the instruction does the same for all 64-bit NaN sources. Default: the result may depend on their bits. */
   readonly ignoresNaNBits?: boolean;
   /**
    * How a 64-bit result may be a pointer: loaded from memory, converted from a pointer, or derived from a pointer among
-   * the sources. Default: it is not known to be a pointer. Only speed depends on it.
+   * the sources. Default: not known to be a pointer. A wrong value costs only speed.
    */
   readonly pointer?: "loaded" | "converted" | "derived";
   /**
-   * How far a result may be from the exact one, as the manual states it for GPUs. The software device's is within the
-   * bound, too. Default: the manual defines every bit.
+   * The maximum error of a result, as the manual states it for GPUs. Results of the software device are within the same
+   * bound. Default: the manual defines every bit.
    */
   readonly bound?: string;
   /**
-   * The part that the instruction has if a GPU contracts a product and a sum to one instruction, which rounds once. Those
-   * with a rounding modifier have none. Default: none.
+   * The role of the instruction when a GPU contracts a product and a sum into one instruction, which rounds once.
+   * Instructions with a rounding modifier are never contracted. Default: no role.
    */
   readonly contraction?: "product" | "sum" | "difference" | "negation";
   /** Whether `ptxas` ends a basic block at the instruction. Default: only if the instruction branches. */
   readonly dividesBlock?: (instruction: ResolvedInstruction) => boolean;
-  /** Whether the instruction is a hint, which no program can observe and the software device ignores. Default: no. */
+  /** Whether the instruction is a hint without observable effect, which the software device ignores. Default: no. */
   readonly hasNoEffect?: boolean;
-  /** Whether a vector of one element stands for the element. Default: it is a vector, which the instruction may refuse. */
+  /** Whether a vector of one element means the element. Default: a vector, which the instruction may refuse. */
   readonly takesVectorOfOne?: boolean;
-  /** Whether the instruction only reads memory that nothing writes while the kernel runs. Default: it may be written. */
+  /** Whether the memory that the instruction reads is constant while the kernel runs. Default: it may be written. */
   readonly readsConstants?: boolean;
-  /** Whether what the instruction reads must not be written while the kernel runs, by any thread. Default: it may be. */
+  /**
+   * Whether the instruction is a non-coherent load: no thread may write the memory while the kernel runs. Default:
+   * threads may write it.
+   */
   readonly isNotCoherent?: boolean;
-  /** Whether the instruction is a weak store: no thread sees it before a barrier for sure. Default: it may be any other. */
+  /**
+   * Whether the instruction is a weak store, which other threads need not observe before a barrier. Default: it may be
+   * any other instruction.
+   */
   readonly isPlainStore?: boolean;
   /**
-   * Whether the instruction accesses as many bytes as its type has, for each element of its vector. Default: it may
-   * access others.
+   * Whether the instruction accesses exactly the bytes of its type, for each element of its vector. Default: it may
+   * access other bytes.
    */
   readonly accessesType?: boolean;
   /** Whether results may be undefined although all sources are initialized. Default: no. */
   readonly mayBeUndefined?: boolean;
-  /** Whether the instruction gives or takes the carry, which is not an operand. Default: no. */
+  /** Whether the instruction reads or sets the carry flag, which is not an operand. Default: no. */
   readonly usesCarry?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
 }
 
-/** Whether an instruction may have a side effect. Without stated effects, it may have any. */
+/** Whether an instruction may have a side effect. An instruction whose row states no effects may have any. */
 export function mayHave({ form }: Pick<ResolvedInstruction, "form">, effect: Effect): boolean {
   const { effects } = form.traits;
   return effects === undefined || effects.includes(effect);
@@ -158,16 +168,16 @@ export function hasOnlyModifiers({ choices }: ResolvedInstruction, slots: readon
   return [...choices.keys()].every((slot) => slot === "type" || slots.includes(slot));
 }
 
-/** Whether a GPU may contract an instruction and another to one. */
+/** Whether a GPU may contract an instruction with another one. */
 export function mayBeContracted({ form, choices }: Pick<ResolvedInstruction, "form" | "choices">): boolean {
   const { contraction } = form.traits;
   return contraction !== undefined && contraction !== "negation" && !choices.has("rounding") && !choices.has("rn");
 }
 
-/** Whether nothing is known of an instruction's side effects. */
+/** Whether an instruction's side effects are unknown, because its row states none. */
 export function hasUnknownEffects({ form }: ResolvedInstruction): boolean {
   return form.traits.effects === undefined;
 }
 
-/** The traits of an instruction that only computes its results from its operands. */
+/** The traits of an instruction whose results depend only on its operands, and which has no side effects. */
 export const pure: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };

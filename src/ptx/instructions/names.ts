@@ -3,14 +3,14 @@ import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "..
 import { type ScalarType, scalarTypes } from "./scalar_types.ts";
 import { UnsupportedPtxError } from "../instruction_support.ts";
 
-/** A register of vector type. An instruction takes it as the vector of its components. */
+/** A register of vector type. As an operand, it is the vector of its components. */
 export interface VectorRegister {
   readonly kind: "vectorRegister";
   readonly name: string;
   readonly components: readonly Register[];
 }
 
-/** A register of 128 bits, as the two registers that hold its low and its high half. */
+/** A 128-bit register, represented by the two 64-bit registers that hold its halves. */
 export interface WideRegister {
   readonly kind: "vector";
   readonly name: string;
@@ -18,7 +18,7 @@ export interface WideRegister {
   readonly isWide: true;
 }
 
-/** What a name can stand for. */
+/** A declaration that a name can refer to. */
 export type Named =
   | Register
   | VectorRegister
@@ -63,14 +63,14 @@ export class Scope {
     }
   }
 
-  /** What a name stands for, or undefined if it is not declared. */
+  /** Looks a name up in this scope and the enclosing ones. Returns undefined if the name is not declared. */
   find(name: string): Named | undefined {
     return this.#names.get(name) ?? this.#memberOfFamily(name) ?? this.#parent?.find(name);
   }
 
   /**
-   * Creates registers of a range such as `%r<100000>` when they are first named, so that a large range costs nothing.
-   * As in `ptxas`, all digits at the end of a name count the register, and zeros before them change nothing.
+   * Creates registers of a range such as `%r<100000>` on first use, so that a large range costs nothing. As in `ptxas`,
+   * all digits at the end of a name are the register's number, and leading zeros do not matter.
    */
   #memberOfFamily(name: string): Register | VectorRegister | WideRegister | undefined {
     let end = name.length;
@@ -87,13 +87,13 @@ export class Scope {
   }
 }
 
-/** What a register is declared as. */
+/** The declared type of a register. */
 export interface RegisterType {
   readonly type: ScalarType | "b128";
   readonly vectorLength: number;
 }
 
-/** A register, a vector of registers, or the halves of a register of 128 bits. */
+/** Creates a register: a scalar, a vector, or the halves of a 128-bit register. */
 export function registerNamed(
   name: string,
   { type, vectorLength }: RegisterType,
@@ -109,7 +109,7 @@ export function registerNamed(
   return { kind: "vectorRegister", name, components };
 }
 
-/** Refuses vectors that PTX does not have. */
+/** Throws `PtxError` for a vector type that PTX does not have. */
 function checkVector(
   type: ScalarType | "b128",
   { vectorLength, line }: { vectorLength: number; line: number },
@@ -129,12 +129,12 @@ function isDigit(code: number): boolean {
 /** The type and the layout of a variable's elements. */
 export interface ElementLayout {
   readonly type: ScalarType;
-  /** For a whole vector, if the elements are vectors. */
+  /** The size of one element. If the elements are vectors, the size of the whole vector. */
   readonly byteLength: number;
   readonly alignment: number;
 }
 
-/** The layout of one element of a variable. Throws `PtxError` for a type that variables cannot have. */
+/** Returns the layout of one element of a variable. Throws `PtxError` for a type that variables cannot have. */
 export function elementLayout(
   { name, line, type: typeName, vectorLength, alignment, initializer }: VariableDeclaration,
 ): ElementLayout {
@@ -153,7 +153,7 @@ export function elementLayout(
   return { type, byteLength, alignment: alignment ?? byteLength };
 }
 
-/** The byte length of a variable. Throws `PtxError` for an array without a length. */
+/** Returns the size of a variable, in bytes. Throws `PtxError` for an array without a length. */
 export function byteLengthOf(declaration: VariableDeclaration): number {
   const { name, line, elementCount } = declaration;
   if (elementCount === 0) {
@@ -169,24 +169,24 @@ export class SpaceLayout {
   #end = 0;
   #alignment = 1;
 
-  /** @param begin bytes at the start that are taken already */
+  /** @param begin the number of bytes at the start that are already in use */
   constructor(space: string, { isInFrame = false, begin = 0 }: { isInFrame?: boolean; begin?: number } = {}) {
     this.#space = space;
     this.#isInFrame = isInFrame;
     this.#end = begin;
   }
 
-  /** Bytes taken so far. */
+  /** The end of the last variable or padding so far, in bytes. */
   get byteLength(): number {
     return this.#end;
   }
 
-  /** The largest alignment of anything placed. */
+  /** The largest alignment requested so far, in bytes. */
   get alignment(): number {
     return this.#alignment;
   }
 
-  /** Moves the end to the next multiple of an alignment, and returns it. */
+  /** Rounds the end up to a multiple of `alignment`, and returns the new end. */
   align(alignment: number): number {
     this.#alignment = Math.max(this.#alignment, alignment);
     return this.#end = Math.ceil(this.#end / alignment) * alignment;

@@ -1,5 +1,5 @@
 /**
- * Instructions with their names resolved, and what a name can stand for.
+ * Instructions with their names resolved, and the declarations that names can refer to.
  *
  * @module
  */
@@ -12,11 +12,14 @@ export interface Register {
   readonly kind: "register";
   readonly name: string;
   readonly type: ScalarType;
-  /** Set if it holds the address of an element, `array[%r1]`, which can also stand for an address in brackets. */
+  /**
+   * Set if the register holds the address of an array element, `array[%r1]`. Such an operand is also valid where an
+   * address in brackets is expected.
+   */
   readonly isElement?: true;
 }
 
-/** A variable, with its place in its state space. */
+/** A variable, with its offset in its state space. */
 export interface Variable {
   readonly kind: "variable";
   readonly name: string;
@@ -28,22 +31,25 @@ export interface Variable {
    */
   readonly offset: number;
   readonly byteLength: number;
-  /** The bytes by which an index counts, if it is an array: those of one component for an array of vectors. */
+  /** If the variable is an array, the bytes per index: for an array of vectors, the size of one component. */
   readonly elementBytes?: number | undefined;
-  /** Whether it lies in its function's frame: true of `.local`, and of `.param` except a kernel's own parameters. */
+  /**
+   * Whether the variable is in its function's frame: true for `.local` variables, and for `.param` variables other than
+   * a kernel's own parameters.
+   */
   readonly isInFrame?: boolean;
 }
 
-/** A function of the module, defined or only declared. */
+/** A function of the module, which may be only declared and not defined. */
 export interface FunctionName {
   readonly kind: "function";
   readonly name: string;
   readonly declaration: FunctionDeclaration;
-  /** Its index among the module's functions, which determines its address. */
+  /** The function's index among those of the module, which determines its address. */
   readonly index: number;
 }
 
-/** A prototype for an indirect call, or a function whose parameters are those of all its possible targets. */
+/** The prototype of an indirect call. May be a function's declaration, whose parameters all possible targets share. */
 export interface Prototype {
   readonly kind: "prototype";
   readonly name: string;
@@ -63,17 +69,17 @@ export interface LabelList {
   readonly labels: readonly LabelName[];
 }
 
-/** An instruction with its form and its names resolved. `Form` is a row of the resolver's table. */
+/** An instruction with its form and its names resolved. `Form` is the type of the rows of the instruction table. */
 export interface ResolvedInstruction<Form extends InstructionRow = InstructionRow> {
   readonly kind: "instruction";
   readonly form: Form;
-  /** As it was written, for messages: `add.rn.f32`. */
+  /** The opcode and modifiers as written, for messages: `add.rn.f32`. */
   readonly text: string;
-  /** The chosen modifiers, by the name of their slot in the form's syntax. */
+  /** The instruction's modifiers, by the names of their slots in the form's syntax. */
   readonly choices: ReadonlyMap<string, string>;
-  /** The type in the slot `type`, or 32 bits for a form without that slot. */
+  /** The type in the slot `type`, or `b32` for a form without that slot. */
   readonly type: ScalarType;
-  /** The type in the slot `from`, which the sources have. Without that slot, it is `type`. */
+  /** The type of the sources, from the slot `from`. The same as `type` for a form without that slot. */
   readonly sourceType: ScalarType;
   readonly operands: readonly ResolvedOperand[];
   readonly predicate: { readonly register: Register; readonly negated: boolean } | undefined;
@@ -89,13 +95,16 @@ export type ResolvedOperand =
   | Prototype
   /** The address of a variable. */
   | Variable
-  /** The address of a variable, plus an offset. An element can also stand for an address in brackets. */
+  /**
+   * The address of a variable, plus an offset. With `isElement`, the address of an array element, which is also valid
+   * where an address in brackets is expected.
+   */
   | { readonly kind: "sum"; readonly variable: Variable; readonly offset: bigint; readonly isElement?: true }
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "integer"; readonly value: bigint }
   | { readonly kind: "float"; readonly precision: "single" | "double"; readonly bits: bigint }
   | ResolvedAddress
-  /** A register of 128 bits is wide: a vector of the two 64-bit registers that hold its low and its high half. */
+  /** A vector. With `isWide`, a 128-bit register: the two 64-bit registers that hold its low and high halves. */
   | { readonly kind: "vector"; readonly elements: readonly ResolvedOperand[]; readonly isWide?: true }
   /** The results or the arguments of a call. */
   | { readonly kind: "list"; readonly elements: readonly ResolvedOperand[] }
@@ -104,14 +113,14 @@ export type ResolvedOperand =
   /** `_`: the result is discarded. */
   | { readonly kind: "sink" };
 
-/** `[base + offset]`. Without a base, an absolute address. */
+/** The address `[base + offset]`. Absolute if `base` is undefined. */
 export interface ResolvedAddress {
   readonly kind: "address";
   readonly base: Register | Variable | undefined;
   readonly offset: bigint;
 }
 
-/** The state space that an instruction names, or `generic`. */
+/** Returns the state space in an instruction's modifiers, or `generic` if there is none. */
 export function spaceOf({ choices }: Pick<ResolvedInstruction, "choices">): string {
   return choices.get("space")?.replace(/::.*/, "") ?? "generic";
 }

@@ -1,15 +1,15 @@
-/** The types of a virtual machine that hold those of PTX. */
+/** The WebAssembly value types that represent PTX types. */
 export type HoldingType = "i32" | "i64" | "f32" | "f64";
 
-/** A PTX type, and the type that holds it. */
+/** A PTX type, and its representation in WebAssembly. */
 export interface ScalarType {
   readonly name: string;
-  /** 1 for a predicate. */
+  /** The size in bits. 1 for a predicate. */
   readonly bits: number;
   readonly kind: "bits" | "unsigned" | "signed" | "float" | "predicate";
   /**
-   * The type that holds it. Values of less than 32 bits are held in an i32. A register of 8 or 16 bits has zeros above
-   * its bits, and a 16-bit float is held as its bits.
+   * The WebAssembly type that holds the value. Values of less than 32 bits are in an i32: an 8-bit or 16-bit register
+   * is zero-extended, and a 16-bit float is represented by its bits.
    */
   readonly value: HoldingType;
 }
@@ -38,7 +38,7 @@ export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
   ].map((type) => [type.name, type]),
 );
 
-/** Rounds the bits of a 64-bit float to those of a 32-bit float. */
+/** Rounds a 64-bit float, given by its bits, to a 32-bit float, and returns the bits of that. */
 export function singleBits(doubleBits: bigint): bigint {
   const view = new DataView(new ArrayBuffer(8));
   view.setBigUint64(0, doubleBits);
@@ -46,7 +46,7 @@ export function singleBits(doubleBits: bigint): bigint {
   return BigInt(view.getUint32(0));
 }
 
-/** The type with that name, which must exist. */
+/** Returns the type with the given name, which must exist. */
 export function typeNamed(name: string): ScalarType {
   return scalarTypes.get(name)!;
 }

@@ -1,17 +1,18 @@
 /**
- * Constant expressions, as `ptxas` computes them. PTX ISA, section 4.5.
+ * Evaluates constant expressions (PTX ISA, section 4.5) as `ptxas` does.
  *
- * Integers have 64 bits and are signed or unsigned. Where the manual and `ptxas` differ, `ptxas` is followed: the bits of
- * `&`, `|` and `^` are unsigned only if an operand is, and `?:` has the type of the operand that it chooses.
+ * Integers have 64 bits and are signed or unsigned. Where the manual and `ptxas` differ, this follows `ptxas`: the
+ * results of `&`, `|` and `^` are unsigned only if an operand is, and the result of `?:` has the type of the selected
+ * operand.
  *
  * @module
  */
 import type { Token } from "../lexer.ts";
 import { type FloatOperand, type IntegerOperand, PtxError } from "../syntax.ts";
 
-/** Tokens to read a constant from. */
+/** A source of tokens to read a constant from. */
 export interface TokenSource {
-  /** The token that many tokens ahead. */
+  /** Returns the token `distance` tokens ahead of the current one, without consuming any. */
   peek(distance: number): Token;
   take(): Token;
 }
@@ -27,7 +28,7 @@ interface Float {
   readonly value: number;
 }
 
-/** `0f3F800000`: only its bits are known, and nothing can be computed with it. */
+/** A single-precision literal such as `0f3F800000`, which must not be an operand of an expression. */
 interface SingleFloat {
   readonly kind: "single";
   readonly bits: bigint;
@@ -35,13 +36,13 @@ interface SingleFloat {
 
 type Constant = Integer | Float | SingleFloat;
 
-/** The number of threads in a warp, as constant expressions name it. */
+/** The name of the warp size in constant expressions. */
 const warpSizeName = "WARP_SZ";
 const maximumDepth = 200;
-/** The digits of 64 bits in base 2, with a prefix. */
+/** The maximum length of an integer literal: 64 binary digits and a prefix. */
 const maximumDigits = 66;
 
-/** Binary operators by the number that tells how closely they bind. Longer ones come first. */
+/** Binary operators with their precedence; higher binds tighter. Longer operators come before their prefixes. */
 const operators: readonly (readonly [operator: string, precedence: number])[] = [
   ["||", 1],
   ["&&", 2],
@@ -64,7 +65,7 @@ const operators: readonly (readonly [operator: string, precedence: number])[] = 
 ];
 const operatorStarts: ReadonlySet<string> = new Set(operators.map(([operator]) => operator[0]!));
 
-/** Whether a token begins a constant. `next` is the token behind it. */
+/** Whether a token begins a constant. `next` is the token after it. */
 export function beginsConstant(token: Token, next: Token): boolean {
   if (token.kind === "number" || token.text === warpSizeName) return true;
   if (token.kind !== "punctuation") return false;
@@ -78,7 +79,7 @@ export function beginsConstant(token: Token, next: Token): boolean {
   return "+-~(".includes(token.text);
 }
 
-/** Reads a constant expression. Throws {@linkcode PtxError} if there is none. */
+/** Parses and evaluates a constant expression. Throws {@linkcode PtxError} if there is none, or it is invalid. */
 export function readConstant(source: TokenSource): IntegerOperand | FloatOperand {
   const constant = new ConstantReader(source).conditional();
   if (constant.kind === "integer") return { kind: "integer", value: constant.value };
@@ -88,7 +89,7 @@ export function readConstant(source: TokenSource): IntegerOperand | FloatOperand
   return { kind: "float", precision: "double", bits: view.getBigUint64(0) };
 }
 
-/** The value of an integer literal, or undefined if the token is not one. */
+/** Returns the value of an integer literal, or undefined if the token is not an integer literal. */
 export function integerValue({ text, line }: Token): bigint | undefined {
   const digits = text.endsWith("U") ? text.slice(0, -1) : text;
   const isOctal = /^0[0-9]+$/.test(digits);
@@ -97,9 +98,9 @@ export function integerValue({ text, line }: Token): bigint | undefined {
     const reason = "a number that begins with 0 is octal, and 8 and 9 are not octal digits";
     throw new PtxError(line, `cannot read "${text}": ${reason}`);
   }
-  // The length is checked first, because converting a million digits takes long.
+  // Checks the length before converting, because converting a million digits is slow.
   const value = digits.length > maximumDigits ? undefined : BigInt(isOctal ? `0o${digits.slice(1)}` : digits);
-  // `ptxas` cuts off the high bits of numbers that are a little too large, and of hexadecimal numbers of any length.
+  // `ptxas` drops the high bits of decimal and octal numbers up to 2^66, and of hexadecimal numbers of any length.
   const limit = /^0[xX]/.test(digits) ? undefined : /^0[bB]/.test(digits) ? (1n << 64n) - 1n : 1n << 66n;
   if (value === undefined || (limit !== undefined && value > limit)) {
     throw new PtxError(line, `cannot read "${text}": an integer has at most 64 bits`);
@@ -137,10 +138,12 @@ class ConstantReader {
     return left;
   }
 
-  /** The operator ahead. The lexer knows only characters. */
+  /**
+   * Returns the operator at the current token. May join two tokens, because the lexer splits operators into characters.
+   */
   #operator(): readonly [operator: string, precedence: number] | undefined {
     const first = this.#source.peek(0);
-    // "%" alone could begin a name.
+    // The lexer classifies "%" as an identifier, so this compares text regardless of kind.
     if (!operatorStarts.has(first.text)) return undefined;
     const second = this.#source.peek(1).text;
     return operators.find(([operator]) => operator === first.text || operator === first.text + second);
@@ -171,7 +174,7 @@ class ConstantReader {
     return integer(text === "-" ? -value : value, isUnsigned);
   }
 
-  /** `(.s64)` or `(.u64)` behind the parenthesis. */
+  /** Parses a cast, `(.s64)` or `(.u64)`, after its opening parenthesis, and the operand. */
   #cast(): Constant {
     const type = this.#source.take();
     this.#expect(")");
@@ -250,7 +253,7 @@ function integer(value: bigint, isUnsigned: boolean): Integer {
   return { kind: "integer", value: isUnsigned ? BigInt.asUintN(64, value) : BigInt.asIntN(64, value), isUnsigned };
 }
 
-/** Undefined for an operator that floating-point numbers do not have. */
+/** Computes a binary operation. Undefined for an operator that is not defined for floating-point numbers. */
 function floatResult(operator: string, a: number, b: number): number | boolean | undefined {
   switch (operator) {
     case "+":
@@ -279,7 +282,7 @@ function floatResult(operator: string, a: number, b: number): number | boolean |
 }
 
 function integerResult(operator: string, left: Integer, right: Integer): Integer {
-  // A shift has the type of what it shifts.
+  // The result of a shift has the type of the left operand.
   const count = BigInt.asUintN(6, right.value);
   if (operator === "<<") return integer(left.value << count, left.isUnsigned);
   if (operator === ">>") return integer(left.value >> count, left.isUnsigned);

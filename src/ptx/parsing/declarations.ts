@@ -21,16 +21,19 @@ const scalarTypes: ReadonlySet<string> = new Set(
   ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 pred texref samplerref " +
     "surfref").split(" "),
 );
-/** Types that a head may have, and no variable: `.b16` and `.b32` stand for them. */
+/** Types that are accepted in kernel heads only. Other variables use `.b16` and `.b32` instead. */
 const laterTypes: ReadonlySet<string> = new Set(["bf16", "bf16x2"]);
-/** By the modifier that states them. */
+/** The length of a vector, by the name of its directive. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
 const maximumDimensions = 200;
 
-/** Reads declarations from behind their first directive on. */
+/** Parses declarations. The caller has already consumed the first directive. */
 export class DeclarationParser {
   readonly #reader: TokenReader;
-  /** Whether the whole text is read. A head alone may be of a PTX version that this parser does not know. */
+  /**
+   * Whether to reject invalid declarations. False if only the heads of kernels are parsed: the PTX may then be of a
+   * newer version than this parser supports.
+   */
   readonly #isStrict: boolean;
 
   constructor(reader: TokenReader, { isStrict }: { isStrict: boolean }) {
@@ -55,7 +58,7 @@ export class DeclarationParser {
     return { kind, name, linkage, results, parameters, directives, body: undefined, line };
   }
 
-  /** `.attribute(.unified(1, 2), .managed)` */
+  /** Parses `.attribute(.unified(1, 2), .managed)`. */
   #attributes(): FunctionDirective[] {
     this.#reader.take();
     return this.#attributeList();
@@ -116,7 +119,10 @@ export class DeclarationParser {
     return variables;
   }
 
-  /** What precedes a variable's name, in this order: attributes, alignment, vector, type and, of a parameter, `.ptr`. */
+  /**
+   * Parses a variable. The directives before its name must be in this order: attributes and alignment, vector length,
+   * type, and for a parameter `.ptr` with the state space and alignment of its target.
+   */
   #variable(space: string, linkage: string | undefined): VariableDeclaration {
     const line = this.#reader.token.line;
     let type: string | undefined;
@@ -157,7 +163,7 @@ export class DeclarationParser {
       }
     }
     if (type === undefined) throw this.#reader.unexpected("a type");
-    // Addresses of other state spaces are small numbers.
+    // In state spaces other than global, addresses are small offsets, which the caller passes as integers.
     const isPointer = pointer && (pointee === "generic" || pointee === "global");
     return this.#declarator({
       kind: "variable",
@@ -184,7 +190,7 @@ export class DeclarationParser {
     const name = this.#reader.identifier();
     const dimensions: number[] = [];
     while (this.#reader.accept("[")) {
-      // Only the first length may be omitted. An initializer or a launch determines it.
+      // Only the first length may be omitted: the initializer or, for dynamic shared memory, the launch determines it.
       dimensions.push(dimensions.length === 0 && this.#reader.at("]") ? 0 : this.#reader.smallInteger());
       this.#reader.expect("]");
       if (dimensions.length > maximumDimensions) {
@@ -205,7 +211,7 @@ export class DeclarationParser {
     return { ...variable, name, dimensions, elementCount, initializer, line };
   }
 
-  /** `= { addr_mode_0 = wrap, filter_mode = linear }`: how a texture is read. Skipped. */
+  /** Skips the settings of a texture or sampler, such as `= { addr_mode_0 = wrap, filter_mode = linear }`. */
   #acceptSettings(type: string): boolean {
     if (!type.endsWith("ref") || !this.#reader.at("=") || this.#reader.peek(1).text !== "{") return false;
     this.#reader.take();
@@ -213,7 +219,7 @@ export class DeclarationParser {
     return true;
   }
 
-  /** Braces nest at most as deeply as the variable has dimensions. */
+  /** Parses an initializer. `depth` is the number of levels of braces that the variable's dimensions still allow. */
   #initializer(depth: number): Initializer {
     const { line } = this.#reader.token;
     if (this.#reader.at("{")) {
@@ -249,7 +255,7 @@ export class DeclarationParser {
 
   registers(line: number): RegisterDeclaration {
     let type = this.#reader.directive();
-    // Registers have no addresses, so their alignment has no effect.
+    // Registers have no addresses, so alignment has no effect on them.
     if (type === "align") {
       this.#alignment();
       type = this.#reader.directive();
@@ -288,7 +294,7 @@ export class DeclarationParser {
   }
 }
 
-/** The place of a directive among those in front of a variable's name. */
+/** Returns the rank of a directive in the required order of the directives before a variable's name. */
 function orderOf(name: string, isPointer: boolean): number {
   if (isPointer) return name === "align" ? 6 : 5;
   if (name === "ptr") return 4;

@@ -1,5 +1,5 @@
 /**
- * Parses instructions and their operands, by their syntax alone.
+ * Parses instructions and their operands syntactically, without checking opcodes, modifiers or types.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type {
 } from "../syntax.ts";
 import type { TokenReader } from "./token_reader.ts";
 
-/** Reads instructions. */
+/** Parses instructions. */
 export class InstructionParser {
   readonly #reader: TokenReader;
 
@@ -40,7 +40,7 @@ export class InstructionParser {
     return { kind: "instruction", opcode, modifiers, operands, predicate, line };
   }
 
-  /** @param takesLists whether parentheses are around the arguments of a call, and not in an expression */
+  /** @param takesLists whether an opening parenthesis begins a list of a call, rather than a constant expression */
   #operand(takesLists: boolean): Operand {
     if (this.#reader.at("[")) return this.#address();
     if (this.#reader.accept("{")) {
@@ -57,8 +57,8 @@ export class InstructionParser {
   }
 
   /**
-   * An operand that may be an element of a vector or a list. It cannot be one of these itself, so operands do not nest
-   * deeply.
+   * Parses an operand that may be an element of a vector or a list. Such an operand is not itself a vector or a list,
+   * which bounds the nesting.
    */
   #element(): Operand {
     if (this.#reader.isAtConstant) return this.#reader.constant();
@@ -72,7 +72,7 @@ export class InstructionParser {
     return isPair ? { kind: "pair", first, second: this.#name() } : first;
   }
 
-  /** `array[4]` or `array[%r1]`, behind the bracket. */
+  /** Parses the index of `array[4]` or `array[%r1]`, after the opening bracket. */
   #indexed(array: NameOperand): ElementOperand {
     if (this.#reader.isAtConstant) {
       const index = this.#reader.wholeNumber();
@@ -113,7 +113,7 @@ export class InstructionParser {
     return { kind: "address", base, offset };
   }
 
-  /** What follows a texture, a surface or a tensor in brackets: a sampler and coordinates. */
+  /** Skips the sampler and coordinates that follow a texture, surface or tensor in brackets. */
   #coordinates(): TextureOperand {
     while (this.#reader.accept(",")) {
       if (this.#reader.accept("{")) this.#elements("}");

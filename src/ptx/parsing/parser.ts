@@ -17,8 +17,8 @@ const linkages: ReadonlySet<string> = new Set(["visible", "extern", "weak", "com
 const maximumScopeDepth = 200;
 
 /**
- * Parses PTX text. Instructions are parsed by their syntax alone, known or not. Throws {@linkcode PtxError} if the text
- * cannot be parsed.
+ * Parses PTX text. Instructions are parsed syntactically, so unknown opcodes and modifiers are accepted. Throws
+ * {@linkcode PtxError} if the text cannot be parsed.
  *
  * @param checkHeader called with the header before the rest is parsed
  */
@@ -49,7 +49,7 @@ class Parser {
   readonly #instructions: InstructionParser;
   readonly #lineInfo = new LineInfo();
   #scopeDepth = 0;
-  /** The function whose body is being read. */
+  /** The name of the function that is being parsed, if any. */
   #function: string | undefined;
 
   constructor(text: string, options: ParseOptions & { isStrict: boolean }) {
@@ -94,7 +94,7 @@ class Parser {
           throw new PtxError(size.line, `cannot use an address size of ${quote(size)}: only 64 is supported`);
         }
       } else if (name === "target") {
-        // Only the first target counts.
+        // Only the first `.target` directive is used.
         this.#targetNames();
       } else if (name === "file") {
         this.#lineInfo.addFile(this.#reader.skipLine(token.line));
@@ -138,7 +138,7 @@ class Parser {
     return heads;
   }
 
-  /** Returns the error, which adds that the text ends in the middle of a function if that is so. */
+  /** Returns the error. If the text ends in the middle of a function, appends that to the message. */
   explainCutOff(error: unknown): unknown {
     const isCutOff = error instanceof PtxError && this.#function !== undefined &&
       !this.#reader.finds("}");
@@ -146,7 +146,7 @@ class Parser {
     return error;
   }
 
-  /** `@@DWARF .byte 0x2b`: debug information, as compilers wrote it before `.section` existed. */
+  /** Skips a line such as `@@DWARF .byte 0x2b`: debug information, as compilers wrote it before `.section` existed. */
   #acceptDebugLine(): boolean {
     if (!this.#reader.at("@") || this.#reader.peek(1).text !== "@" || this.#reader.peek(2).text !== "DWARF") {
       return false;
@@ -155,7 +155,10 @@ class Parser {
     return true;
   }
 
-  /** The strings of a `.pragma`. Without its semicolon, the next instruction would be skipped, too. */
+  /**
+   * Skips the strings of a `.pragma`, and requires its semicolon: skipping up to the next semicolon would also skip an
+   * instruction if it is missing.
+   */
   #skipPragma(): void {
     do {
       if (this.#reader.token.kind !== "string") throw this.#reader.unexpected("a string");
@@ -227,7 +230,9 @@ class Parser {
     }
   }
 
-  /** What follows a name and a colon: a list, a prototype, or nothing, which makes the name a label. */
+  /**
+   * Parses what follows a name and a colon: a list of targets, a prototype, or nothing, which makes the name a label.
+   */
   #named(name: string, line: number): Statement {
     switch (this.#reader.token.text) {
       case ".branchtargets":
@@ -249,7 +254,7 @@ class Parser {
     return targets;
   }
 
-  /** `name`, or `name<2>` for `name0` and `name1`. */
+  /** Parses the target `name`, or `name<2>` for `name0` and `name1`. */
   #targetRange(): string[] {
     const { line } = this.#reader.token;
     const name = this.#reader.identifier();

@@ -1,5 +1,5 @@
 /**
- * Reads PTX token by token: what every part of the parser is written with.
+ * The cursor over PTX tokens that all parts of the parser share.
  *
  * @module
  */
@@ -7,15 +7,15 @@ import { type FloatOperand, type IntegerOperand, PtxError } from "../syntax.ts";
 import { beginsConstant, integerValue, readConstant, type TokenSource } from "./constant_expressions.ts";
 import { type Token, tokenize } from "../lexer.ts";
 
-/** How text is parsed that becomes a part of a larger module. */
+/** Options for parsing text that becomes part of a larger module. */
 export interface ParseOptions {
   /** The number of the first line. Default: 1. */
   readonly firstLine?: number;
-  /** New names for some of the names in the text, wherever they stand. */
+  /** Maps identifiers in the text to the names that replace them. */
   readonly renamed?: ReadonlyMap<string, string>;
 }
 
-/** The tokens of a PTX source, and a position among them. */
+/** The tokens of PTX text, and the current position among them. */
 export class TokenReader implements TokenSource {
   readonly #tokens: readonly Token[];
   readonly #renamed: ReadonlyMap<string, string> | undefined;
@@ -35,7 +35,7 @@ export class TokenReader implements TokenSource {
     return this.#tokens.length;
   }
 
-  /** Whether a token with this text is still to come. */
+  /** Whether a token with the text `wanted` is at or after the current position. */
   finds(wanted: string): boolean {
     return this.#tokens.slice(this.#position).some(({ text }) => text === wanted);
   }
@@ -78,7 +78,7 @@ export class TokenReader implements TokenSource {
     return this.take().text.slice(1);
   }
 
-  /** A word that is not a name: an opcode, or the target. */
+  /** Consumes a word that is never renamed: an opcode or a target. */
   word(): string {
     if (this.token.kind !== "identifier") throw this.unexpected("a name");
     return this.take().text;
@@ -102,7 +102,7 @@ export class TokenReader implements TokenSource {
     return Number(value);
   }
 
-  /** Returns the skipped tokens. */
+  /** Skips the tokens on the given line, and returns them. */
   skipLine(line: number): readonly Token[] {
     const begin = this.#position;
     while (this.token.kind !== "end" && this.token.line === line) {
@@ -159,13 +159,13 @@ export class TokenReader implements TokenSource {
     return number.value;
   }
 
-  /** `+4`, or nothing. */
+  /** Parses an optional offset such as `+4`. Returns 0 if there is none. */
   offset(): bigint {
     return this.accept("+") ? this.wholeNumber() : 0n;
   }
 }
 
-/** A token as messages show it. */
+/** Returns a token as shown in messages, in quotation marks. */
 export function quote({ kind, text }: Token): string {
   return kind === "string" ? text : `"${text}"`;
 }

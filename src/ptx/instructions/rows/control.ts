@@ -29,10 +29,10 @@ export type SynchronizationName =
 /** The names of the other rows. */
 export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmevent" | "trap" | "setmaxnreg";
 
-/** Control flow, which a row says by its `flow`. */
+/** The traits of control flow. The kind of control flow is stated by the row's `flow`. */
 const control: InstructionTraits = { effects: [], runsInGangs: true };
 
-/** Control flow. */
+/** Returns the rows of control flow. */
 export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse(() => ({
   bra: row("bra.uni? target", "9.7.12.3", control, "branch"),
   brx: row("brx.idx.uni? index, targets", "9.7.12.4", { effects: [] }, "switch"),
@@ -49,27 +49,27 @@ export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse(() => ({
 const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
 
 /**
- * Suspends the thread until others have come as far, so no loop has to spin for it. A gang diverges here, and
- * reconverges only if uniform registers are still uniform.
+ * The traits of instructions that suspend the thread until other threads arrive, so that no loop has to spin. A gang
+ * diverges here, and reconverges only if uniform registers are still uniform.
  */
 const waiting: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
 const barrier: InstructionTraits = { ...waiting, synchronization: "threads" };
 const blockBarrier: InstructionTraits = { ...waiting, synchronization: "block" };
-/** An exchange among the lanes of a warp. */
+/** The traits of an exchange among the lanes of a warp. */
 const exchange: InstructionTraits = { ...waiting, synchronization: "lanes" };
-/** A lane may read from one that does not take part. */
+/** The traits of an exchange in which a lane may read from a lane that does not participate. */
 const fromLanes: InstructionTraits = { ...exchange, mayBeUndefined: true };
 
-/** Exchanges of matrices, whose results differ between threads with the same operands. */
+/** The traits of exchanges of matrices, whose results differ between threads with the same operands. */
 const ofMatrices: InstructionTraits = { effects: [], access: "shared", synchronization: "lanes", runsInGangs: true };
 
 const sharedSpace = "<space:shared|shared::cta>?";
 const clusterSpace = "<space:shared|shared::cta|shared::cluster>?";
-/** An order and its scope, or neither. */
+/** Returns the syntax alternatives: no memory order, or one with its scope. */
 const ordered = (semantics: string) => ["", `.<semantics:${semantics}>.<scope:cta|cluster>`];
-/** `mbarrier`, which is in shared memory. */
+/** The traits of all `mbarrier` instructions: the barrier object is in shared memory. */
 const memoryBarrier: InstructionTraits = { access: "shared", synchronization: "lanes" };
-/** Each thread must execute it. */
+/** The traits of `mbarrier` instructions that each thread must execute. */
 const updates: InstructionTraits = {
   ...memoryBarrier,
   effects: ["reads", "observes", "writes"],
@@ -78,7 +78,7 @@ const updates: InstructionTraits = {
 const initializes: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["writes"] };
 const tests: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["reads", "observes"] };
 
-/** Barriers and exchanges among threads. */
+/** Returns the rows of barriers and exchanges among threads. */
 export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse(() => ({
   "barrier.sync": row("barrier.cta?.sync.aligned? a [, b]", "9.7.13.1", blockBarrier),
   "barrier.arrive": row("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrier),
@@ -113,7 +113,8 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
     row("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", exchange),
     row("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", exchange),
   ],
-  // A kernel starts when the work in front of it is done, which a program cannot tell from a GPU that is never early.
+  // The software device starts a kernel only after all earlier work, as a GPU may also do: there is nothing to wait
+  // for.
   griddepcontrol: row("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", {
     ...orderingFence,
     dividesBlock: ({ choices }) => choices.get("action") !== "wait",
@@ -168,12 +169,12 @@ function arrivals(name: string): InstructionRow[] {
 const stack: InstructionTraits = { effects: ["allocates"] };
 const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
-/** Instructions that are never lowered, of which analyses need to know. */
+/** Returns the rows of instructions that are never lowered, but have traits that analyses need. */
 export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse(() => ({
   brkpt: row("brkpt", "9.7.19.1", {}),
 }));
 
-/** The stack, and what concerns none of the other families. */
+/** Returns the rows of stack and miscellaneous instructions. */
 export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse(() => ({
   stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),
   stackrestore: row("stackrestore.<type:u32|u64> a", "9.7.17.2", stack),

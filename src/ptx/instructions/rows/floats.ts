@@ -39,7 +39,7 @@ export type FloatName =
 export type ComparisonName = "set" | "set.f16" | "setp" | "setp.f16" | "selp" | "slct";
 
 const rounding = "<rounding:rn|rz|rm|rp>";
-/** 32-bit floating-point arithmetic, which gives only the canonical NaN. */
+/** The traits of 32-bit floating-point arithmetic, whose only NaN result is the canonical NaN. */
 const arithmetic32: InstructionTraits = { ...pure, hasCanonicalNaN: () => true };
 const arithmetic64: InstructionTraits = { ...pure, propagatesNaN64: true };
 const noBound = "the manual states none";
@@ -49,10 +49,10 @@ const product: InstructionTraits = { contraction: "product" };
 const sum: InstructionTraits = { contraction: "sum" };
 const difference: InstructionTraits = { contraction: "difference" };
 const negation: InstructionTraits = { contraction: "negation" };
-/** Correctly rounded division and roots, for which `ptxas` branches to code for operands that are rare. */
+/** The traits of correctly rounded division and roots, for which `ptxas` emits a branch to a slow path. */
 const rounded: InstructionTraits = { dividesBlock: () => true };
 
-/** Floating-point arithmetic. */
+/** Returns the rows of floating-point arithmetic. */
 export const floatRows: () => Rows<FloatName> = onFirstUse(() => ({
   // Floating-point arithmetic in 32 and 64 bits.
   testp: row(
@@ -159,7 +159,7 @@ const floatComparison = "<compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|
 const combined = "<combine:and|or|xor>?";
 const integerTest: InstructionTraits = { ...pure, arithmetic: "comparison" };
 
-/** Comparisons and selections. */
+/** Returns the rows of comparisons and selections. */
 export const comparisonRows: () => Rows<ComparisonName> = onFirstUse(() => ({
   // Comparisons and selections.
   set: [

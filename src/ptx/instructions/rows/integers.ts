@@ -42,12 +42,12 @@ const carried = "<type:u32|s32|u64|s64>";
 const pairs = "<packed:u16x2|s16x2>";
 const bitsOrPredicate = "<type:pred|b16|b32|b64>";
 
-/** Instructions with the carry, which each thread has beside its registers. */
+/** The traits of instructions that use the carry flag, of which each thread has its own. */
 const carrying: InstructionTraits = { effects: [], usesCarry: true };
 const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.name !== "u32" };
 const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
 
-/** Integer arithmetic. */
+/** Returns the rows of integer arithmetic. */
 export const integerRows: () => Rows<IntegerName> = onFirstUse(() => ({
   // Integer arithmetic.
   add: row(`add.${integers} d, a, b`, "9.7.1.1", { ...pure, arithmetic: "sum", pointer: "derived" }),
@@ -107,7 +107,7 @@ export const integerRows: () => Rows<IntegerName> = onFirstUse(() => ({
   "madc.hi": row(`madc.hi.cc?.${carried} d, a, b, c`, "9.7.2.6", carrying),
 }));
 
-/** Logic and shifts. */
+/** Returns the rows of logic and shifts. */
 export const logicRows: () => Rows<LogicName> = onFirstUse(() => ({
   and: row(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", { ...pure, arithmetic: "and" }),
   or: row(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", { ...pure, arithmetic: "or" }),
@@ -126,7 +126,7 @@ const secondOperation = "<op2:add|min|max>?";
 const partsOfRegisters = "d.sel, a.sel, b.sel [, c]";
 const packed = "d.sel, a.sel, b.sel, c";
 
-/** Scalar video instructions. */
+/** Returns the rows of scalar video instructions. */
 export const videoRows: () => Rows<VideoName> = onFirstUse(() => ({
   vadd: row(`vadd.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
   vsub: row(`vsub.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
@@ -151,7 +151,7 @@ export const videoRows: () => Rows<VideoName> = onFirstUse(() => ({
   ),
 }));
 
-/** Video instructions on the two or four elements of packed registers. */
+/** Returns the rows of video instructions on the two or four elements of packed registers. */
 export const packedVideoRows: () => Rows<PackedVideoName> = onFirstUse(() => ({
   vadd2: onElements("vadd2", "9.7.18.2.1"),
   vsub2: onElements("vsub2", "9.7.18.2.1"),

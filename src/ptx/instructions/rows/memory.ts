@@ -25,7 +25,7 @@ const loadSpace = "<space:global|shared|shared::cta|shared::cluster|local|param|
 const storeSpace = "<space:global|shared|shared::cta|shared::cluster|local|param|param::func>?";
 const namedSpace = "<space:global|shared|shared::cta|shared::cluster|local|const|param|param::entry>";
 const volatileSpace = "<space:global|shared|shared::cta|shared::cluster>?";
-// ptxas takes the hints of this kind for global memory only, and no evictions together with a cache operator.
+// ptxas accepts eviction priorities for global memory only, and not together with a cache operator.
 const evicted =
   "<space:global>?.<eviction:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate>";
 const prefetchSizes = "<prefetch:L2::64B|L2::128B|L2::256B>";
@@ -56,16 +56,16 @@ const store: InstructionTraits = {
   takesVectorOfOne: true,
   accessesType: true,
 };
-/** Accesses to 128 bits. */
+/** The traits of 128-bit loads. */
 const wideLoad: InstructionTraits = { ...pure, effects: ["reads"], access: "read" };
 const wideStore: InstructionTraits = { ...pure, effects: ["writes"], access: "write" };
 
-/** A load that sees what other threads store in the meantime. */
+/** Adds to the traits of a load that it observes values that other threads store while the kernel runs. */
 function observing(load: InstructionTraits): InstructionTraits {
   return { ...load, effects: ["reads", "observes"] };
 }
 
-/** The loads of a type, with every order and hint, and those with a cache policy. */
+/** Returns the rows of loads of a type, with every memory order and hint, with and without a cache policy. */
 function loads(type: string, traits: InstructionTraits): InstructionRow[] {
   const load = (modifiers: string, section: string, traits: InstructionTraits) =>
     row(`ld.${modifiers}${type} d, [a]`, section, traits);
@@ -89,7 +89,7 @@ function loads(type: string, traits: InstructionTraits): InstructionRow[] {
   ];
 }
 
-/** The stores of a type. */
+/** Returns the rows of stores of a type, with every memory order and hint, with and without a cache policy. */
 function stores(type: string, traits: InstructionTraits): InstructionRow[] {
   const store = (modifiers: string, traits: InstructionTraits) =>
     row(`st.${modifiers}${type} [a], b`, "9.7.9.11", traits);
@@ -118,12 +118,12 @@ const returningAtomic: InstructionTraits = {
   access: "atomic",
   runsInGangs: true,
 };
-/** Every thread must execute it, even if all do the same. */
+/** The traits of an atomic that every thread must execute, even if all have the same operands. */
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], access: "atomic", runsInGangs: true };
 const copying: InstructionTraits = { effects: ["reads", "writes"] };
 const unread: InstructionTraits = { ...hint, access: "none" };
 
-/** Moves, memory accesses and conversions. */
+/** Returns the rows of moves, memory accesses and conversions. */
 export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse(() => ({
   "mov.vector": row(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", { ...pure, access: "none" }),
   mov: row(`mov.${moved} d, a`, "9.7.9.3", {
@@ -163,7 +163,7 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse(() => (
     "cvt.L2.b64 d, property",
   ].map((syntax) => row(`createpolicy.${withPriorities(syntax)}`, "9.7.9.18", hint)),
 
-  // 128 bits.
+  // Moves and accesses of 128 bits.
   "mov.b128": row("mov.b128 d, a", "9.7.9.3", { ...pure, access: "none" }),
   "ld.b128": loads(".b128", wideLoad),
   "st.b128": stores(".b128", wideStore),
@@ -216,7 +216,7 @@ function withPriorities(syntax: string): string {
     .replace("<secondary>", "<secondary:L2::evict_first|L2::evict_unchanged>?");
 }
 
-/** Fences and atomics. */
+/** Returns the rows of fences and atomics. */
 export const atomicRows: () => Rows<AtomicName> = onFirstUse(() => ({
   fence: [
     row("membar.<level:cta|gl|sys>", "9.7.13.4", { ...orderingFence, dividesBlock: () => true }),

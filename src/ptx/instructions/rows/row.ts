@@ -1,5 +1,5 @@
 /**
- * What rows of several families have in common: how a row is written, alternatives of modifiers, and traits.
+ * Helpers to write rows of the instruction table, and modifier alternatives and traits that several families share.
  *
  * @module
  */
@@ -13,10 +13,10 @@ import {
 } from "../form_syntax.ts";
 import { type Flow, type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
 
-/** The rows of a family, by names. Those that only differ in how they are written have one name. */
+/** The rows of a family, by name. Rows that differ only in syntax share a name. */
 export type Rows<Name extends string> = Readonly<Record<Name, InstructionRow | readonly InstructionRow[]>>;
 
-/** A row. Parses its syntax on first use: there are hundreds of rows, and a program has few of them. */
+/** A row whose syntax is parsed on first use: there are hundreds of rows, and a program uses few of them. */
 export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> implements InstructionRow {
   readonly syntax: string;
   readonly section: string;
@@ -60,18 +60,18 @@ export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> im
   }
 }
 
-/** A value that is made on first use, because programs that need no rows import them, too. */
+/** Returns a function that creates a value on first use. Programs that use no rows import their modules, too. */
 export function onFirstUse<Made>(make: () => Made): () => Made {
   let made: Made | undefined;
   return () => made ??= make();
 }
 
-/** A row: syntax, section of the manual, and traits. */
+/** Creates a row. `section` is the section of the PTX ISA manual. */
 export function row(syntax: string, section: string, traits: InstructionTraits, flow?: Flow): InstructionRow {
   return new WrittenRow(syntax, section, { traits, flow });
 }
 
-/** A row with a cache policy as its last operand. */
+/** Returns a copy of a row with the modifier `.L2::cache_hint` and a cache policy as the last operand. */
 export function withPolicy({ syntax, section, traits }: InstructionRow): InstructionRow {
   const space = syntax.indexOf(" ");
   const hinted = `${syntax.slice(0, space)}.L2::cache_hint${syntax.slice(space)}, policy`;
@@ -84,6 +84,6 @@ export const wideBits = "<type:b32|b64>";
 export const selected = "<type:b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64>";
 export const scope = "<scope:cta|cluster|gpu|sys>?";
 
-/** A hint, which no program can observe. */
+/** The traits of a hint, which has no observable effect. */
 export const hint: InstructionTraits = { ...pure, hasNoEffect: true };
 export const orderingFence: InstructionTraits = { ...pure, effects: ["orders"] };
