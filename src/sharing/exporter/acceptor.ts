@@ -1,5 +1,5 @@
 /**
- * Accepts connections, and limits the handshakes that are pending.
+ * Accepts connections, and limits the number of pending handshakes.
  *
  * @module
  */
@@ -17,37 +17,39 @@ import { allowedUsers, checkUser } from "../transport/users.ts";
 import type { CompleteOptions } from "./exporter_options.ts";
 import type { ExporterTotals } from "./exporter_statistics.ts";
 
-/** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
+/** Milliseconds until the next attempt to accept a connection after one failed, for example for lack of descriptors. */
 const acceptRetryPause = 100;
-/** The number of connections that are accepted before the event loop turns. */
+/** The number of connections that are accepted before the event loop runs other tasks. */
 const acceptsPerTurn = 16;
-/** The maximum number of ended connections whose processes may still have memory mapped. */
+/** The maximum number of ended connections, of all users together, whose processes may still have memory mapped. */
 const maximumEnded = 1024;
 
-/** A connection that takes a place: it exists, or has ended and its process may still have memory mapped. */
+/**
+ * A connection that counts toward the limits: it is open, or it has ended and its process may still have memory mapped.
+ */
 export interface ConnectionPlace {
   readonly peer: Peer;
   readonly isConnected: boolean;
 }
 
-/** What an `Acceptor` needs from its exporter. */
+/** The dependencies of `Acceptor`, which its exporter provides. */
 export interface AcceptorParts {
   readonly listener: UnixListener;
   readonly options: CompleteOptions;
   readonly totals: ExporterTotals;
   /** Aborted when the exporter is disposed. */
   readonly closing: AbortSignal;
-  /** Returns the connections that take places. */
+  /** Returns the connections that count toward the limits. */
   readonly places: () => Iterable<ConnectionPlace>;
-  /** Returns why no importer is served any more, if so: the device is lost. */
+  /** If the device is lost, so that importers are no longer served, returns a message that says so. */
   readonly failure: () => string | undefined;
-  /** Throws to refuse a connection of a kind that the listener does not serve. */
+  /** Throws if the listener does not serve connections of a role. */
   readonly checkRole: (role: ConnectionRole | undefined) => void;
-  /** Receives a connection whose handshake is over. */
+  /** Receives each connection whose handshake is complete. */
   readonly adopt: (stream: MessageStream, role: ConnectionRole | undefined) => void;
 }
 
-/** Logs what became of a connection. */
+/** Logs that a connection was established, refused or ended. */
 export function logConnection(
   event: "connect" | "refuse" | "disconnect",
   { path, peer: { pid, uid }, error }: { path: string; peer: Peer; error?: SharingError | undefined },
@@ -61,9 +63,9 @@ export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #handshakes: Handshakes;
   readonly #reserve = new DescriptorReserve();
-  /** The connections that have been sent WELCOME and are not adopted yet. */
+  /** Connections that passed the limits in the handshake but were not adopted yet. */
   readonly #welcomed = new Set<ConnectionPlace>();
-  /** Whether the application knows that accepting fails. */
+  /** Whether the current failure to accept connections was reported to the application. */
   #hasReported = false;
   /** Resolves when the exporter is disposed and no more connections are accepted. */
   readonly finished: Promise<void>;
@@ -88,16 +90,16 @@ export class Acceptor {
       } catch (error) {
         if (closing.aborted) return;
         this.#report(error);
-        // If no descriptors are left, connections stay in the backlog until there are some. Other errors are handled in
+        // If no descriptors are left, connections stay in the backlog until one is free. Other errors are handled in
         // the same way.
         await delay(acceptRetryPause, closing).catch(() => {});
       }
-      // A process that connects again and again must not keep the others from being read.
+      // A process that connects repeatedly must not keep messages of other connections from being read.
       if (accepted % acceptsPerTurn === 0) await nextTurn();
     }
   }
 
-  /** Tells the application that accepting fails, once until it works again. */
+  /** Reports to the application that connections cannot be accepted; at most once until they can be accepted again. */
   #report(error: unknown): void {
     const { onError } = this.#parts.options;
     if (this.#hasReported) return;
@@ -146,12 +148,12 @@ export class Acceptor {
       return;
     }
     if (role !== "operator") totals.accepted++;
-    // An operator and the client of a store get no events, so that they order nothing.
+    // Operators and clients of a store receive no events, so their connections establish no ordering between streams.
     if (role === undefined) noteConnection(peer.pid);
     adopt(stream, role);
   }
 
-  /** Throws, and says goodbye, if the process may not connect or nobody is served any more. */
+  /** Sends GOODBYE and throws if the process may not connect, or if the device is lost. */
   #checkServed(stream: MessageStream): void {
     const { listener: { path }, options: { users }, failure } = this.#parts;
     const { peer } = stream;
@@ -169,7 +171,7 @@ export class Acceptor {
     this.#checkDescriptors(stream);
   }
 
-  /** Throws, and says goodbye, if descriptors are so few that the connection may not be kept. */
+  /** Sends GOODBYE and throws if too few descriptors are left to keep the connection. */
   #checkDescriptors(stream: MessageStream): void {
     const { listener: { path }, options: { users }, places } = this.#parts;
     const { peer } = stream;
@@ -184,7 +186,10 @@ export class Acceptor {
     throw error;
   }
 
-  /** Throws `limit-exceeded` if a process that has said HELLO would be one too many, in all or of its user. */
+  /**
+   * Throws `limit-exceeded` if a process that has sent HELLO would exceed the limit on all connections or on its
+   * user's.
+   */
   #checkPlaces({ pid, uid }: Peer): void {
     const { listener: { path }, options: { maximumImporters, users }, places } = this.#parts;
     const refuse = (limit: string): never => {
@@ -199,7 +204,7 @@ export class Acceptor {
     if (connected.filter(isOfUser).length >= perUser) {
       refuse(`${perUser} importers of one user (maximumImportersPerUser)`);
     }
-    // The ended connections of one process are merged: these are of many processes.
+    // A process with many ended connections cannot reach this limit alone, because they are merged.
     const endedPerUser = Math.ceil(maximumEnded / countOfUsers);
     if (all.filter((place) => !place.isConnected && isOfUser(place)).length >= endedPerUser) {
       refuse(`${endedPerUser} ended connections of one user whose processes hold memory`);
@@ -207,37 +212,41 @@ export class Acceptor {
   }
 }
 
-/** A connection whose process has not said HELLO yet. */
+/** A connection whose process has not sent HELLO yet. */
 export interface PendingHandshake {
   readonly stream: MessageStream;
-  /** Ends the handshake. The reason is the error that the peer is sent. */
+  /** Ends the handshake when aborted; the abort reason is the error that the peer is sent. */
   readonly ending: AbortController;
 }
 
 /**
- * The connections that have not said HELLO. A process that opens connections and says nothing must not keep out others:
- * there are few of them, and a new one ends the oldest of those that take the most places.
+ * The connections that have not sent HELLO. A process that opens connections without sending anything must not keep
+ * other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new one ends
+ * the oldest of the process that has most of them.
  */
 export class Handshakes {
   readonly #maximum: number;
-  /** In the order in which they were accepted. */
+  /** The pending handshakes, in the order in which they were accepted. */
   readonly #pending = new Set<PendingHandshake>();
 
   constructor(maximum: number) {
     this.#maximum = maximum;
   }
 
-  /** The number of these connections. */
+  /** The number of pending handshakes. */
   get count(): number {
     return this.#pending.size;
   }
 
-  /** The processes that have opened them. */
+  /** The peers of the pending handshakes. */
   get peers(): Peer[] {
     return [...this.#pending].map(({ stream }) => stream.peer);
   }
 
-  /** Adds a connection. If there are too many, ends the oldest of the process and user that have most. */
+  /**
+   * Adds a pending handshake. If there are too many, picks the user with the most and that user's process with the
+   * most, and ends the oldest one of that process.
+   */
   add(handshake: PendingHandshake): void {
     this.#pending.add(handshake);
     if (this.#pending.size > this.#maximum) this.#endOne();
@@ -251,7 +260,7 @@ export class Handshakes {
     const ofUser = largestGroup(this.#pending, ({ uid }) => uid);
     const [oldest] = largestGroup(ofUser, ({ pid }) => pid);
     this.#pending.delete(oldest!);
-    // Its HELLO may have arrived: then its handshake is over, and nothing ends.
+    // If the peer's HELLO has arrived in the meantime, the handshake is complete, and aborting it has no effect.
     oldest!.stream.receiveNow();
     oldest!.ending.abort(this.#tooMany(oldest!.stream.peer));
   }
@@ -264,7 +273,7 @@ export class Handshakes {
   }
 }
 
-/** The handshakes of the user or process that has most of them, in their order. */
+/** Returns the handshakes of the user or process that has the most, in the order given. */
 function largestGroup(
   handshakes: Iterable<PendingHandshake>,
   keyOf: (peer: Peer) => number,

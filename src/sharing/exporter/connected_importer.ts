@@ -1,7 +1,8 @@
 /**
- * A connection to an importer, from its handshake until its process has ended. Connections that have ended while their
- * process lives on are limited: these may still have memory mapped, and a process that connects again and again costs
- * no more than one that does so a few times. The acceptor limits those of processes that cannot be told apart.
+ * A connection to an importer, from its handshake until the importer's process has ended. A process that is still
+ * running after its connection has ended may still have memory mapped. The number of such connections is limited:
+ * further ones of the same process are merged, so that a process that reconnects repeatedly costs little. If processes
+ * cannot be distinguished, the acceptor limits their connections instead.
  *
  * @module
  */
@@ -28,57 +29,57 @@ import { RemoteEvents, type RemoteEventsParts } from "../events/remote_events.ts
 import type { Peer } from "../transport/unix_socket.ts";
 
 /**
- * What a `ConnectedImporter` needs from its exporter. None of the functions may call the application synchronously: an
- * error that the application throws would be taken for an error of the importer's message, and end the connection.
+ * The dependencies of `ConnectedImporter`, which its exporter provides. None of the functions may call the application
+ * synchronously: an error that the application throws would be treated as an error in the importer's message, and would
+ * end the connection.
  */
 export interface ImporterOwner {
-  /** Returns the device with a UUID, if memory of it was exported. */
+  /** Returns the device with a UUID; undefined if none of its memory was exported. */
   readonly findDevice: RemoteEventsParts["findDevice"];
   /** The events that are announced to importers. */
   readonly events: LocalEvents;
-  /** Decides how many of the importers' events are kept. */
+  /** Limits the number of importers' events that are kept. */
   readonly eventBudget: EventBudget;
-  /** An importer can never use an offer again. */
+  /** Called when an importer can never use an offer again. */
   onOver(sentOffer: SentOffer): void;
-  /** The connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
+  /** Called when the connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
-  /** The connection has ended, and the importer's process may still have memory mapped. */
+  /** Called when the connection has ended but the importer's process may still have memory mapped. */
   onLinger(importer: ConnectedImporter): void;
-  /** The importer holds nothing any more. */
+  /** Called when the connection has ended and the importer no longer holds any memory. */
   onGone(importer: ConnectedImporter): void;
 }
 
 /**
  * The exporter's end of a connection to an importer. Pending changes are stored as a set of changed offers, not as
- * messages: an importer that reads nothing costs no more memory than there are offers.
+ * messages: the memory used for an importer that reads nothing is bounded by the number of offers.
  */
 export class ConnectedImporter {
   readonly peer: Peer;
   readonly process: PeerProcess;
   readonly sentOffers: Map<number, SentOffer> = new Map();
   isConnected = true;
-  /** Whether the importer is in this process, which cannot open its own events. */
+  /** Whether the importer is in this same process, where CUDA cannot open the exporter's events. */
   readonly isOwnProcess: boolean;
   readonly #stream: MessageStream;
   readonly #owner: ImporterOwner;
   readonly #events: RemoteEvents;
   readonly #answers: EventAnswers;
   /**
-   * The identifiers of the pools, allocations and events announced to it, by the type of the message that announced
-   * them.
+   * The identifiers of the pools, allocations and events announced to the importer, by type of the announcing message.
    */
   readonly #sentIdentifiers = new Map<string, Set<number>>([["pool", new Set()], ["allocation", new Set()], [
     "event",
     new Set(),
   ]]);
-  /** Offers with changes that are not sent yet. */
+  /** Offers with changes that have not been sent yet. */
   readonly #changed = new Set<OfferRecord>();
-  /** Events of the importer for which EVENT_FREE is not sent yet. */
+  /** Events of the importer for which EVENT_FREE has not been sent yet. */
   readonly #freeEvents = new Set<number>();
-  /** The waits for its events: releases of offers, and callbacks. */
+  /** The waits for the importer's events, by event: the offer that the event releases, or a callback. */
   readonly #awaited = new Map<number, SentOffer | (() => void)>();
   readonly #onFired = (error: unknown, event: number): void => {
-    // The event cannot be queried any more: only the end of the process releases it.
+    // If the event can no longer be queried, only the end of the process releases the memory.
     if (error !== undefined && !hasNoDevice(error)) return;
     const awaiting = this.#awaited.get(event)!;
     this.#awaited.delete(event);
@@ -86,7 +87,10 @@ export class ConnectedImporter {
     else this.#onWorkDone(awaiting, event);
   };
   #isGone = false;
-  /** Whether the connection has ended and its process may have memory mapped that no other connection stands for. */
+  /**
+   * Whether the connection has ended, its process may still have memory mapped, and the connection was not merged into
+   * another one.
+   */
   #isLingering = false;
 
   constructor(stream: MessageStream, owner: ImporterOwner) {
@@ -116,10 +120,10 @@ export class ConnectedImporter {
     });
   }
 
-  /** Sends what has changed about an offer, as soon as the importer reads. */
+  /** Sends the changes of an offer's state as soon as the connection is not backlogged. */
   sendChange(record: OfferRecord): void {
     if (!this.isConnected) return;
-    // An offer that was withdrawn before it was sent need not be sent.
+    // An offer that was withdrawn before it was sent does not need to be sent.
     if (record.isWithdrawn && !this.sentOffers.has(record.identifier)) return void this.#changed.delete(record);
     const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0 && !this.#answers.hasUnsent;
     if (isAlone && !this.#stream.isBacklogged) return this.#sendChangeNow(record);
@@ -127,17 +131,17 @@ export class ConnectedImporter {
     this.#pump();
   }
 
-  /** Sends a message about something that was announced before. */
+  /** Sends a message that refers only to identifiers that were announced before. */
   send(message: Message): void {
     this.#stream.send(message);
   }
 
-  /** Whether its process may have begun to end, without having ended. */
+  /** Whether the importer's process may be exiting but has not ended yet. */
   get mayBeEnding(): boolean {
     return !this.process.isKnownToRun;
   }
 
-  /** Whether it reads more slowly than messages are sent. */
+  /** Whether the importer reads messages more slowly than they are sent. */
   get isBacklogged(): boolean {
     return this.#stream.isBacklogged;
   }
@@ -149,7 +153,7 @@ export class ConnectedImporter {
     }
   }
 
-  /** Ends the connection. What the process may have mapped is quarantined until the process has ended. */
+  /** Ends the connection. Memory that the process may have mapped is quarantined until the process has ended. */
   cutOff(reason: GoodbyeReason, text: string): void {
     if (!this.isConnected) return;
     if (isLogging && reason !== "done") logEvent("cut-off", { peer: this.peer.pid, code: reason, error: text });
@@ -161,7 +165,7 @@ export class ConnectedImporter {
   abandon(): void {
     this.#closeEvents();
     for (const sentOffer of this.sentOffers.values()) {
-      // From now on, only the end of the process releases these.
+      // Without the waits, only the end of the process releases the memory.
       sentOffer.held += sentOffer.releasing;
       sentOffer.releasing = 0;
     }
@@ -169,10 +173,10 @@ export class ConnectedImporter {
   }
 
   /**
-   * Calls back once one of its events has fired; immediately if it has fired already. Returns a function that cancels
-   * the wait.
+   * Calls back once an event of the importer has fired; immediately if it has fired already. Returns a function that
+   * cancels the wait.
    *
-   * @throws {SharingError} `bad-message` if the event was not announced or is waited for already
+   * @throws {SharingError} `bad-message` if the event was not announced or already has a wait
    */
   whenFired(event: number, callback: () => void): () => void {
     const cancel = this.#await(event, callback);
@@ -183,14 +187,16 @@ export class ConnectedImporter {
     };
   }
 
-  /** Waits for an event. Creates no function for it: a thousand events of each importer may be waited for. */
+  /**
+   * Waits for an event. Avoids allocating a closure per wait, since each importer may have a thousand pending events.
+   */
   #await(event: number, awaiting: SentOffer | (() => void)): () => void {
     if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
     this.#awaited.set(event, awaiting);
     return this.#events.whenFired(event, this.#onFired);
   }
 
-  /** Cancels all waits for its events, and forgets them. */
+  /** Cancels all waits for the importer's events, and closes the events. */
   #closeEvents(): void {
     this.#events.close();
     this.#awaited.clear();
@@ -345,7 +351,7 @@ export class ConnectedImporter {
     return sentOffer;
   }
 
-  /** Ends a sent offer that is completely released, and notifies those who wait for a release. */
+  /** Ends a sent offer that is completely released, and notifies those waiting for a release. */
   #settle(sentOffer: SentOffer): void {
     if (sentOffer.held === 0 && sentOffer.releasing === 0) {
       sentOffer.countRelease();
@@ -371,7 +377,7 @@ export class ConnectedImporter {
     this.#changed.clear();
     this.#freeEvents.clear();
     for (const sentOffer of [...this.sentOffers.values()]) {
-      // After GOODBYE `done`, the importer maps nothing any more.
+      // After GOODBYE `done`, the importer can no longer map anything.
       if (error === undefined) sentOffer.isAnswered = true;
       runEach(
         () => sentOffer.record.channel?.onLeave(this),
@@ -397,7 +403,7 @@ export class ConnectedImporter {
     this.#owner.onLinger(this);
   }
 
-  /** Takes over what another connection of the same process still holds. Both connections have ended. */
+  /** Takes over the offers that another connection of the same process still holds. Both connections have ended. */
   absorb(other: ConnectedImporter): void {
     other.abandon();
     for (const [identifier, sentOffer] of other.sentOffers) {
@@ -446,15 +452,21 @@ export class ConnectedImporter {
   }
 }
 
-/** Whether the exporter has lost or disposed of its devices: the memory cannot be reused in any case. */
+/**
+ * Whether an error means that the exporter has lost or disposed of its devices, so that the memory cannot be reused
+ * anyway.
+ */
 function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
 }
 
-/** The number of ended connections of one process that are kept separately. */
+/** The maximum number of ended connections of one process that are kept separately. */
 const maximumLingering = 16;
 
-/** Merges the connections of a process that have ended, if there are many. The given one has just ended. */
+/**
+ * If the process of `importer`, whose connection has just ended, already has many ended connections, merges this one
+ * into one of them.
+ */
 export function absorbLingering(importers: Iterable<ConnectedImporter>, importer: ConnectedImporter): void {
   if (importer.process.hasEnded) return;
   const others = lingering(importers).filter((other) => other !== importer && other.process.isSameAs(importer.process));

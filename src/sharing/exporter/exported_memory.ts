@@ -12,51 +12,52 @@ import type { OfferRecord } from "./offer.ts";
 const zeroUuid = new Uint8Array(16);
 
 /**
- * A pool whose memory is offered, or a piece of virtual memory, which importers are sent like a pool with one allocation.
- * It is exported once for all offers and importers.
+ * A pool whose memory is offered, or a `PhysicalMemory`, which importers are sent like a pool with a single allocation.
+ * It is exported once, for all offers and importers.
  */
 export interface ExportedPool {
   readonly source: MemoryPool | PhysicalMemory;
   /** The device that the memory is on; undefined for host memory. */
   readonly device: CudaDevice | undefined;
-  /** The message that announces it to an importer. */
+  /** The message that announces the exported object to an importer. */
   readonly message: PoolMessage;
   readonly handle: ShareableHandle;
-  /** The number of exported allocations in it and of offers of the pool itself. */
+  /** The number of exported allocations in the pool plus the number of offers of the whole pool. */
   users: number;
   isDisposed: boolean;
   stopWatching: () => void;
 }
 
 /**
- * An allocation that offers lie in: a buffer's memory, or a slab that an allocator has divided into many buffers. It is
- * exported once for all offers, and stays exported until it is freed.
+ * An allocation that contains offered memory: the memory of one buffer, or a slab that an allocator has divided into
+ * many buffers. It is exported once, for all offers, and stays exported until it is freed.
  */
 export interface ExportedAllocation {
   readonly pool: ExportedPool;
-  /** The message that announces it to an importer. */
+  /** The message that announces the exported object to an importer. */
   readonly message: AllocationMessage;
-  /** The number of exported buffers in it. */
+  /** The number of exported buffers in the allocation. */
   users: number;
   isFreed: boolean;
-  /** Stops keeping the memory: it is freed once its user has freed it. */
+  /** Drops the exporter's hold on the memory, which is then freed as soon as the program frees it. */
   readonly releaseMemory: () => void;
 }
 
 /**
- * A buffer that offers lie in. Its memory is not reused until they have ended. A part of a slab is unexported at that
- * moment already: freeing kept memory takes an event, whereas exporting it again costs nothing.
+ * A buffer that contains offered memory, which is not reused until all offers of it have ended. If the buffer is part
+ * of a slab, it is unexported as soon as its last offer ends, even if it is not freed: freeing memory that is still
+ * held requires an event, whereas exporting the buffer again costs nothing.
  */
 export interface ExportedBuffer {
   readonly memory: Allocation;
   readonly isPart: boolean;
   readonly allocation: ExportedAllocation;
-  /** Its offset in the allocation in bytes. */
+  /** The buffer's offset in the allocation in bytes. */
   readonly byteOffset: number;
-  /** The offers that lie in it and have not ended. */
+  /** The offers of the buffer, or of parts of it, that have not ended. */
   readonly offers: OfferRecord[];
   isFreed: boolean;
-  /** Stops keeping the memory: it is freed once its user has freed it. */
+  /** Drops the exporter's hold on the memory, which is then freed as soon as the program frees it. */
   readonly releaseMemory: () => void;
 }
 
@@ -72,8 +73,8 @@ export class ExportedMemory {
   readonly #allocationIdentifiers = new IdentifierAllocator();
 
   /**
-   * `onForget` sends FORGET to importers; `onFree` is called when a buffer that offers lie in was freed, and
-   * `onPoolDisposed` when a pool was disposed.
+   * `onForget` sends FORGET to importers; `onFree` is called when a buffer with offers was freed, and `onPoolDisposed`
+   * when a pool was disposed.
    */
   constructor(
     { onForget, onFree, onPoolDisposed }: {
@@ -94,7 +95,10 @@ export class ExportedMemory {
     return exported;
   }
 
-  /** Removes a user of a pool: an offer of it that has ended, or an allocation in it that is no longer exported. */
+  /**
+   * Removes a user of a pool: an offer of the whole pool that has ended, or an allocation in the pool that is no longer
+   * exported.
+   */
   releasePool(exported: ExportedPool): void {
     exported.users--;
     if (exported.users === 0 && exported.isDisposed) this.#unexportPool(exported);
@@ -110,7 +114,7 @@ export class ExportedMemory {
     offer.index = exported.offers.push(offer) - 1;
   }
 
-  /** Removes an offer of a buffer, which has ended. */
+  /** Removes an offer of a buffer after the offer has ended. */
   removeOffer(exported: ExportedBuffer, offer: OfferRecord): void {
     const { offers } = exported;
     const last = offers.pop()!;
@@ -123,7 +127,7 @@ export class ExportedMemory {
     if (exported.isPart || exported.isFreed) this.#unexportBuffer(exported);
   }
 
-  /** Returns the device with a UUID, if memory of it was exported. */
+  /** Returns the device with a UUID; undefined if none of its memory was exported. */
   findDevice(uuid: string): CudaDevice | undefined {
     for (const { device } of this.#pools.values()) {
       if (device !== undefined && isSameUuid(device.uuid, uuid)) return device;
@@ -131,7 +135,7 @@ export class ExportedMemory {
     return undefined;
   }
 
-  /** Unexports what no offer uses any more. The rest is unexported when its last offer ends. */
+  /** Unexports all memory without offers. The rest is unexported when its last offer ends. */
   close(): void {
     for (const exported of this.#allocations.values()) {
       exported.isFreed = true;
@@ -164,7 +168,7 @@ export class ExportedMemory {
     );
   }
 
-  /** Exports a piece of virtual memory, until the one allocation in it is no longer exported. */
+  /** Exports a `PhysicalMemory`, until the single allocation in it is no longer exported. */
   #exportMemory(memory: PhysicalMemory): ExportedPool {
     const exported = this.#exportHandle(memory, "memory", () => () => {});
     exported.isDisposed = true;
@@ -272,7 +276,7 @@ export class ExportedMemory {
   }
 }
 
-/** The pool that memory to be offered is from. */
+/** Returns the pool that memory was allocated from. Throws a `TypeError` if the memory cannot be offered. */
 function poolOf({ pool }: Allocation): MemoryPool {
   if (pool instanceof MemoryPool) return pool;
   throw new TypeError(
@@ -283,7 +287,7 @@ function poolOf({ pool }: Allocation): MemoryPool {
   );
 }
 
-/** Throws unless other processes can import the pool. */
+/** Throws a `TypeError` unless other processes can import the pool. `what` names the refused operation. */
 export function checkShareable(pool: MemoryPool, what: string): void {
   if (pool.handleType === "posix-fd") return;
   throw new TypeError(
@@ -291,10 +295,10 @@ export function checkShareable(pool: MemoryPool, what: string): void {
   );
 }
 
-/** The largest number that fits the field of a message. */
+/** The largest identifier that fits in a message's 32-bit field. */
 const maximum = 2 ** 32 - 1;
 
-/** Allocates identifiers, from 1. A released number is reused only after all others. */
+/** Allocates identifiers in ascending order, from 1. Released numbers are reused only after the counter wraps around. */
 export class IdentifierAllocator {
   readonly #used = new Set<number>();
   #latest = 0;

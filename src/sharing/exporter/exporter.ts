@@ -40,34 +40,34 @@ import { exporterStatusOf } from "./exporter_status.ts";
 /** Options of `Exporter.listen`. */
 export interface ExporterOptions {
   /**
-   * IDs of other users whose processes may connect. By default there are none, and only this user can open the socket's
-   * file (mode 0600). Otherwise every user can open it (mode 0666), and the exporter checks the user of each connecting
-   * process.
+   * IDs of other users whose processes may connect. None by default; then only this process's user can open the
+   * socket's file (mode 0600). Otherwise every user can open it (mode 0666), and the exporter checks the user of each
+   * connecting process.
    */
   users?: readonly number[];
-  /** The maximum number of connected importers, and of operators with them: 1024 by default. */
+  /** The maximum number of connected importers and operators together: 1024 by default. */
   maximumImporters?: number;
   /**
-   * The maximum number of connected importers of one user: by default as many for each user who may connect, this one
-   * and `users`.
+   * The maximum number of connected importers of one user: by default `maximumImporters` divided by the number of users
+   * that may connect, which are this process's user and `users`.
    */
   maximumImportersPerUser?: number;
   /**
-   * The maximum number of connections that have not completed the handshake: 128 by default. One more ends the oldest of
-   * those of the process that has most of them.
+   * The maximum number of connections that have not completed the handshake: 128 by default. Another one ends the
+   * oldest of the process that has the most of them.
    */
   maximumHandshakes?: number;
   /**
-   * The maximum number of bytes of names and metadata of all offers at a time: 64 MiB by default. Importers must allow
-   * as many: a larger number needs the same option of `Importer.connect`.
+   * The maximum number of bytes of names and metadata of all offers at a time: 64 MiB by default. Importers have the
+   * same limit: a larger number also needs to be set as an option of `Importer.connect`.
    */
   maximumMetadata?: number;
-  /** Milliseconds in which an importer must complete the handshake: 5000 by default. */
+  /** Milliseconds within which an importer must complete the handshake: 5000 by default. */
   handshakeTimeout?: number;
-  /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
+  /** Milliseconds from the first byte of a message within which the whole message must arrive: 5000 by default. */
   messageTimeout?: number;
   /**
-   * Milliseconds in which importers must release everything when the exporter is disposed, before they are cut off:
+   * Milliseconds that importers have, once the exporter is disposed, to release everything before they are cut off:
    * 5000 by default.
    */
   closeTimeout?: number;
@@ -76,17 +76,18 @@ export interface ExporterOptions {
   /** Called for each connection that has ended. The error is undefined if it ended normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
   /**
-   * Called when connections cannot be accepted, such as with a `SharingError` "out-of-descriptors", once until they can.
-   * Connecting processes wait meanwhile, or are refused, and the exporter keeps trying.
+   * Called when connections cannot be accepted, for example with a `SharingError` "out-of-descriptors"; at most once
+   * until they can be accepted again. Until then, connecting processes wait or are refused, and the exporter keeps
+   * trying.
    */
   onError?: (error: Error) => void;
 }
 
 /** Options of `Exporter.offer`. */
 export interface OfferOptions {
-  /** Metadata for importers, such as type and shape: any JSON value of at most 32 KiB. */
+  /** Metadata for importers, such as element type and shape: any JSON value of at most 32 KiB. */
   metadata?: JsonValue;
-  /** The stream whose work so far must be done before the memory may be read. Defaults to the buffer's own stream. */
+  /** The stream whose current work must be done before the memory may be read. Defaults to the buffer's own stream. */
   stream?: CudaStream;
 }
 
@@ -95,17 +96,17 @@ const offerOptions: KnownOptions<OfferOptions> = {
   names: { metadata: true, stream: true },
 };
 
-/** The maximum number of characters of a failure's description that is sent to importers. */
+/** The maximum length, in characters, of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
 /** The alignment of slots in bytes. */
 const slotAlignment = 512;
 
 /**
- * Offers memory to other processes for as long as it lives: buffers, parts of buffers and whole pools, at any time, to
- * any number of importers.
+ * Offers memory to other processes until it is disposed: buffers, parts of buffers and whole pools, at any time, to any
+ * number of importers.
  *
- * The boundary is the pool: a process that maps one buffer of a pool can access the whole pool. Put memory that an
- * importer must not see in another pool.
+ * The unit of access is the pool: a process that maps one buffer of a pool can access the whole pool. Allocate memory
+ * that an importer must not see from another pool.
  *
  * @example
  * ```ts ignore
@@ -123,9 +124,9 @@ export class Exporter implements AsyncDisposable {
   readonly #totals = new ExporterTotals();
   readonly #importers = new Set<ConnectedImporter>();
   readonly #operators: Operators;
-  /** The offers that were not withdrawn, by name. */
+  /** The offers that have not been withdrawn, by name. */
   readonly #offers = new Map<string, OfferRecord>();
-  /** The number of bytes of their names and metadata. */
+  /** The number of bytes of the names and metadata of all offers that have not been withdrawn. */
   #textByteLength = 0;
   /** All offers that have not ended. */
   readonly #records = new Set<OfferRecord>();
@@ -142,10 +143,10 @@ export class Exporter implements AsyncDisposable {
     withdraw: (record) => this.#withdraw(record),
     sentOffersOf: (record) => this.#sentOffersOf(record),
   };
-  /** Why no importer is served any more: the device is lost. */
+  /** The message sent to importers; set once the device is lost, from when on no importer is served. */
   #failure: string | undefined;
   readonly #identifiers = new IdentifierAllocator();
-  /** Notified when something changes that disposal waits for. */
+  /** Notified when the condition that disposal waits for may have changed. */
   readonly #condition = new Condition();
   #closed: Promise<void> | undefined;
 
@@ -199,8 +200,8 @@ export class Exporter implements AsyncDisposable {
   /**
    * Listens at a path.
    *
-   * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
-   * @param options who may connect, how many, and time limits
+   * @param path the socket's path, at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @param options the users that may connect, limits on connections, and time limits
    * @throws {TypeError} If the path is empty, a URL or not a string, or if an option has the wrong type
    * @throws {RangeError} If an option is out of range
    * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` if another user could replace the socket
@@ -213,7 +214,7 @@ export class Exporter implements AsyncDisposable {
     return new Exporter(listenFor(path, complete.users), complete);
   }
 
-  /** The path at which it listens. */
+  /** The path at which the exporter listens. */
   get path(): string {
     return this.#listener.path;
   }
@@ -224,9 +225,9 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * What each importer holds, as far as this process knows. It follows the importers' messages: a lease appears and ends
-   * when the message about it arrives, which is later than the importer's call of `map` or `free`, and at the earliest
-   * when this process returns to its event loop.
+   * The importers' holds on offers, as far as this process knows. The list follows the importers' messages: a lease
+   * appears or ends when the message about it arrives, which is later than the importer's call of `map` or `free`, and
+   * at the earliest when this process returns to its event loop.
    */
   get leases(): readonly Lease[] {
     const leases: Lease[] = [];
@@ -236,15 +237,14 @@ export class Exporter implements AsyncDisposable {
     return leases;
   }
 
-  /** The processes that are connected. */
+  /** The processes of the connected importers. */
   get importers(): readonly Peer[] {
     return [...this.#importers].filter(({ isConnected }) => isConnected).map(({ peer }) => peer);
   }
 
   /**
-   * Returns numbers for the operators of the program: connections, offers, leases, traffic and channels. The object is
-   * a snapshot of plain data, which `JSON.stringify` represents. Takes time in proportion to the offers that importers
-   * have.
+   * Returns statistics for monitoring: connections, offers, leases, traffic and channels. The object is a snapshot of
+   * plain data that `JSON.stringify` can represent. Takes time proportional to the number of offers sent to importers.
    */
   statistics(): ExporterStatistics {
     return statisticsOf({
@@ -259,19 +259,20 @@ export class Exporter implements AsyncDisposable {
 
   /**
    * Offers a buffer, a part of one, or a whole pool to all importers, present and future. Importers can read the memory
-   * once the stream has finished the work that it was given so far. Offers that are made synchronously, one after
-   * another, before that work is done become readable together. If there are more than eight of them, they may also
-   * wait for work that the stream is given later in the same synchronous code.
+   * once the stream has finished its current work. Offers made in the same synchronous code before that work is done
+   * become readable together. If there are more than eight, they may also wait for work that the stream is given later
+   * in the same synchronous code.
    *
    * @param name 1 to 255 bytes in UTF-8, which no other offer uses
-   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a pool;
-   * or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
+   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a
+   * pool; or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
    * @param options metadata for importers, and the stream that writes the memory
    * @throws {TypeError} If the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {RangeError} If the name is taken, if the metadata is too long, or if all offers together have too much
+   * @throws {RangeError} If the name is taken, if the metadata is too long, or if the metadata of all offers together
+   * is
    * @throws {ReferenceError} If the exporter or the pool was disposed, or the buffer freed
-   * @throws {SharingError} `too-large` if no process could import so large an allocation of a pool
+   * @throws {SharingError} `too-large` if the buffer's allocation in the pool is too large for any process to import
    * @throws {CudaError} If the driver cannot export the memory, or the device was lost
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
@@ -301,13 +302,13 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Offers a channel: a ring of slots that this process allocates and writes, and that others read. Dispose of the
-   * channel: the exporter's disposal does not free the ring.
+   * Offers a channel: a ring of slots that this process allocates and writes, and that other processes read. The caller
+   * must dispose of the channel, since disposing of the exporter does not free the ring.
    *
    * @param name 1 to 255 bytes in UTF-8, which no other offer uses
    * @param options the ring's pool, the number and size of its slots, and what happens when all slots are in use
-   * @throws {TypeError} If the pool is in host memory or was not created with handleType "posix-fd", if there is a
-   * `window` but no frames are dropped, and as `offer` does
+   * @throws {TypeError} If the pool is in host memory or was not created with handleType "posix-fd", if `window` is
+   * given although the channel does not drop frames, and as `offer` does
    * @throws {RangeError} If an option is out of range, and as `offer` does
    * @throws {ReferenceError} If the exporter, the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if there is not enough memory for the ring
@@ -344,7 +345,7 @@ export class Exporter implements AsyncDisposable {
     }, (hub) => record.channel = hub);
     this.#publish(record, ring.stream);
     undo.move();
-    // Importers query the events until the offer has ended, and the producer until it is disposed.
+    // The events have two users: importers, until the offer has ended, and the producer, until it is disposed.
     let users = 2;
     const releaseEvents = (): void => {
       users--;
@@ -355,8 +356,8 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Stops listening, withdraws all offers and asks importers to release what they hold. Importers that have not done so
-   * within `closeTimeout` are cut off: what they hold stays allocated until their processes have ended.
+   * Stops listening, withdraws all offers and asks importers to release the memory they hold. Importers that have not
+   * done so within `closeTimeout` are cut off: the memory they hold stays allocated until their processes have ended.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
@@ -458,7 +459,7 @@ export class Exporter implements AsyncDisposable {
       this.#watch.start();
       return this.#sendToImporters(record);
     }
-    // Importers may not see the other device: the offer is sent to them once its work is done.
+    // Importers may not see the stream's device, so the offer is sent only once the stream's work is done.
     whenFired(ready, (error) => {
       if (error !== undefined) this.#fail(error);
       else this.#sendToImporters(record);
@@ -471,7 +472,7 @@ export class Exporter implements AsyncDisposable {
     for (const importer of this.#importers) importer.sendChange(record);
   }
 
-  /** Returns, for each device, an event that importers may wait for. */
+  /** Returns, for each device, one unfired event that importers may wait for. */
   #pendingEvents(): Iterable<LocalEvent> {
     const pending = new Map<CudaDevice, LocalEvent>();
     for (const { ready, channel } of this.#records) {
@@ -481,12 +482,15 @@ export class Exporter implements AsyncDisposable {
     return pending.values();
   }
 
-  /** Handles the loss of the device: importers must not wait for its work, and no more may connect. */
+  /**
+   * Handles the loss of the device: disconnects all importers, so that they do not wait for its work, and refuses new
+   * ones.
+   */
   #fail(error: unknown): void {
     const text = `the exporter has lost its device: ${messageForPeers(error)}`;
     noteUnseen(error);
     this.#failure = text.slice(0, maximumTextLength);
-    // The log is this process's own: it has what peers are not sent.
+    // Unlike the message for peers, the log of this process may contain the full error.
     if (isLogging) logEvent("device-lost", { path: this.path, error: (error as Error).message });
     for (const importer of this.#importers) importer.cutOff("device-lost", this.#failure);
     runEach(...[...this.#records].map(({ channel }) => () => channel?.onLost(error)));
@@ -494,7 +498,7 @@ export class Exporter implements AsyncDisposable {
 
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
-    // Nobody can join any more: no frame may follow those that were sent.
+    // No consumer can join a withdrawn channel, so no more frames may be sent.
     record.channel?.close();
     record.isWithdrawn = true;
     if (isLogging) logOffer("withdraw", record);
@@ -522,7 +526,7 @@ export class Exporter implements AsyncDisposable {
     else this.#memory.removeOffer(record.buffer, record);
   }
 
-  /** Destroys the events if nobody can query them any more, because nobody holds anything. */
+  /** Destroys the events if all offers have ended, so that no importer can query the events any longer. */
   #closeEvents(): void {
     if (this.#records.size === 0) this.#events.close();
   }
@@ -533,7 +537,7 @@ export class Exporter implements AsyncDisposable {
 
   #sentOffersOf(record: OfferRecord): SentOffer[] {
     return [...this.#importers].flatMap(({ sentOffers }) => sentOffers.get(record.identifier) ?? [])
-      // The identifier may have been reused for another offer.
+      // Excludes another offer that reuses the identifier.
       .filter((sentOffer) => sentOffer.record === record);
   }
 
@@ -547,7 +551,7 @@ export class Exporter implements AsyncDisposable {
           () => this.#endIfOver(record),
           () => this.#condition.notify(),
         ),
-      // In a microtask, so that an error that the application throws does not affect the connection.
+      // Calls the application in a microtask, so that an error it throws does not affect the connection.
       onDisconnect: ({ peer }, error) => {
         this.#totals.countEnded(error);
         if (isLogging) logConnection("disconnect", { path: this.path, peer, error });
@@ -587,7 +591,10 @@ export class Exporter implements AsyncDisposable {
     }
   }
 
-  /** Encodes the metadata of a new offer. Importers would end their connections if all offers together had too much. */
+  /**
+   * Encodes the metadata of a new offer. Throws if all offers together would have too much, because importers would
+   * then end their connections.
+   */
   #encodeMetadata(name: string, value: JsonValue | undefined): string {
     const metadata = encodeMetadata(value);
     const byteLength = this.#textByteLength + textByteLength({ name, metadata });
@@ -634,7 +641,7 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   if (holdTimeout !== undefined) checkMilliseconds(holdTimeout, `holdTimeout of ${channel}`);
 }
 
-/** The number of bytes from one slot to the next. */
+/** Returns the distance between the starts of consecutive slots in bytes. */
 function strideOf(slotByteLength: number): number {
   return Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
 }

@@ -9,15 +9,15 @@ import {
 import { defaultMaximumMetadata } from "../protocol/messages.ts";
 import type { ExporterOptions } from "./exporter.ts";
 
-/** Options that have no default value. */
+/** The names of the options that have no default value. */
 type WithoutDefault = "onConnect" | "onDisconnect" | "onError" | "maximumImportersPerUser";
 
-/** The options of an exporter with their default values. */
+/** The options of an exporter, with default values filled in. */
 export type CompleteOptions =
   & Readonly<Required<Omit<ExporterOptions, WithoutDefault>>>
   & Readonly<Pick<ExporterOptions, WithoutDefault>>;
 
-/** The names of the options. */
+/** The names of all exporter options, for validation. */
 export const exporterOptionNames: OptionNames<ExporterOptions> = {
   users: true,
   maximumImporters: true,

@@ -6,73 +6,79 @@ import type { ConnectedImporter } from "./connected_importer.ts";
 import type { OfferRecord } from "./offer.ts";
 import type { LeaseState } from "./lease.ts";
 
-/** A number of leases, and the size of what they hold. */
+/** The number of leases in one state, and the size of the memory they hold. */
 export interface LeaseStatistics {
   /** The number of leases. */
   readonly count: number;
-  /** The bytes that they hold. Memory that several importers hold counts once for each of them; a whole pool counts 0. */
+  /**
+   * The bytes that the leases hold. Memory that several importers hold counts once for each importer; a whole pool
+   * counts 0.
+   */
   readonly byteLength: number;
 }
 
 /**
- * What `Exporter.statistics` returns: plain data, which `JSON.stringify` represents. Numbers that are documented as
- * totals count from when the exporter began to listen and never decrease; the others are of the moment.
+ * The result of `Exporter.statistics`: plain data that `JSON.stringify` can represent. Numbers documented as totals
+ * count from when the exporter began to listen and never decrease; all other numbers are current values.
  */
 export interface ExporterStatistics {
   /** The path at which the exporter listens. */
   readonly path: string;
-  /** When it began to listen, in milliseconds since 1970. */
+  /** When the exporter began to listen, in milliseconds since 1970. */
   readonly since: number;
   /** The connections. */
   readonly importers: {
-    /** Connected importers. */
+    /** The number of connected importers. */
     readonly connected: number;
-    /** Connections whose handshake is not complete. */
+    /** The number of connections whose handshake is not complete. */
     readonly handshakes: number;
-    /** Ended connections whose processes live on and may have memory mapped. Many of one process count as 16. */
+    /**
+     * The number of ended connections whose processes are still running and may have memory mapped. Connections of one
+     * process are merged beyond 16.
+     */
     readonly lingering: number;
-    /** Total of importers that have completed the handshake. */
+    /** The total number of importers that have completed the handshake. */
     readonly accepted: number;
     /**
-     * Totals of connections that ended before the handshake was complete, by the code of the error: `limit-exceeded`,
-     * `not-permitted` and others, or `peer-gone` if it was the other process that ended them.
+     * The total number of connections that ended before the handshake was complete, by error code: `limit-exceeded`,
+     * `not-permitted` and others, or `peer-gone` if the other process ended the connection.
      */
     readonly refused: Readonly<Partial<Record<SharingErrorCode, number>>>;
-    /** Totals of importers that have disconnected, by the code of the error, or `done` if there was none. */
+    /** The total number of importers that have disconnected, by error code, or under `done` if there was no error. */
     readonly ended: Readonly<Partial<Record<SharingErrorCode | "done", number>>>;
   };
-  /** Connected operators, who look at the exporter and hold nothing. */
+  /** The number of connected operators, which only read the exporter's status and hold no memory. */
   readonly operators: number;
-  /** The offers, channels included. */
+  /** The offers, including channels. */
   readonly offers: {
-    /** Offers that importers can map. */
+    /** The number of offers that importers can map. */
     readonly count: number;
-    /** Their bytes; a whole pool counts 0. */
+    /** The bytes of the offers that importers can map; a whole pool counts 0. */
     readonly byteLength: number;
-    /** Withdrawn offers that importers still hold. */
+    /** The number of withdrawn offers that importers still hold. */
     readonly withdrawn: number;
-    /** Total of offers made. */
+    /** The total number of offers made. */
     readonly made: number;
   };
-  /** What importers hold, by the state of the lease. It follows their messages, as `Exporter.leases` does. */
+  /** The importers' leases, by state. The counts follow the importers' messages, as `Exporter.leases` does. */
   readonly leases: Readonly<Record<LeaseState, LeaseStatistics>>;
   /**
-   * Bytes of memory that cannot be freed or reused before processes end whose connections have ended. Each offer counts
-   * once.
+   * The bytes of memory that cannot be freed or reused until processes whose connections have ended exit. Each offer
+   * counts once.
    */
   readonly quarantinedByteLength: number;
-  /** Totals of what all connections have transferred, handshakes included. */
+  /** The total messages and bytes transferred by all connections, including handshakes. */
   readonly traffic: Readonly<TrafficStatistics>;
   /**
-   * What the whole process has refused of other processes' memory and events: the same for all of its exporters. Absent
-   * from the status of a listener whose version does not count it.
+   * Counts of other processes' memory and events that this whole process has refused; the same for all its exporters.
+   * Absent from the status of a listener whose version does not count refusals.
    */
   readonly refusals?: RefusalStatistics;
-  /** The channels, in the order in which they were created. */
+  /** The channels that have not been withdrawn, in order of creation. */
   readonly channels: readonly ChannelStatistics[];
 }
 
-/** The totals of an exporter. Their number is limited, whatever importers do. */
+/** The totals of an exporter. Importers cannot make them occupy more memory. */
 export class ExporterTotals {
   readonly since: number = Date.now();
   readonly traffic: TrafficStatistics = { messagesSent: 0, messagesReceived: 0, bytesSent: 0, bytesReceived: 0 };
@@ -94,7 +100,7 @@ export class ExporterTotals {
   }
 }
 
-/** What `statisticsOf` needs to know of an exporter. */
+/** The parts of an exporter's state that `statisticsOf` counts. */
 export interface ExporterState {
   readonly path: string;
   readonly totals: ExporterTotals;
@@ -107,7 +113,7 @@ export interface ExporterState {
   readonly records: Iterable<OfferRecord>;
 }
 
-/** Counts what an exporter has at the moment, and adds its totals. */
+/** Returns an exporter's statistics: counts of its current connections, offers and leases, and its totals. */
 export function statisticsOf(state: ExporterState): ExporterStatistics {
   const { path, totals, handshakes, importers, operators, records } = state;
   const { since, accepted, refused, ended, offersMade, traffic } = totals;

@@ -8,7 +8,7 @@ import type { ExporterStatistics } from "./exporter_statistics.ts";
 import type { OfferRecord } from "./offer.ts";
 import type { SentOffer } from "./lease.ts";
 
-/** What `exporterStatusOf` needs to know of an exporter. */
+/** The parts of an exporter's state that `exporterStatusOf` reports. */
 export interface ExporterStatusParts {
   readonly statistics: ExporterStatistics;
   readonly importers: Iterable<ConnectedImporter>;
@@ -16,7 +16,7 @@ export interface ExporterStatusParts {
   readonly records: Iterable<OfferRecord>;
 }
 
-/** What operators see of an exporter. */
+/** Returns the status that an exporter sends to operators. */
 export function exporterStatusOf({ statistics, importers, records }: ExporterStatusParts): ExporterStatus {
   const limits = new ListLimits();
   const holders = holdersOf(importers);
@@ -57,7 +57,7 @@ function holderOf({ importer: { peer }, state, since, held, releasing }: SentOff
   return { pid: peer.pid, uid: peer.uid, since, state, count: held + releasing };
 }
 
-/** The leases of each offer. */
+/** Returns the leases of each offer. */
 function holdersOf(importers: Iterable<ConnectedImporter>): Map<OfferRecord, SentOffer[]> {
   const holders = new Map<OfferRecord, SentOffer[]>();
   for (const { sentOffers } of importers) {

@@ -25,8 +25,8 @@ const recallOptions: KnownOptions<RecallOptions> = {
 };
 
 /**
- * An importer's hold on an offer. It keeps the memory allocated, whatever the exporter's application does. Made by
- * `Exporter.leases` and `Offer.leases`.
+ * An importer's hold on an offer. While it lasts, the memory stays allocated, whatever the exporter's application does.
+ * Created by `Exporter.leases` and `Offer.leases`.
  *
  * @example Ask every importer to release what it holds, and cut off those that have not done so within a second
  * ```ts ignore
@@ -59,22 +59,22 @@ export class Lease {
     return this.#current.record.name;
   }
 
-  /** The process that holds it. */
+  /** The process that holds the lease. */
   get peer(): Peer {
     return this.#current.importer.peer;
   }
 
-  /** When the importer mapped it. If the importer has only received the offer, when it was sent. */
+  /** When the importer mapped the offer, or when the offer was sent if the importer has not mapped it. */
   get since(): Date {
     return new Date(this.#current.since);
   }
 
-  /** The state of the lease; `"ended"` once nobody holds it any more. */
+  /** The state of the lease; `"ended"` once the importer can no longer use the memory. */
   get state(): LeaseState | "ended" {
     return this.#current.isOver ? "ended" : this.#current.state;
   }
 
-  /** The number of bytes that are held. */
+  /** The number of bytes that the lease holds. */
   get byteLength(): number {
     return this.#current.record.byteLength;
   }
@@ -86,9 +86,9 @@ export class Lease {
   }
 
   /**
-   * Asks the importer to release the memory, and resolves when it has. An importer that has not released it by the
-   * deadline is cut off: its connection is closed, and it receives nothing more. What it still has mapped stays,
-   * `"quarantined"`, until its process has ended, because a mapping cannot be taken away from a process.
+   * Asks the importer to release the memory, and resolves when the memory has been released. An importer that has not
+   * released it by the deadline is cut off: its connection is closed. The memory stays allocated, and the lease
+   * `"quarantined"`, until the importer's process has ended, because a mapping cannot be removed from another process.
    *
    * @param options the deadline; a signal ends the wait, but does not revoke the request
    * @throws {TypeError} If the deadline is not a number
@@ -133,34 +133,36 @@ export class Lease {
 
 /**
  * The state of a lease:
- * - `"announced"`: the importer has received the offer and may map it at any time;
+ * - `"announced"`: the importer was sent the offer and may map it at any time;
  * - `"held"`: the importer has mapped it;
- * - `"releasing"`: the importer has released it, and its work with it is not done;
- * - `"quarantined"`: the connection has ended, and the importer's process has not.
+ * - `"releasing"`: the importer has released it, but its work with the memory is not done;
+ * - `"quarantined"`: the connection has ended, but the importer's process is still running.
  */
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 
-/** An offer that was sent to one importer. Until it is over, the importer may use the memory. */
+/** An offer that was sent to one importer. Until `isOver` is set, the importer may use the memory. */
 export class SentOffer {
   readonly record: OfferRecord;
   importer: ConnectedImporter;
-  /** How many times the importer has mapped it and not released it. */
+  /** The number of mappings that the importer has not released. */
   held = 0;
   /** The number of releases whose events have not fired. */
   releasing = 0;
-  /** When the importer mapped it, in milliseconds since 1970. Before that, when it was sent. */
+  /**
+   * When the importer mapped the offer, or when the offer was sent if it was never mapped, in milliseconds since 1970.
+   */
   since: number = Date.now();
-  /** Whether the importer has mapped it. */
+  /** Whether the importer has ever mapped the offer. */
   wasHeld = false;
-  /** Whether the importer has released it at least once. */
+  /** Whether the importer has completely released the offer at least once. */
   wasReleased = false;
   wasWithdrawn = false;
-  /** Whether the importer has sent WITHDRAWN: it will not map the offer again. */
+  /** Whether the importer has sent WITHDRAWN, after which it does not map the offer again. */
   isAnswered = false;
-  /** Whether RECALL is to be sent or was sent. */
+  /** Whether RECALL is to be sent (`"wanted"`) or was sent. */
   recall: "no" | "wanted" | "sent" = "no";
   isOver = false;
-  /** The sent offer that replaces this one. It belongs to another connection of the same process. */
+  /** The sent offer that this one was merged into, which belongs to another connection of the same process. */
   successor: SentOffer | undefined;
   #waiting: Set<() => void> | undefined;
 
@@ -174,7 +176,9 @@ export class SentOffer {
     return this.held > 0 ? "held" : this.releasing > 0 ? "releasing" : "announced";
   }
 
-  /** Whether the importer uses the memory, or may use it although the exporter wants it back. */
+  /**
+   * Whether the importer uses the memory, or may use it although the offer was withdrawn or the connection has ended.
+   */
   get isLease(): boolean {
     return this.held > 0 || this.releasing > 0 || this.record.isWithdrawn || !this.importer.isConnected;
   }
@@ -187,8 +191,8 @@ export class SentOffer {
   }
 
   /**
-   * Takes over the counts and callbacks of another sent offer of the same offer and process. The connections of both
-   * have ended.
+   * Takes over the counts and callbacks of another `SentOffer` for the same offer and process. Both connections have
+   * ended.
    */
   absorb(other: SentOffer): void {
     other.successor = this;
@@ -199,7 +203,7 @@ export class SentOffer {
   }
 
   /**
-   * Whether the importer has released it. Once the offer was withdrawn or the connection has ended: whether the
+   * Whether the importer has released the offer. Once the offer was withdrawn or the connection has ended, whether the
    * importer can never use it again.
    */
   get isReleased(): boolean {
@@ -207,7 +211,7 @@ export class SentOffer {
     return this.held === 0 && this.releasing === 0;
   }
 
-  /** Counts the importer's first complete release. */
+  /** Counts the importer's first complete release in the offer's record. */
   countRelease(): void {
     if (!this.wasHeld || this.wasReleased || this.held > 0 || this.releasing > 0) return;
     this.wasReleased = true;

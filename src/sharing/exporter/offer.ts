@@ -1,5 +1,5 @@
 /**
- * Offers: the object of the application, and the exporter's record of what is offered and to whom.
+ * Offers: the object that the application uses, and the exporter's internal record.
  *
  * @module
  */
@@ -23,15 +23,15 @@ const endedOptions = waitOptionsOf("wait for the end of an offer");
 /** The operations of an exporter that its offers call. */
 export interface OfferOwner {
   withdraw(record: OfferRecord): void;
-  /** Returns the sent offers of a record that are not over, one for each importer. */
+  /** Returns the sent offers of a record that are not over, at most one for each importer. */
   sentOffersOf(record: OfferRecord): readonly SentOffer[];
 }
 
 /**
- * An offer of an exporter: a buffer, a part of one, a whole pool, or the ring of a channel. Made by `Exporter.offer`
+ * An offer of an exporter: a buffer, a part of one, a whole pool, or the ring of a channel. Created by `Exporter.offer`
  * and `Exporter.createChannel`.
  *
- * Freeing the buffer withdraws its offers. The memory is freed once nobody holds it.
+ * Freeing the buffer withdraws its offers. The memory itself is freed once no importer holds it.
  */
 export class Offer {
   readonly #record: OfferRecord;
@@ -56,7 +56,7 @@ export class Offer {
     this.#owner = owner;
   }
 
-  /** The name by which importers find it. */
+  /** The name by which importers find the offer. */
   get name(): string {
     return this.#record.name;
   }
@@ -71,33 +71,36 @@ export class Offer {
     return decodeMetadata(this.#record.metadata);
   }
 
-  /** Whether it was withdrawn. A withdrawn offer cannot be mapped any more. */
+  /** Whether the offer was withdrawn. A withdrawn offer can no longer be mapped. */
   get isWithdrawn(): boolean {
     return this.#record.isWithdrawn;
   }
 
-  /** The importers that hold it. Follows their messages, as `Exporter.leases` does. */
+  /**
+   * The leases of the importers that hold the offer. The list follows the importers' messages, as `Exporter.leases`
+   * does.
+   */
   get leases(): readonly Lease[] {
     return this.#owner.sentOffersOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
   }
 
   /**
-   * Withdraws the offer: it cannot be mapped any more, and its name is free. Importers that have it mapped keep it
-   * until they release it. A channel ends.
+   * Withdraws the offer: it can no longer be mapped, and its name can be reused. Importers that have it mapped keep it
+   * until they release it. If the offer is a channel, the channel ends.
    */
   withdraw(): void {
     this.#owner.withdraw(this.#record);
   }
 
   /**
-   * Resolves when `importers` importers, 1 by default, have mapped and released the offer and their work with it is
-   * done, or have ended. They may map it again until it is withdrawn.
+   * Resolves when a number of importers have mapped the offer and have either released it and finished their work with
+   * it, or ended. Importers may map the offer again until it is withdrawn.
    *
-   * @param options the number of importers; a signal ends the wait
+   * @param options the number of importers, 1 by default; a signal ends the wait
    * @throws {TypeError} If the number of importers is not a number
-   * @throws {RangeError} If it is negative or not an integer
-   * @throws {ReferenceError} If the offer is withdrawn, and nobody holds it any more, before that many importers have
-   * released it
+   * @throws {RangeError} If the number of importers is negative or not an integer
+   * @throws {ReferenceError} If the offer was withdrawn, and is no longer held by any importer, before that many
+   * importers have released it
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
     const record = this.#record;
@@ -130,7 +133,7 @@ export class Offer {
   }
 
   /**
-   * Resolves when the offer was withdrawn and nobody holds it any more.
+   * Resolves when the offer was withdrawn and no importer holds it any longer.
    *
    * @param options a signal ends the wait
    */
@@ -142,7 +145,7 @@ export class Offer {
     });
   }
 
-  /** Names the holders of the offer, for error messages. */
+  /** Returns a clause that lists the processes that hold the offer, for error messages; undefined if there are none. */
   #holders(): string | undefined {
     const pids = this.leases.map(({ peer }) => String(peer.pid));
     return pids.length === 0
@@ -169,26 +172,26 @@ export interface OfferRecordParts {
 /** The exporter's record of an offer. */
 export class OfferRecord {
   readonly #parts: OfferRecordParts;
-  /** When it was made, in milliseconds since 1970. */
+  /** When the offer was made, in milliseconds since 1970. */
   readonly since: number = Date.now();
-  /** The producer's end of the channel, if the offer is a channel's ring. */
+  /** The channel's producer, if the offer is the ring of a channel. */
   channel: ChannelHub | undefined;
-  /** The number of importers that it was sent to and for which it is not over. */
+  /** The number of importers that were sent the offer and may still use it. */
   sentCount = 0;
-  /** Its index among the offers of its buffer. */
+  /** The index of the offer in its buffer's list of offers. */
   index = 0;
   /** The event that must fire before the memory may be read; undefined once it is known to have fired. */
   ready: ReadyEvent | undefined;
-  /** Whether it can be sent to importers: `ready` is an event that they can open, or has fired. */
+  /** Whether the offer can be sent to importers: its ready event has fired, or is known and on the memory's device. */
   isPublic = false;
   isWithdrawn = false;
   hasEnded = false;
-  /** The number of importers that have mapped and released it. */
+  /** The number of importers that have mapped and released the offer. */
   releases = 0;
   #waiting: Set<() => void> | undefined;
   #awaitingReleases: Set<() => void> | undefined;
 
-  /** The number of bytes of its name and metadata. */
+  /** The number of bytes of the offer's name and metadata. */
   readonly textByteLength: number;
 
   constructor(parts: OfferRecordParts) {
@@ -254,13 +257,15 @@ export class OfferRecord {
     return () => awaiting.delete(callback);
   }
 
-  /** Counts one more importer that has mapped and released the offer. */
+  /** Counts another importer that has mapped and released the offer. */
   countRelease(): void {
     this.releases++;
     for (const callback of [...this.#awaitingReleases ?? []]) callback();
   }
 
-  /** Calls back when nobody can use the offer any more. Returns a function that cancels the callback. */
+  /**
+   * Calls back when the offer has ended; immediately if it has already. Returns a function that cancels the callback.
+   */
   whenEnded(callback: () => void): () => void {
     if (this.hasEnded) callback();
     const waiting = this.#waiting ??= new Set();
@@ -268,7 +273,7 @@ export class OfferRecord {
     return () => waiting.delete(callback);
   }
 
-  /** Marks the offer as ended: nobody can use it any more. */
+  /** Marks the offer as ended: no importer can use it any longer. */
   end(): void {
     this.hasEnded = true;
     for (const callback of this.#waiting ?? []) callback();

@@ -1,5 +1,6 @@
 /**
- * The events after which offered memory may be used, and a watch over devices that are lost while an event is awaited.
+ * The events after which offered memory may be used, and the detection of devices that are lost while importers wait
+ * for an event.
  *
  * @module
  */
@@ -10,54 +11,57 @@ import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** A ready event: it is recorded behind the work that must be done before offers may be read. */
+/** A ready event: an event recorded after the work that must be done before offers may be read. */
 export interface ReadyEvent {
   readonly localEvent: LocalEvent;
   readonly stream: CudaStream;
-  /** The number of offers that have it and have not ended. */
+  /** The number of offers that use the event and have not ended. */
   users: number;
-  /** Whether it is known to have fired. Stays true. */
+  /** Whether the event is known to have fired. Never reset. */
   hasFired: boolean;
-  /** Set until the next microtask if a query found that it had not fired. */
+  /** Whether a query found the event unfired since the last microtask. */
   isKnownPending: boolean;
 }
 
 /** The callbacks of `ReadyEvents`. */
 export interface ReadyEventsHandlers {
-  /** The ready event of an offer is known: it is in `record.ready`, or the memory may be read already. */
+  /**
+   * Called when the ready event of an offer has been determined: it is in `record.ready`, which is undefined if the
+   * memory may be read already.
+   */
   onKnown(record: OfferRecord): void;
-  /** A ready event cannot be found, because the device is lost. */
+  /** Called when no ready event can be determined, because the device is lost. */
   onFailure(error: unknown): void;
 }
 
-/** Offers of one stream's work that are made synchronously, one after another. */
+/** The offers on one stream that are made in the same synchronous code. */
 interface Batch {
-  /** The number of offers so far. */
+  /** The number of offers in the batch so far. */
   count: number;
-  /** Recorded again whenever the stream is queried and is not idle. */
+  /** The event of the batch, recorded again whenever a query finds that the stream is not idle. */
   readyEvent: ReadyEvent | undefined;
-  /** The offers that have it. */
+  /** The offers that use the batch's event, which are reported when the batch ends. */
   readonly awaiting: OfferRecord[];
-  /** The offers for which the stream was not queried yet. */
+  /** The offers for which the stream has not been queried yet. */
   unqueried: OfferRecord[];
-  /** Stops watching for the disposal of the stream. */
+  /** Cancels the callback for the disposal of the stream. */
   stopWatchingStream: (() => void) | undefined;
 }
 
 /**
- * The number of offers of a batch for which the stream is queried one by one: they do not wait for work that the stream
- * is given after them.
+ * The number of offers at the start of a batch for which the stream is queried individually, so that they do not wait
+ * for work that the stream is given later.
  */
 const individualOffers = 8;
 /**
- * Beyond that number, the stream is queried once for this many offers: querying a GPU's stream costs as much as
- * everything else that an offer takes.
+ * The number of offers per query of the stream beyond `individualOffers`: querying a GPU's stream costs as much as all
+ * other parts of making an offer together.
  */
 const offersPerQuery = 32;
 
 /**
- * Finds the ready event of each offer. Offers made synchronously on one stream share an event, which is announced to
- * nobody before the next microtask. Offers on an idle stream need no event.
+ * Determines the ready event of each offer. Offers on one stream that are made in the same synchronous code share an
+ * event, which is not announced to importers before the next microtask. Offers on an idle stream need no event.
  */
 export class ReadyEvents {
   readonly #events: LocalEvents;
@@ -70,8 +74,8 @@ export class ReadyEvents {
   }
 
   /**
-   * Finds the ready event of a new offer: it fires when the stream has finished the work that it was given so far. The
-   * event may be known before this returns. If this throws, no callback is called for the offer.
+   * Determines the ready event of a new offer, which fires when the stream has finished its current work. `onKnown` may
+   * be called before this function returns. If this throws, no callback is called for the offer.
    */
   assign(record: OfferRecord, stream: CudaStream): void {
     const batch = this.#batchOf(stream);
@@ -88,7 +92,7 @@ export class ReadyEvents {
     }
   }
 
-  /** Removes an offer from its ready event. The offer has ended for every importer. */
+  /** Removes an offer that has ended for all importers from the users of its ready event. */
   release(readyEvent: ReadyEvent): void {
     readyEvent.users--;
     if (readyEvent.users > 0) return;
@@ -118,7 +122,7 @@ export class ReadyEvents {
     }
   }
 
-  /** Queries the stream for the offers for which it was not queried yet. */
+  /** Queries the stream for the batch's offers for which it has not been queried yet. */
   #queryAgain(stream: CudaStream, batch: Batch): void {
     if (batch.unqueried.every(({ isWithdrawn }) => isWithdrawn)) return;
     let readyEvent: ReadyEvent | undefined;
@@ -131,7 +135,7 @@ export class ReadyEvents {
     this.#assignUnqueried(batch, readyEvent);
   }
 
-  /** Returns an event behind all work that the stream was given so far; undefined if that work is done. */
+  /** Returns an event recorded after all work that the stream has been given so far; undefined if that work is done. */
   #eventBehind(stream: CudaStream, batch: Batch): ReadyEvent | undefined {
     if (stream.query()) return undefined;
     if (batch.readyEvent !== undefined) {
@@ -164,7 +168,7 @@ export class ReadyEvents {
   }
 }
 
-/** Whether a ready event has fired. If the device is lost, it never fires. */
+/** Whether a ready event has fired. Returns false if the device is lost. */
 export function hasFired(readyEvent: ReadyEvent): boolean {
   try {
     return query(readyEvent);
@@ -173,12 +177,14 @@ export function hasFired(readyEvent: ReadyEvent): boolean {
   }
 }
 
-/** Calls back once a ready event has fired or can never fire. */
+/**
+ * Calls back once a ready event has fired, or with the error of a query. Returns a function that cancels the callback.
+ */
 export function whenFired(readyEvent: ReadyEvent, callback: (error?: unknown) => void): () => void {
   return whenDone(() => query(readyEvent), callback);
 }
 
-/** Queries the driver, at most once until the next microtask. */
+/** Whether a ready event has fired. Queries the driver at most once per microtask. */
 function query(readyEvent: ReadyEvent): boolean {
   if (readyEvent.hasFired || readyEvent.isKnownPending) return readyEvent.hasFired;
   readyEvent.hasFired = readyEvent.localEvent.event.query();
@@ -189,12 +195,12 @@ function query(readyEvent: ReadyEvent): boolean {
   return readyEvent.hasFired;
 }
 
-/** Milliseconds between two polls. */
+/** Milliseconds between two polls of a `DeviceWatch`. */
 const pollInterval = 100;
 
 /**
- * Polls whether the exporter's device still works while importers wait for its events. A kernel that faults destroys
- * the device's context, but the process lives on, and the events never fire.
+ * Polls whether the exporter's devices still work while importers wait for their events. A kernel that faults destroys
+ * the device's context, so that the events never fire although the process is still running.
  */
 export class DeviceWatch {
   /** Returns at most one event of each device, none of which is known to have fired. */
@@ -207,7 +213,7 @@ export class DeviceWatch {
     this.#onLost = onLost;
   }
 
-  /** Starts polling, because an importer may wait for an event. */
+  /** Starts polling. Called when an importer may wait for an event. */
   start(): void {
     this.#timer.start();
   }

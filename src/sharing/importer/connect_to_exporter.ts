@@ -11,12 +11,12 @@ import type { ImporterOptions } from "./importer.ts";
 import { connectUnnoted, mayListenLater, type UnixSocket } from "../transport/unix_socket.ts";
 import { checkUser } from "../transport/users.ts";
 
-/** Milliseconds from the first failed attempt to connect to the second. */
+/** Milliseconds between the first failed attempt to connect and the second attempt. */
 const firstPause = 5;
 /** The maximum number of milliseconds between two attempts. */
 const longestPause = 100;
 
-/** The options of a connection, checked. */
+/** The validated options of a connection. */
 interface ConnectionOptions extends WaitOptions {
   readonly users: readonly number[];
   readonly role: ConnectionRole | undefined;
@@ -25,8 +25,9 @@ interface ConnectionOptions extends WaitOptions {
 }
 
 /**
- * Connects to the exporter at a path, checks its user and greets it. If `options.wait` is true, first waits until there
- * is one. The stream is paused until it is started. Undefined if `isUnwanted` has become true meanwhile.
+ * Connects to the exporter at a path, checks its user and performs the handshake. If `options.wait` is true, first
+ * waits until an exporter listens. The returned stream is paused until it is started. Returns undefined if `isUnwanted`
+ * has returned true in the meantime.
  */
 export async function connectToExporter(
   path: string,
@@ -46,7 +47,8 @@ export async function connectToExporter(
     handshakeTimeout: checkMilliseconds(handshakeTimeout, "handshakeTimeout"),
     messageTimeout: checkMilliseconds(messageTimeout, "messageTimeout"),
   };
-  // A listening socket cannot be awaited: its folder may not exist yet, and a stale file looks the same as a live one.
+  // Polls, because watching for the socket's file does not suffice: its folder may not exist yet, and a stale file
+  // looks the same as one in use.
   for (let pause = firstPause;; pause = Math.min(pause * 2, longestPause)) {
     try {
       const stream = await connectOnce(path, checked);
@@ -66,12 +68,12 @@ export async function connectToExporter(
   }
 }
 
-/** How to limit a wait, for a number of milliseconds in place of true. */
+/** Returns a hint how to limit a wait, if the application passed a number of milliseconds as `wait`. */
 function limitOf(wait: unknown): string {
   return typeof wait === "number" && wait > 0 ? `, limited by signal: AbortSignal.timeout(${wait})` : "";
 }
 
-/** The error for a listener that is not there, which says how to wait for it. */
+/** Returns the error for an absent listener, extended by a hint how to wait for it. */
 function withHint({ code, message, cause }: SharingError, role: ConnectionRole | undefined): SharingError {
   const connector = role === "store-client" ? "StoreClient" : role === "operator" ? "Operator" : "Importer";
   return new SharingError(code, `${message}; with { wait: true }, ${connector}.connect waits for it`, { cause });
@@ -97,12 +99,15 @@ async function connectOnce(
     stream.process[Symbol.dispose]();
     throw error;
   }
-  // A store and an operator get no events, so that they order nothing.
+  // Connections to a store or of an operator carry no events, so they establish no ordering between streams.
   if (role === undefined) noteConnection(socket.peer.pid);
   return stream;
 }
 
-/** Connects within a time limit: the backlog of a process that is stopped may be full, and stays so. */
+/**
+ * Connects within a time limit, because connecting blocks for as long as the listener's backlog is full, which may be
+ * forever if its process is stopped.
+ */
 async function connectWithin(
   milliseconds: number,
   path: string,
