@@ -30,6 +30,8 @@ const sources = ["mod.ts", "src", "ffi", "cli", "examples", "kernels", "tests"];
 const folders = ["collectives", "memory", "sharing", "software"];
 /** Milliseconds after which bundles of older sources are removed: other tests may still use them before. */
 const keptTime = 3_600_000;
+/** Milliseconds for bundling, for which Deno downloads esbuild once: where that takes longer, the scripts run themselves. */
+const bundlingTimeout = 60_000;
 
 let bundles: string | undefined;
 
@@ -79,7 +81,9 @@ function makeBundles(folder: string): boolean {
     const made = mkdtempSync(`${bundlesFolder}new-`);
     const options = ["--quiet", "--code-splitting", "--keep-names", "--import-map=import_map.json", `--outdir=${made}`];
     const args = ["bundle", ...options, ...scripts];
-    if (spawnSync(process.execPath, args, { cwd: root, stdio: "ignore" }).status !== 0) return false;
+    if (spawnSync(process.execPath, args, { cwd: root, stdio: "ignore", timeout: bundlingTimeout }).status !== 0) {
+      return false;
+    }
     const known = new Map<string, boolean>();
     for (const name of readdirSync(made, { recursive: true, encoding: "utf8" })) {
       if (name.includes("/") && asksForItsPlace(`${made}/${name}`, known)) rmSync(`${made}/${name}`);
