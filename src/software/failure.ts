@@ -2,7 +2,7 @@ import { SystemError } from "../../ffi/native/shim/shim.ts";
 import { CudaError, cudaErrorName, cudaErrorNumbers } from "../support/errors.ts";
 import { sharedMemoryRefusal } from "./memory/shared_file.ts";
 
-/** Throws the `CudaError` that the CUDA driver gives in the same situation. */
+/** Throws a `CudaError` with the given error number, for a call. */
 export function fail(number: number, call: string): never {
   throw new CudaError(number, call);
 }
@@ -13,8 +13,8 @@ export function failBecause(number: number, call: string, reason: string): never
 }
 
 /**
- * Returns the result of `action`, which uses resources of the operating system. Turns a `SystemError` into a
- * `CudaError` of the CUDA call.
+ * Returns the result of `action`, which uses resources of the operating system. Converts a `SystemError` into a
+ * `CudaError` of `call`.
  */
 export function translateSystemErrors<T>(call: string, action: () => T): T {
   try {
@@ -26,7 +26,7 @@ export function translateSystemErrors<T>(call: string, action: () => T): T {
   }
 }
 
-/** Throws if other processes and the host cannot map the memory of software devices. */
+/** Throws `cudaErrorNotSupported` if other processes and the host cannot map the memory of software devices. */
 export function checkSharing(call: string): void {
   const refusal = sharedMemoryRefusal();
   if (refusal !== undefined) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, refusal);

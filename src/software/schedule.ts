@@ -1,20 +1,21 @@
 /**
- * The order in which a software device does what it may do in any order.
+ * The order in which a software device runs work that CUDA leaves unordered.
  *
  * @module
  */
 import { shown, whatIs } from "../support/validation.ts";
 
 /**
- * Which stream's work comes next: that of the stream that was created first or last, or of any. With `newest`, the
- * blocks, warps and threads of kernels run from the last to the first, and with `random` in any order.
+ * Determines which stream runs next: the one that was created first (`oldest`), the one that was created last
+ * (`newest`), or a random one. With `newest`, the blocks, warps and threads of kernels run from the last to the first,
+ * and with `random` in a random order.
  */
 export type Schedule = "oldest" | "newest" | `random:${number}`;
 
-/** Chooses among some streams, the oldest first. Takes how many there are, and returns an index. */
+/** Chooses one of `count` streams, which are sorted from the oldest to the newest, and returns its index. */
 export type Choice = (count: number) => number;
 
-/** The choice of a schedule. */
+/** Returns the function by which a schedule chooses streams. */
 export function choiceOf(schedule: Schedule): Choice {
   if (schedule === "oldest") return () => 0;
   if (schedule === "newest") return (count) => count - 1;
@@ -22,15 +23,15 @@ export function choiceOf(schedule: Schedule): Choice {
   return (count) => random() % count;
 }
 
-/** The seed of a random schedule. */
+/** Returns the seed of a random schedule, or undefined for other schedules. */
 function seedOf(schedule: Schedule): number | undefined {
   return schedule.startsWith("random:") ? Number(schedule.slice("random:".length)) : undefined;
 }
 
-/** Returns the next of some numbers of 32 bits. */
+/** A generator of pseudorandom numbers: each call returns the next one, an unsigned 32-bit integer. */
 type RandomNumbers = () => number;
 
-/** The numbers of a seed. */
+/** Returns a pseudorandom number generator with the given seed. */
 function randomNumbers(seed: number): RandomNumbers {
   let state = seed | 0;
   return () => {
@@ -41,15 +42,15 @@ function randomNumbers(seed: number): RandomNumbers {
   };
 }
 
-/** What `"random"` means in this process. */
+/** The schedule that this process uses for `"random"`. Undefined until it is first needed. */
 let chosen: Schedule | undefined;
 
 /**
- * The schedule that an option or an environment variable names. Without a seed, one is chosen for the process, and
- * printed.
+ * Returns the schedule that an option, or otherwise an environment variable, specifies. For `"random"`, chooses a seed
+ * once per process, and prints it.
  *
- * @throws {TypeError} If the option names no schedule
- * @throws {RangeError} If the variable does not
+ * @throws {TypeError} If the option is not a valid schedule
+ * @throws {RangeError} If the variable is not a valid schedule
  */
 export function scheduleFrom(option: unknown, variable: string | undefined): Schedule | undefined {
   const wanted = option === undefined ? variable : option;
@@ -72,36 +73,36 @@ export function scheduleFrom(option: unknown, variable: string | undefined): Sch
 function seeded(): Schedule {
   if (chosen === undefined) {
     chosen = `random:${Math.floor(Math.random() * 1e9)}`;
-    // At once: a process that hangs and is killed says nothing later, nor does one whose test has failed.
+    // Printed immediately: a process that hangs or is killed could not print the seed later.
     console.error(`poolpass: the schedule is POOLPASS_SOFTWARE_SCHEDULE=${chosen}`);
   }
   return chosen;
 }
 
-/** The order of some threads: starting with one of them, forwards or backwards, wrapping around. */
+/** A cyclic order of threads: from `start` forwards, wrapping around. If `isReversed`, indices are then mirrored. */
 export interface ThreadOrder {
   readonly start: number;
   readonly isReversed: boolean;
 }
 
-/** The order of a launch. */
+/** The order in which a launch runs its blocks, warps and threads. */
 export interface KernelOrder {
-  /** The block to run at a position of the order. */
+  /** Returns the index of the block that runs at a position, where `count` is the number of blocks. */
   blockAt(position: number, count: number): number;
-  /** The warps of a block, each once. */
+  /** Returns a permutation of the indices of a block's `count` warps. */
   warps(count: number): readonly number[];
-  /** The order of the threads of a warp, or of a dimension of a block. */
+  /** Returns the order of the `count` threads of a warp, or along one dimension of a block. */
   threads(count: number): ThreadOrder;
 }
 
-/** Everything from the last to the first. */
+/** The order that runs everything from the last to the first. */
 const reversed: KernelOrder = {
   blockAt: (position, count) => count - 1 - position,
   warps: (count) => Array.from({ length: count }, (_, index) => count - 1 - index),
   threads: () => ({ start: 0, isReversed: true }),
 };
 
-/** The orders of the launches of a schedule, one after another. Undefined if everything runs in order. */
+/** Returns a function that returns the order of each next launch. Undefined if launches run in ascending order. */
 export function kernelOrders(schedule: Schedule | undefined): (() => KernelOrder) | undefined {
   if (schedule === "newest") return () => reversed;
   const seed = schedule === undefined ? undefined : seedOf(schedule);
@@ -110,7 +111,7 @@ export function kernelOrders(schedule: Schedule | undefined): (() => KernelOrder
   return () => new RandomOrder(randomNumbers(seed + Math.imul(++launches, 0x632be5ab)));
 }
 
-/** The elements of an order, each once. */
+/** Yields the indices of `count` threads in the given order. */
 export function* inOrder(count: number, { start, isReversed }: ThreadOrder): Generator<number> {
   for (let step = 0; step < count; step++) {
     const index = (step + start) % count;
@@ -118,11 +119,12 @@ export function* inOrder(count: number, { start, isReversed }: ThreadOrder): Gen
   }
 }
 
+/** The number of rounds of the Feistel network that permutes blocks. */
 const rounds = 4;
-/** The order of more blocks than this is not changed. */
+/** The maximum number of blocks that are permuted. Larger grids run in ascending order. */
 const mostBlocks = 2 ** 32;
 
-/** A random order, from a seed. */
+/** A pseudorandom order. */
 class RandomOrder implements KernelOrder {
   readonly #random: RandomNumbers;
   readonly #keys: readonly number[];
@@ -133,8 +135,8 @@ class RandomOrder implements KernelOrder {
   }
 
   /**
-   * A permutation that takes no memory: a Feistel network permutes the numbers of an even number of bits, and is applied
-   * again to those that are not a block.
+   * Permutes the blocks without a table: a Feistel network permutes all numbers of an even number of bits, and is
+   * applied repeatedly until the result is the index of a block.
    */
   blockAt(position: number, count: number): number {
     if (count > mostBlocks) return position;

@@ -12,17 +12,17 @@ export const launchLimits = {
   maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
-/** Threads of a warp. A block takes whole warps. */
+/** The number of threads of a warp. A block occupies whole warps. */
 export const warpSize = 32;
 /** The compute capability of the devices. */
 export const computeCapability = { major: 9, minor: 0 } as const;
 const maxThreadsPerMultiProcessor = 2048;
 const maxBlocksPerMultiprocessor = 32;
 const maxSharedMemoryPerMultiprocessor = 233472;
-/** Bytes of shared memory that the system reserves in each block. */
+/** The bytes of shared memory that the system reserves in each block. */
 const reservedSharedMemoryPerBlock = 1024;
 
-/** The attributes of a software device. An attribute that is missing here is 0. */
+/** Returns the nonzero attributes of a software device. All other attributes are 0. */
 function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, number>> {
   return {
     maxThreadsPerBlock: launchLimits.maxThreadsPerBlock,
@@ -52,7 +52,7 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
   };
 }
 
-/** Returns the value of the attribute with a number, or undefined if there is no such attribute. */
+/** Returns the value of a `cudaDeviceAttr` attribute, or undefined if there is no attribute with this number. */
 export function softwareAttribute(number: number, { sharing }: { sharing: boolean }): number | undefined {
   const entry = Object.entries(deviceAttributes).find(([, value]) => value === number);
   return entry === undefined ? undefined : attributeValues(sharing)[entry[0] as DeviceAttributeName] ?? 0;
@@ -68,7 +68,7 @@ export function defaultDynamicSharedBytes(staticBytes: number): number {
     staticBytes;
 }
 
-/** Returns how many blocks of `blockSize` threads fit on one multiprocessor. */
+/** Returns the maximum number of blocks of `blockSize` threads that are resident on one multiprocessor. */
 export function activeBlocks(blockSize: number, sharedMemoryBytes: number): number {
   if (blockSize > launchLimits.maxThreadsPerBlock) return 0;
   const byShared = Math.floor(maxSharedMemoryPerMultiprocessor / (sharedMemoryBytes + reservedSharedMemoryPerBlock));
@@ -76,7 +76,7 @@ export function activeBlocks(blockSize: number, sharedMemoryBytes: number): numb
   return Math.min(byThreads, maxBlocksPerMultiprocessor, byShared);
 }
 
-/** Returns the UUID of the software device with an ordinal. It is the same in every process. */
+/** Returns the UUID of the software device with the given ordinal. The UUID is the same in every process. */
 export function softwareUuid(ordinal: number): Uint8Array<ArrayBuffer> {
   const uuid = new TextEncoder().encode("poolpass software").slice(0, 16);
   uuid[15] = ordinal;

@@ -1,8 +1,8 @@
 /**
- * The driver for machines without a GPU. It is not a mock: it runs kernels from their PTX, its memory is real memory
- * that another process can map, and its calls fail with the CUDA errors of the real driver in the same situations.
+ * The driver for machines without a GPU. It is not a mock: the driver executes PTX kernels, allocates memory that other
+ * processes can map, and fails with the same CUDA errors as the real driver in the same situations.
  *
- * Its calls are divided into parts, in `driver/`, which this file puts together.
+ * The calls are implemented in groups in `driver/`; this file combines them.
  *
  * @module
  */
@@ -27,10 +27,10 @@ import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support
 import { surveyInstructions } from "./compiler/linking/instruction_survey.ts";
 import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 
-/** The memory of closed drivers that stays accessible until the process ends. */
+/** The linear memories of closed drivers that must stay accessible until the process ends. */
 const keptMemories: LinearMemory[] = [];
 
-/** The calls of the parts, which are all but `close`. */
+/** All calls except `close`; the files in `driver/` implement them. */
 type Calls = Pick<Driver, Exclude<CallName, "close">>;
 
 /** A `Driver` that runs on the CPU. */
@@ -38,7 +38,7 @@ export interface SoftwareDriver extends Calls {}
 
 /** A `Driver` that runs on the CPU. */
 export class SoftwareDriver implements Driver {
-  /** The largest number of devices. */
+  /** The maximum number of devices. */
   static readonly deviceLimit: number = deviceLimit;
   readonly kind = "software";
   readonly contextsAreShared = false;
@@ -103,13 +103,13 @@ export class SoftwareDriver implements Driver {
       ...kernels.moduleCalls(),
       ...kernels.launchCalls(),
     };
-    // V8 would look up each of so many properties by its hash after Object.assign.
+    // After Object.assign of so many properties, V8 would store them in a hash table, where each lookup is slower.
     for (const [name, value] of Object.entries(calls)) {
       Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
     }
   }
 
-  /** The software device's own collectives. */
+  /** The collectives library of the software devices. */
   get collectives(): CollectiveLibrary {
     const { scheduler, devices } = this.#core;
     return this.#collectives ??= new SoftwareCollectives({
@@ -125,7 +125,7 @@ export class SoftwareDriver implements Driver {
 
   close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
     const { scheduler, legacyMemory, linearMemory, hostMemory } = this.#core;
-    // While they are there, dropped work means that the devices were lost.
+    // Must come before the scheduler's close: open collectives would take dropped work for a loss of the devices.
     this.#collectives?.close();
     reportDroppedLaunches(scheduler.close());
     this.#pools.close();
@@ -140,9 +140,10 @@ export class SoftwareDriver implements Driver {
 }
 
 /**
- * How the software device supports the instructions of a module, whichever driver has loaded it.
+ * Returns how the software device supports the instructions of a module, regardless of the driver that loaded the
+ * module.
  *
- * @throws {CudaError} as loading the module on the software device does
+ * @throws {CudaError} The same error as from loading the module on the software device
  */
 export function instructionSupport(images: readonly SurveyedPtx[]): readonly InstructionSupport[] {
   try {

@@ -8,7 +8,7 @@ import { softwareUuid, visibleDevices } from "./software_device.ts";
 import { KernelFault } from "./execution/faults/kernel_fault.ts";
 import type { Schedule } from "./schedule.ts";
 
-/** The largest number of devices. */
+/** The maximum number of devices. */
 export const deviceLimit = 16;
 
 /** Options of the software driver and its devices. */
@@ -19,26 +19,34 @@ export interface SoftwareDriverOptions {
   readonly peers: boolean;
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
-  /** The absolute path of the folder through which processes share memory by fabric handles. Default: none do. */
+  /**
+   * The absolute path of the folder for sharing memory by fabric handles. Without it, fabric handles are unavailable.
+   */
   readonly fabric?: string | undefined;
-  /** The number of steps after which a block's kernel is stopped. A step is one loop iteration of one thread. */
+  /**
+   * The maximum number of steps of a block before the kernel is stopped. A step is one loop iteration of one thread.
+   */
   readonly stepLimit?: number | undefined;
-  /** Whether kernels check their addresses: true by default. False serves to measure the cost of the checks. */
+  /** Whether kernels check addresses. Default: true. False is for measuring the cost of the checks. */
   readonly boundsChecks?: boolean;
   /**
-   * Whether kernels run several threads at once as a gang, with vector instructions. By default, true: in large
-   * launches where the cost model expects a gain. False: never. `"always"`: wherever possible, for tests.
+   * Whether kernels run several threads at once as a gang, with vector instructions. True, the default, uses gangs for
+   * large launches where the cost model expects a gain. False disables gangs. `"always"`, for tests, uses gangs
+   * wherever possible.
    */
   readonly gangs?: boolean | "always";
-  /** The order in which streams do their work, in slices of a block. Default: they take turns, in slices of time. */
+  /**
+   * The order in which streams run, switching after each block of a kernel. Default: round-robin, switching after a
+   * time slice.
+   */
   readonly schedule?: Schedule | undefined;
-  /** Whether launches say what they have accessed. They run thread by thread then. Default: no. */
+  /** Whether launches report their memory accesses, for which threads run one by one. Default: false. */
   readonly observesAccesses?: boolean;
-  /** The checks of kernels that launches make. They run thread by thread then. Default: none. */
+  /** The checks that launches perform, for which threads run one by one. Default: none. */
   readonly kernelChecks?: ReadonlySet<KernelCheck> | undefined;
 }
 
-/** The failure that the devices were lost to. */
+/** The failure that caused the loss of the devices. */
 interface Loss {
   /** The device whose work failed. */
   readonly device: number;
@@ -46,13 +54,13 @@ interface Loss {
   readonly cause: unknown;
 }
 
-/** The devices that a driver shows. A failure on one of them loses all of them at once. */
+/** The devices that a driver exposes. A failure on one of them makes all of them unusable ("lost"). */
 export class VisibleDevices {
   /** Whether each device may access the memory of the others. */
   readonly arePeers: boolean;
   /** The ordinal of each visible device among all devices, hidden ones included. */
   readonly #physicalOrdinals: readonly number[];
-  /** The failure that the devices were lost to. Every later call on any of them throws its error again. */
+  /** The failure that caused the loss of the devices. Every later call on any device throws the failure's error. */
   #loss: Loss | undefined;
 
   constructor({ devices, peers, visible }: SoftwareDriverOptions) {
@@ -87,12 +95,12 @@ export class VisibleDevices {
     return device < 0 ? undefined : device;
   }
 
-  /** Throws if there is no such device. */
+  /** Throws `cudaErrorInvalidDevice` if there is no device with this ordinal. */
   checkOrdinal(device: number, call: string): void {
     if (this.#physicalOrdinals[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
   }
 
-  /** Throws if there is no such device, or if the devices were lost. */
+  /** Throws if there is no device with this ordinal, or if the devices were lost. */
   check(device: number, call: string): void {
     this.checkOrdinal(device, call);
     this.checkAlive(call, device);
@@ -102,7 +110,7 @@ export class VisibleDevices {
     return this.#loss !== undefined;
   }
 
-  /** Throws if the devices were lost. The message names the lost device unless the call is for it. */
+  /** Throws if the devices were lost. The message names the failed device unless it is the `called` one. */
   checkAlive(call: string, called?: number): void {
     if (this.#loss === undefined) return;
     const { device, number, cause } = this.#loss;
@@ -111,11 +119,11 @@ export class VisibleDevices {
     const message = isFault
       ? `${cause.describe(called === device || this.count === 1 ? undefined : device)} (${name})${cause.launched}`
       : `${call} failed: ${name} (${number}): device ${device} was lost (${(cause as Error).message})`;
-    // A fault's stack has only the software device's own functions.
+    // A fault is not attached as the cause: its stack contains only internal functions of the software device.
     throw locatesFault(new CudaError(number, call, message, isFault ? undefined : { cause }));
   }
 
-  /** Records the error that a piece of work threw. Only the first error is kept. */
+  /** Marks the devices as lost because work of a device threw an error. Only the first error is kept. */
   lose(device: number, cause: unknown): void {
     const number = cause instanceof KernelFault ? faultErrorNumber(cause) : cudaErrorNumbers.cudaErrorUnknown;
     this.#loss ??= { device, number, cause };

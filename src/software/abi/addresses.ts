@@ -1,6 +1,6 @@
 /**
- * The layout of device addresses, which compiled kernels and their caller agree on. An address has 64 bits: the high
- * half identifies the state space, the low half is the offset in it.
+ * The layout of device addresses, which compiled kernels and their caller share. An address has 64 bits: the high half
+ * identifies the state space, and the low half is the offset within the state space.
  *
  * @module
  */
@@ -21,79 +21,86 @@ export const parameterAddressBase: bigint = addressBase + 0x3_0000_0000n;
 const functionAddressBase = addressBase + 0x5_0000_0000n;
 const functionAddressStride = 16n;
 
-/** The address of a function, given its index in its module. */
+/** Returns the address of a function, given the function's index in the module. */
 export function functionAddress(index: number): bigint {
   return functionAddressBase + BigInt(index) * functionAddressStride;
 }
 
-/** The bytes that addresses in `.shared` span, and how many of them precede the block's own shared memory. */
+/**
+ * The size in bytes of the address range of `.shared`, and of its reserved part before the block's own shared memory.
+ */
 export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
 /**
- * The part of the reserved shared memory that the libraries of compilers use, of the same size as on a GPU: where it
- * begins in it.
+ * The offset, within the reserved shared memory, of the part that the compilers' runtime libraries use. That part has
+ * the same size as on a GPU.
  */
 export const libraryReservedOffset = 0x200;
 
 /**
- * The part of linear memory that holds the shadow of the rest with the check `initialization`, and the distance from a
- * byte to its shadow, which has a 1 for each bit that is uninitialized. It is no multiple of a page: bytes whose
- * addresses differ by whole pages compete for the same lines of a cache, which made kernels up to twice as slow.
+ * The part of linear memory that holds the shadow of the rest for the check `initialization`. Each bit of the shadow is
+ * 1 if the corresponding bit of memory is uninitialized.
  */
 export const shadowSpace = { begin: 0x7fff_0000, byteLength: 0x8001_0000 } as const;
+/**
+ * The distance in bytes from a byte of memory to its shadow. Not a multiple of a page: bytes whose addresses differ by
+ * whole pages compete for the same cache lines, which made kernels up to twice as slow.
+ */
 export const shadowOffset: number = shadowSpace.begin + 0x840;
 
-/** Why a kernel stopped: the first argument of `device.fault`. */
+/** The reasons why a kernel stops: the first argument of the host function `fault`. */
 export const faultKind = {
   illegalAddress: 1,
   misalignedAddress: 2,
   trap: 3,
   outsideSharedSpan: 4,
-  /** The functions that a thread is in need more local memory than it has. */
+  /** The nested calls of a thread need more local memory than the thread has. */
   stackOverflow: 5,
   invalidFunction: 6,
   failedAssertion: 7,
   /**
-   * A register names a barrier, or a number of threads, that cannot be. Its value is reported in place of an address.
+   * A register contains an invalid barrier number. The number is reported instead of an address.
    */
   noBarrier: 10,
+  /** A register contains an invalid number of threads of a barrier. The number is reported instead of an address. */
   noBarrierCount: 11,
-  /** Never reported by a kernel itself: it exceeded the step limit, or its threads wait for each other forever. */
+  /** The kernel exceeded the step limit. Never reported by compiled code. */
   stepLimit: 8,
+  /** The threads of the kernel wait for each other forever. Never reported by compiled code. */
   deadlock: 9,
 } as const;
 
-/** The kind of access of a faulting instruction to the address that it reports. */
+/** The kinds of access to the reported address by a faulting instruction. */
 export const accessOperations = ["none", "read", "write", "atomic"] as const;
-/** The state space of that address: generic, or an offset in the block's shared or the thread's local memory. */
+/** The state spaces of a reported address: generic, or an offset in the block's shared or the thread's local memory. */
 const reportedSpaces = ["generic", "shared", "local"] as const;
 
-/** The place of a fault. */
+/** A code location, with the access that the instruction makes: compiled kernels report it with faults and accesses. */
 export interface FaultPlace {
   /** The line in the PTX text. */
   readonly line: number;
   readonly operation: typeof accessOperations[number];
-  /** The bytes of the access, a power of two. */
+  /** The size of the access in bytes, a power of two. */
   readonly bytes: number;
   readonly space: typeof reportedSpaces[number];
   /**
-   * How the thread is reported: as its index in x, in the row of threads that the launch record names, or as the number
-   * of its thread record.
+   * The meaning of the reported thread number: the thread's x index in the row `rowY`, `rowZ` of the launch record, or
+   * the index of the thread's record.
    */
   readonly thread: "x" | "record";
 }
 
-/** The bits of the line of a place. */
+/** The number of bits of the line in an encoded {@linkcode FaultPlace}. */
 export const lineBits = 23;
-/** The bits of a place above which the binary logarithm of its bytes begins. */
+/** The lowest bit of the binary logarithm of the access size in an encoded {@linkcode FaultPlace}. */
 export const placeBytesShift = 28;
 
-/** A place as a 32-bit number, as compiled kernels report it. */
+/** Encodes a code location as a 32-bit number, which compiled kernels pass to host functions. */
 export function encodePlace({ line, operation, space, thread, bytes }: FaultPlace): number {
   const flags = accessOperations.indexOf(operation) | reportedSpaces.indexOf(space) << 2 | Number(thread === "x") << 4;
   return Math.log2(bytes) << placeBytesShift | flags << lineBits | Math.min(line, 2 ** lineBits - 1);
 }
 
-/** The reverse of {@linkcode encodePlace}. */
+/** Decodes a number that {@linkcode encodePlace} returned. */
 export function decodePlace(place: number): FaultPlace {
   const flags = place >>> lineBits;
   return {
@@ -105,42 +112,43 @@ export function decodePlace(place: number): FaultPlace {
   };
 }
 
-/** The parts of a place as a number, for those who look at many. The operation is an index of `accessOperations`. */
+/** Returns the access size in bytes of an encoded {@linkcode FaultPlace}. Faster than decoding all of it. */
 export function bytesOfPlace(place: number): number {
   return 1 << (place >>> placeBytesShift);
 }
 
-/** @see bytesOfPlace */
+/** Returns the operation of an encoded {@linkcode FaultPlace}, as an index of `accessOperations`. */
 export function operationOfPlace(place: number): number {
   return place >>> lineBits & 3;
 }
 
-/** @see bytesOfPlace */
+/** Returns the PTX line of an encoded {@linkcode FaultPlace}. */
 export function lineOfPlace(place: number): number {
   return place & 2 ** lineBits - 1;
 }
 
-/** Whether the thread is reported as its index in x, in the row that the launch record names. */
+/** Returns whether `thread` of an encoded {@linkcode FaultPlace} is `"x"`. */
 export function reportsRows(place: number): boolean {
   return (place >>> lineBits & 16) !== 0;
 }
 
-/** The bytes of memory that one entry of the bounds table describes, and their binary logarithm. */
+/** The number of bytes of memory that one entry of the bounds table describes. */
 export const boundsGranuleBytes = 512;
+/** The binary logarithm of `boundsGranuleBytes`. */
 export const boundsGranuleShift = 9;
 /**
- * The layout of a device's bounds table: two 32-bit numbers for each granule of memory. The first half holds, for each
- * granule, one more than the granule where its allocation begins, or 0 if kernels may not access it. The second half,
- * at offset `lengths`, holds the byte length of each allocation at the granule where the allocation begins. Behind them,
- * at offset `readOnly`, follows a byte for each page of memory: 1 if kernels may only read it.
+ * The layout of a device's bounds table, in bytes. At offset 0, a 32-bit number for each granule of memory: one more
+ * than the granule where its allocation begins, or 0 if kernels may not access the granule. At offset `lengths`,
+ * another 32-bit number for each granule: the byte length of the allocation that begins there. At offset `readOnly`, a
+ * byte for each page of memory: 1 if kernels may only read the page.
  */
 export const boundsTable = { lengths: 0x200_0000, readOnly: 0x400_0000, byteLength: 0x401_0000 } as const;
-/** The binary logarithm of the bytes of a page. */
+/** The binary logarithm of the size of a page in bytes. */
 export const pageShift = 16;
 
 /**
- * Each copy of the library on a thread has its own memory, and an address of one must not be valid in another. Each
- * copy takes the next of 64 address ranges.
+ * Returns the distance of this copy's addresses from the lowest base. Each copy of the library in a thread has its own
+ * memory, and uses the next of 64 address ranges, so that its addresses are not valid in another copy.
  */
 function addressesOfThisCopy(): bigint {
   const spaces = sharedAmongCopies("addressSpaces", () => ({ taken: 0 }));

@@ -1,88 +1,96 @@
 /**
- * The memory in which compiled kernels record their accesses for the checks, so that most accesses call nothing outside
- * of WebAssembly: its layout, the cells of the check of races, and how accesses are ordered.
+ * The layout of the memory in which compiled kernels record accesses for the checks, so that most accesses need no call
+ * out of WebAssembly; the cells of the check `race`; and the bits that describe the memory order of accesses.
  *
  * @module
  */
 
 /**
- * The state of the checks of the launch that runs: the offsets of its fields from the start of `scratch.checks`. Each is
+ * The state of the running launch's checks: the offset of each field from the start of `scratch.checks`. Each field is
  * a 32-bit number.
  */
 export const checkState = {
   /**
-   * The offset of the tables of what is accessed, one after the other by the kind of access, and that of the table of
-   * what is known of accesses, to find races. `off` if nothing looks at that, and `outside` if there are no tables.
+   * The offset of the tables of recorded accesses, one table for each kind of access, back to back. `tableOff` if
+   * accesses are not recorded, `tableOutside` if there are no tables.
    */
   notes: 0,
+  /**
+   * The offset of the table of the check `race`. `tableOff` without that check, `tableOutside` if there is no table.
+   */
   races: 4,
-  /** Not 0 while the last access has to be examined again. */
+  /** Nonzero if the next access must be checked outside of WebAssembly, such as while a store is yet to be examined. */
   isBusy: 8,
-  /** Not 0 if threads may release what they have done, other than by barriers. */
+  /** Nonzero if threads may release by other means than barriers. */
   hasReleases: 12,
-  /** The shared memory of the block that runs, and the entry for its cells. */
+  /** The offset of the running block's shared memory. */
   sharedBegin: 16,
+  /** The size of the running block's shared memory in bytes. */
   sharedBytes: 20,
+  /** The entry, as in `checkTable`, for the cells of the running block's shared memory. */
   sharedCells: 24,
-  /** The offset of the clocks of the block that runs. 0 if they are not in linear memory. */
+  /** The offset of the running block's clocks. 0 if they are not in linear memory. */
   clocks: 28,
-  /** The offset of the lists of accesses. 0 if they are not in linear memory. */
+  /** The offset of the nodes of access lists. 0 if they are not in linear memory. */
   nodes: 32,
-  /** In a kernel that runs many blocks in one call: the block whose clocks these are. */
+  /** In a kernel that runs many blocks in one call: the index of the block to which `clocks` belongs. */
   blockX: 36,
   blockY: 40,
   blockZ: 44,
-  /** The threads of a block in x, and in x and y. */
+  /** The number of threads of a block in x, the product of x and y, and the product of x, y and z. */
   threadsX: 48,
   threadsXY: 52,
   threadsXYZ: 56,
-  /** Not 0 if enough signals between blocks are recorded. */
+  /** Nonzero if no more signals between blocks have to be recorded. */
   knowsSignals: 60,
-  /** See `signalTable`. */
+  /** The start of the table that `signalTable` describes. */
   signals: 256,
 } as const;
 
-/** Instead of the offset of a table: no access is checked, or all are checked outside of WebAssembly. */
+/** The value instead of a table's offset if accesses are not checked. */
 export const tableOff = 0;
-/** @see tableOff */
+/** The value instead of a table's offset if all accesses are checked outside of WebAssembly. */
 export const tableOutside = 1;
 
-/** The offset of the state in linear memory. */
+/** The offset of `checkState` in linear memory. */
 export const checkStateBegin = 0x1_e000;
-/** The bytes of the state. */
+/** The size of `checkState` in bytes. */
 export const checkStateByteLength = 768;
 
 /**
- * The last strong writes to global memory, by the lower bits of the number of their word: the offset in linear memory,
- * and one more than the number of the first thread of the block.
+ * A direct-mapped cache of the last strong writes to global memory, indexed by the lower bits of the word's index. Each
+ * entry has the offset in linear memory, and one more than the number of the writing block's first thread.
  */
 export const signalTable = { entryBytes: 8, entries: 64 } as const;
 
 /**
- * The tables have an entry of 4 bytes for each page of memory: 0 if the page has to be looked for, `ignored`, or where
- * its cells are, plus the binary logarithm of the bytes of a cell.
+ * The layout of a table, which has a 4-byte entry for each page of memory. An entry is 0 if the page must be looked up
+ * outside of WebAssembly, `ignored` if its accesses are not checked, or otherwise the offset of the page's cells plus
+ * the binary logarithm of the number of bytes that a cell describes.
  */
 export const checkTable = { pageShift: 12, byteLength: 0x40_0000, ignored: 3 } as const;
 
-/** The bits of an entry that are not part of an offset. */
+/** The mask of the bits of a table entry that are not part of the offset. */
 export const entryFlags = 3;
 
 /**
- * The clocks of a block: the time of the last barrier of all threads, the number of the first thread, the number of
- * threads in whole warps, and for each warp the time of its last barrier, and for each thread its epoch.
+ * The layout of a block's clocks, in bytes: the time of the last barrier of all threads, the number of the first
+ * thread, the number of threads rounded up to whole warps, the time of each warp's last barrier, and each thread's
+ * epoch.
  */
 export const clockLayout = { blockTime: 0, base: 4, threads: 8, warpTimes: 16, epochs: 144, byteLength: 4240 } as const;
 
 /**
- * What is noted of a word: one bit for each byte that is accessed, above them the line that has accessed them first, and
- * in a second number the thread that did, as its number in the grid. Of a word whose bytes were accessed by different
- * lines, no line is noted: it is divided.
+ * The layout of a word's access record. The first number has one bit per accessed byte, and above these bits the line
+ * of the first access, or `divided` if different lines accessed different bytes. The second number is the first
+ * accessing thread's number in the grid.
  */
 export const note = { lineShift: 4, divided: 0x4000_0000, wordsShift: 1 } as const;
 
 /**
- * The fields of a cell: what the check of races knows of a word of memory, or of a byte. Threads are one more than their number in the launch, or 0 for none; an epoch is the time of what
- * last ordered the accesses of the thread before.
+ * The fields of a cell, in which the check `race` records the accesses to a word or a byte of memory. Threads are
+ * one more than their number in the launch, or 0 for none. An epoch is the time of the thread's last barrier, fence or
+ * release before the access. A place is an encoded code location (`encodePlace`).
  */
 export const cellField = {
   writer: 0,
@@ -91,58 +99,66 @@ export const cellField = {
   reader: 3,
   readEpoch: 4,
   readPlace: 5,
-  /** The first node of other readers, and of strong accesses. 0 for none. Negative if no more have to be recorded. */
+  /**
+   * The first node of the list of further readers; 0 if it is empty. Negated if no more readers have to be recorded.
+   */
   readers: 6,
+  /** The first node of the list of strong accesses; 0 if it is empty. Negated if no more have to be recorded. */
   strong: 7,
 } as const;
 
-/** The binary logarithm of the numbers in a cell. */
+/** The binary logarithm of the number of fields of a cell. */
 export const cellShift = 3;
 
-/** The epoch of a copy that is not done. */
+/** The epoch of a write by an asynchronous copy that is not complete. */
 export const pendingEpoch = 0x7fff_ffff;
 
-/** The fields of a node: some lanes of a warp that have accessed a cell at one epoch. */
+/** The fields of a node of an access list: the lanes of one warp that have accessed a cell at one epoch. */
 export const nodeField = { next: 0, warp: 1, epoch: 2, lanes: 3, place: 4, order: 5 } as const;
 
-/** The numbers of a node. */
+/** The number of fields of a node. */
 export const nodeWords = 6;
 
 /**
- * In place of the first node: the first node that is free, where those begin that were never in use, and how many
- * numbers there are.
+ * The fields that replace the node with index 0: the first node of the free list, the start of the nodes that were
+ * never used, and the total length of the array.
  */
 export const nodeLists = { free: 1, end: 2, length: 3 } as const;
 
-/** The maximum number of nodes of a list. Further ones are not recorded, and races with them are missed. */
+/** The maximum number of nodes of a list. Further accesses are not recorded, and races with them are missed. */
 export const mostNodes = 64;
 
-/** The bits that say how an access or a fence is ordered. */
+/** The bits that describe the memory order of an access or a fence. */
 export const orderBits = {
-  /** A strong access: relaxed, volatile, acquire, release, or atomic. Others are weak. */
+  /** The access is strong: relaxed, volatile, acquire, release, or atomic. Otherwise, it is weak. */
   strong: 1,
   acquire: 2,
   release: 4,
-  /** The scope is more than the block. Every block is a cluster of its own. */
+  /** The scope is wider than the block. Every block is a cluster of its own. */
   wide: 8,
-  /** A load by the cache that is not coherent. */
+  /** A load through the non-coherent cache. */
   notCoherent: 16,
   /** A copy that continues after the instruction. */
   asynchronous: 32,
   /**
-   * A store that is complete when the thread does anything else, so that memory shows whether it has changed the value.
+   * A store that completes before the thread's next operation, so that memory then shows whether the store has changed
+   * the value.
    */
   immediate: 64,
-  /** Instead of a fence: the copies so far are a group, or the thread waits for all groups but some. */
+  /** Not a fence: the thread commits its asynchronous copies so far as a group. */
   commit: 128,
+  /** Not a fence: the thread waits until at most a given number of groups of copies are pending. */
   wait: 256,
   /** An arrival at an `mbarrier`, or a test of its phase. */
   phased: 512,
-  /** A fence that has a place in the one order of all sequentially consistent fences. */
+  /** A sequentially consistent fence. */
   sequential: 1024,
-  /** An atomic operation whose result the thread gets. */
+  /** An atomic operation that returns its result to the thread. */
   hasResult: 2048,
 } as const;
 
-/** Above it, an access has the binary logarithm of its elements, and a wait the number of groups. */
+/**
+ * The number of bits of `orderBits`. The bits above hold the binary logarithm of the number of elements of an access,
+ * or for `wait` the number of groups.
+ */
 export const orderCountShift = 12;

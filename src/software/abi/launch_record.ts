@@ -1,18 +1,18 @@
 /**
- * The memory that compiled kernels share with their caller: a launch record, and one record for each thread that has
- * not finished. Compiled code and the scheduler of threads agree on their layout here.
+ * The layout of the memory that compiled kernels share with the scheduler of threads: a launch record, and one record
+ * for each thread that has not finished.
  *
  * @module
  */
 
 /** The fields of a launch record, in order. Each is a 32-bit number. */
 export const launchFields = [
-  /** For a kernel without suspensions: the blocks to run, in x. The last is exclusive. */
+  /** For a kernel without suspensions: the range of blocks to run in x. `lastBlockX` is exclusive. */
   "firstBlockX",
   "lastBlockX",
-  /** The block that runs. */
+  /** The x index of the running block. */
   "blockX",
-  /** For a kernel with suspensions: the threads to run. The last is exclusive. */
+  /** For a kernel with suspensions: the range of threads to run. `lastThread` is exclusive. */
   "firstThread",
   "lastThread",
   "blockY",
@@ -25,8 +25,9 @@ export const launchFields = [
   "blockDimZ",
   /** The offset of the packed parameters in memory. */
   "parameters",
-  /** The offset of the block's shared memory, and its bytes. */
+  /** The offset of the block's shared memory. */
   "shared",
+  /** The size of the block's shared memory in bytes. */
   "sharedBytes",
   /** The offset of the first thread's local memory. */
   "localMemory",
@@ -40,42 +41,41 @@ export const launchFields = [
   "fuelLeft",
   /** The offset of the save areas of gangs. */
   "gangs",
-  /** How often a gang has diverged, and how often all gangs of a block have been run. */
+  /** The number of times that a gang has diverged. */
   "divergences",
+  /** The number of times that all gangs of a block have been run. */
   "rounds",
-  /** For a kernel without suspensions and for gangs: the row of threads that runs, which a fault is reported for. */
+  /** For a kernel without suspensions and for gangs: the y and z index of the running threads, for fault reports. */
   "rowY",
   "rowZ",
-  /** Which multiprocessor runs the block: the sum of this and `blockX`, modulo `multiProcessorCount`. */
+  /** A base number: the block runs on multiprocessor (`multiprocessor` + `blockX`) modulo `multiProcessorCount`. */
   "multiprocessor",
   /** The generic address of a cooperative launch's workspace, in two halves. 0 in other launches. */
   "workspaceHigh",
   "workspaceLow",
   /**
-   * The offset of the ranges that the parameters of 64 bits point into, for kernels that check memory. Each has the
-   * offset and the bytes of its range, at its own place among the parameters; of one that points nowhere, 0 and
-   * `unboundedLength`.
+   * For kernels with the check `memory`: the offset of a table of the ranges that the 64-bit parameters point into. A
+   * parameter's entry has the same offset in the table as the parameter has among the parameters, and consists of the
+   * offset and the size of the range: 0 and `unboundedLength` if the parameter points into no allocation.
    */
   "argumentRanges",
-  /**
-   * For kernels that are compiled to run the threads of a block in another order: in x, y and z, with how many of them
-   * before it comes first, and a bit for each of these in which they run backwards.
-   */
+  /** For kernels that run the threads of a block in a varied order: the index with which each dimension starts. */
   "threadStartX",
   "threadStartY",
   "threadStartZ",
+  /** For such kernels: a bit set of the dimensions that run backwards. Bit 0 is x. */
   "reversedThreads",
 ] as const;
 
-/** The first thread in x, y and z. */
+/** The fields with the start of the thread order in x, y and z. */
 export const threadStarts = ["threadStartX", "threadStartY", "threadStartZ"] as const;
 
-/** The length of a range that accesses need not lie in. */
+/** The length of an argument range that stands for "no limit". */
 export const unboundedLength = 0xffff_ffff;
-/** The bytes of the parameters that have ranges, at most. */
+/** The maximum size of the table of argument ranges, in bytes. Parameters at higher offsets have no ranges. */
 export const argumentRangesByteLength = 0x4000;
 
-/** How many multiprocessors a device has, as kernels see it. */
+/** The number of multiprocessors of a device, as kernels see it. */
 export const multiProcessorCount = 4;
 
 /** A field of a launch record. */
@@ -88,68 +88,74 @@ const launchFieldOffsets: ReadonlyMap<LaunchField, number> = new Map(
 /** The offset of the launch record in linear memory. */
 export const launchRecordBegin = 0x1_8000;
 
-/** The offset of a field in a launch record, in bytes. */
+/** Returns the offset of a field in a launch record, in bytes. */
 export function launchFieldOffset(field: LaunchField): number {
   return launchFieldOffsets.get(field)!;
 }
 
-/** The bytes of a thread record. */
+/** The size of a thread record in bytes. */
 export const threadRecordByteLength = 64;
 
 /** The offsets of the fields of a thread record, in bytes. */
 export const threadRecord = {
-  /** The thread's index in the block: x, y from bit 10 on, z from bit 20 on. Written by the scheduler. */
+  /** The thread's index in the block: x in bits 0 to 9, y from bit 10, z from bit 20. Written by the scheduler. */
   threadIndex: 0,
-  /** The place in the kernel where the thread resumes: 0 at its start. */
+  /** The number of the resume point in the kernel; 0 is the start of the kernel. */
   resumeIndex: 4,
-  /** The request of the thread: one more than the index of a suspension, 0 if it can run, or -1 once it has exited. */
+  /** The thread's request: one more than the index of a suspension, 0 if the thread can run, or `exited`. */
   request: 8,
-  /** The offsets of its saved registers, of its frame, and of the free stack above the frame. */
+  /** The offset of the thread's saved registers. */
   saved: 12,
+  /** The offset of the thread's stack frame. */
   frame: 16,
+  /** The offset of the free stack above the frame. */
   stackPointer: 20,
-  /** The operands of its request. All have 32 bits except the value, which may have 64. */
+  /** The operands of the request. Each has 32 bits, except for `value`, which has up to 64. */
   mask: 24,
   first: 28,
   second: 32,
   value: 40,
-  /** The results of its request, written by the scheduler. */
+  /** The results of the request, written by the scheduler. */
   result: 48,
   predicate: 56,
 } as const;
 
-/** The request of a thread that has exited. */
+/** The value of `threadRecord.request` for a thread that has exited. */
 export const exited = -1;
 
-/** What a call saves beside registers: where the caller resumes, its frame, and the free stack above the frame. */
+/** The layout of the header that a call saves before registers: the caller's resume point, frame and stack pointer. */
 export const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLength: 16 } as const;
 
-/** A call: its place in the function, as {@linkcode Suspension} has it, and the bytes that the function saves. */
+/** A call site in a function. */
 export interface CallSite {
+  /** The position in the function, as in {@linkcode Suspension.order}. */
   readonly order: number;
+  /** The bytes that the calling function saves. */
   readonly savedBytes: number;
 }
 
 /**
- * What threads tell of a barrier, for the check of synchronization: that they take a branch on which it depends whether
- * they get there, that they are there, and that the ways of the branch have met again.
+ * The events of a thread that the check `synchronization` records for each barrier: the thread executes a branch that
+ * decides whether it reaches the barrier, reaches the barrier, or arrives where the branch's paths reconverge.
  */
 export const barrierMarks = { branch: 0, barrier: 1, meeting: 2, count: 3 } as const;
 
-/** A place where a thread may be suspended, and what it requests there. */
+/** A suspend point of the kernel, and what a thread requests there. */
 export interface Suspension {
   readonly request: SuspensionRequest;
   /** The line in the PTX text. */
   readonly line: number;
-  /** Its place in the function. Of lanes that wait at different places, those with the lowest go on first. */
+  /**
+   * The position in the function. If lanes wait at different suspend points, those with the lowest order resume first.
+   */
   readonly order: number;
 }
 
 /** What a suspended thread requests. */
 export type SuspensionRequest =
   /**
-   * `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, and `second` the number of threads, or 0 for all. If
-   * it is aligned, all lanes of a warp must execute the same instruction.
+   * `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, and `second` the number of threads, or 0 for all.
+   * If `isAligned`, all lanes of a warp must execute the same instruction.
    */
   | {
     readonly kind: "barrier";
@@ -170,26 +176,26 @@ export type SuspensionRequest =
     readonly signed: boolean;
   }
   /**
-   * `ldmatrix` and `stmatrix`: `value` is the offset of the row that the thread names, or 0. The thread's fragments of the
-   * matrices are in four words from `result` on.
+   * `ldmatrix` and `stmatrix`: `value` is the offset of the row whose address the thread provides, or 0. The thread's
+   * fragments of the matrices are in four words starting at `result`.
    */
   | { readonly kind: "matrixLoad" | "matrixStore"; readonly matrices: number; readonly transposed: boolean }
   /** `movmatrix`: `value` is the thread's fragment. */
   | { readonly kind: "matrixTranspose" }
-  /** `activemask`: which threads of the warp are at the same place. */
+  /** `activemask`: returns the threads of the warp that are at the same instruction. */
   | { readonly kind: "activeMask" }
-  /** Nothing: other threads run first. */
+  /** No request: the thread only lets other threads run first. */
   | { readonly kind: "yield" }
   /**
-   * A lockstep point: the lanes of the warp go on together, once none of them can run. `spins` is set in a loop where a
-   * lane may wait for what another one stores.
+   * A lockstep point: the lanes of the warp resume together, once none of them can run. `spins` is set in a loop where
+   * a lane may wait for a store of another lane.
    */
   | { readonly kind: "lockstep"; readonly spins: boolean };
 
 /**
- * The fields of an `mbarrier` object, as the number of their lowest bit and their width: how many arrivals the phase
- * still expects, how many each phase expects, and how many bytes are yet to be copied, which may be negative. The
- * highest bit is the parity of the phase. PTX leaves the layout open.
+ * The bit fields of an `mbarrier` object, by lowest bit and width: the pending arrivals of the current phase, the
+ * expected arrivals of each phase, the pending transaction bytes, which may be negative, and the parity of the phase.
+ * PTX leaves the layout to the implementation.
  */
 export const memoryBarrierFields = {
   pending: { first: 0n, bits: 20n },

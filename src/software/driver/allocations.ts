@@ -1,5 +1,5 @@
 /**
- * Allocating and freeing memory of devices and page-locked memory, and queries of addresses.
+ * The driver calls that allocate and free device memory and page-locked memory, and that query addresses.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import {
 } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** The parts of the driver that hold allocations. */
+/** The parts of the driver that these calls use. */
 interface Parts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
@@ -30,7 +30,7 @@ interface Parts {
   readonly virtualMemory: VirtualMemory;
 }
 
-/** The calls that allocate and free memory of devices, and share memory that is of no pool. */
+/** The calls that allocate and free device memory, and share memory that does not belong to a pool. */
 type DeviceMemoryCalls = Pick<
   Driver,
   | "mallocFromPoolAsync"
@@ -42,12 +42,12 @@ type DeviceMemoryCalls = Pick<
   | "ipcCloseMemHandle"
 >;
 
-/** Returns the calls that allocate and free memory of devices, and share memory that is of no pool. */
+/** Returns the calls that allocate and free device memory, and share memory that does not belong to a pool. */
 export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): DeviceMemoryCalls {
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;
 
-  /** Returns the allocation that starts at an address, if a free may end it. */
+  /** Returns the allocation that starts at an address. Throws if there is none that `free` or `freeAsync` may free. */
   const freeable = (address: bigint, call: string): FreeableAllocation => {
     const found = memory.startingAt(address);
     if (found !== undefined && (isPoolMemory(found) || found.kind === "plain")) return found;
@@ -77,7 +77,7 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
       const owner = found.device ?? target.device;
       const allocation: PoolAllocation = { kind: "pool", begin, byteLength, device: owner, pool: found, block };
       allocations.add(allocation);
-      // The host may write memory of a host pool at once.
+      // Memory of a host pool is not marked: the host may write it before the stream runs the allocation.
       if (found.device !== undefined && memory.isChecked) {
         scheduler.enqueue(target, () => memory.markFresh(allocation));
       }
@@ -175,10 +175,10 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts
   };
 }
 
-/** The calls about the host's memory. */
+/** The calls about host memory. */
 type HostMemoryCalls = Pick<Driver, "hostView" | "hostAlloc" | "hostGetDevicePointer" | "freeHost">;
 
-/** Returns the calls about the host's memory. */
+/** Returns the calls about host memory. */
 export function hostMemoryCalls({ core, memory }: Parts): HostMemoryCalls {
   const { devices, linearMemory, hostMemory } = core;
   return {

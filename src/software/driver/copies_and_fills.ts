@@ -1,5 +1,5 @@
 /**
- * Copies and fills.
+ * The driver calls that copy and fill memory.
  *
  * @module
  */
@@ -13,31 +13,33 @@ import type { DriverCore } from "./core.ts";
 import { type AnyAllocation, isPoolMemory, type ProgramMemory, type RangeUse } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** Bytes, values or rows of one turn. */
+/** The maximum number of bytes, values or rows that a copy or fill processes before other streams may run. */
 const sliceLength = 2 ** 20;
 
-/** The copies of one driver. */
+/** The copies and fills of one driver. */
 class Copies {
   readonly #scheduler: Scheduler;
   readonly #hostMemory: HostMemory;
   readonly #shadow: MemoryShadow | undefined;
 
-  /** @param shadow tracks which bytes are initialized, if that is checked */
+  /** @param shadow tracks which bytes are initialized; undefined without the check `initialization` */
   constructor(scheduler: Scheduler, hostMemory: HostMemory, shadow: MemoryShadow | undefined) {
     this.#scheduler = scheduler;
     this.#hostMemory = hostMemory;
     this.#shadow = shadow;
   }
 
-  /** Reads pageable memory at once, and page-locked memory when the stream reaches the copy. */
+  /**
+   * Enqueues a copy from host memory. Reads pageable memory now, and page-locked memory when the stream runs the copy.
+   */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
     this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : new Uint8Array(from));
   }
 
   /**
-   * If the memory is pageable, blocks until the copy is done.
+   * Enqueues a copy to host memory. If that memory is pageable, blocks until the copy is done.
    *
-   * @param onUninitialized called with the index of the first byte that nothing has written
+   * @param onUninitialized called with the index of the first uninitialized byte, if there is one
    */
   toHost(stream: Stream, to: Uint8Array, from: Uint8Array, onUninitialized?: (index: number) => void): void {
     let isFound = onUninitialized === undefined;
@@ -51,7 +53,8 @@ class Copies {
   }
 
   /**
-   * CUDA leaves copies between overlapping ranges undefined. Here, the result is as if all bytes were copied at once.
+   * Enqueues a copy. CUDA leaves copies between overlapping ranges undefined; here, the source is read as if before any
+   * byte is written.
    */
   copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work {
     const { byteLength } = to;
@@ -72,7 +75,7 @@ class Copies {
     });
   }
 
-  /** Fills the first `width` values of each row. Rows start `pitch` values apart. */
+  /** Enqueues a fill of the first `width` values of each row. Rows start `pitch` values apart. */
   fillRows(
     stream: Stream,
     to: Uint32Array,
@@ -90,7 +93,7 @@ class Copies {
     this.#shadow?.noteCopy(new Uint8Array(buffer, byteOffset, byteLength), undefined);
   }
 
-  /** Calls `slice` with parts of the range from 0 to `length`, one for each turn of the stream. */
+  /** Enqueues work that calls `slice` with consecutive parts of the range from 0 to `length`, one per time slice. */
   #enqueueSlices(stream: Stream, length: number, slice: (begin: number, end: number) => void): Work {
     let done = 0;
     return this.#scheduler.enqueue(stream, () => {
@@ -139,7 +142,7 @@ export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillC
     return memory.range(address, byteLength, use, isPermitted);
   };
 
-  /** The stream and the bytes of a fill with values of `alignment` bytes. */
+  /** Returns the stream and the bytes of a fill with values of `alignment` bytes. */
   const rangeToFill = (
     address: bigint,
     byteLength: number,

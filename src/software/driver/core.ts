@@ -1,5 +1,5 @@
 /**
- * The state that all parts of the driver share, and the calls about its devices.
+ * The state that all parts of the software driver share, and the driver calls about devices.
  *
  * @module
  */
@@ -17,19 +17,19 @@ import { choiceOf } from "../schedule.ts";
 import { softwareAttribute } from "../software_device.ts";
 import { type SoftwareDriverOptions, VisibleDevices } from "../visible_devices.ts";
 
-/** The CUDA version that the software device has. */
+/** The CUDA version that the software driver reports. */
 export const emulatedCudaVersion = 13000;
 
-/** An infinite loop takes a minute or two to reach this limit. */
+/** The default maximum number of steps of a block. An infinite loop reaches this limit in a minute or two. */
 const defaultStepLimit = 2 ** 36;
 
-/** The state that all parts of a driver share. */
+/** The state that all parts of a software driver share. */
 export class DriverCore {
-  /** The maximum number of steps of a block's threads. */
+  /** The maximum total number of steps of a block's threads. */
   readonly stepLimit: number;
   readonly observesAccesses: boolean;
   readonly kernelChecks: ReadonlySet<KernelCheck>;
-  /** Whether work runs in the order of a schedule. */
+  /** Whether streams run in the order of a {@linkcode SoftwareDriverOptions.schedule}. */
   readonly isScheduled: boolean;
   readonly linearMemory: LinearMemory;
   readonly devices: VisibleDevices;
@@ -37,7 +37,7 @@ export class DriverCore {
   readonly hostMemory: HostMemory;
   readonly legacyMemory: LegacyMemory;
   readonly fabric: Fabric;
-  /** Why memory cannot be shared with other processes. Undefined if it can. */
+  /** The reason why memory cannot be shared with other processes. Undefined if it can. */
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   /** Releases the pool memory, events and modules that finished work has used. Set by the driver. */
   releaseFinished: () => void = () => {};
@@ -75,7 +75,7 @@ export class DriverCore {
     return handle;
   }
 
-  /** Creates the bounds table of the device's kernels, or throws, before a stream needs the table. */
+  /** Ensures that the bounds table of a device's kernels exists. Throws `cudaErrorMemoryAllocation` if it cannot. */
   ensureBoundsTable(device: number, call: string): void {
     if (!this.linearMemory.ensureBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
@@ -86,7 +86,10 @@ export class DriverCore {
     this.finishSynchronization(device, call);
   }
 
-  /** Call when the host has waited: releases what finished work has used. Throws if the devices were lost. */
+  /**
+   * Must be called after the host has waited for work: releases the resources of finished work. Throws if the devices
+   * were lost.
+   */
   finishSynchronization(device: number, call: string): void {
     this.releaseFinished();
     this.devices.check(device, call);
@@ -144,7 +147,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
       devices.check(device, "cudaDeviceSynchronize");
       core.finishWork(device, "cudaDeviceSynchronize");
     },
-    /** All of them: there are no contexts to create. */
+    /** Returns all devices, since the software device has no contexts. */
     usedDevices: () => Array.from({ length: devices.count }, (_, device) => device),
     deviceCanAccessPeer(device, peer) {
       devices.checkOrdinal(device, "cudaDeviceCanAccessPeer");
@@ -165,7 +168,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
       devices.check(device, call);
       devices.checkOrdinal(peer, call);
       if (!peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessNotEnabled, call);
-      // Kernels that were launched earlier must still run with the access they had at their launch.
+      // Kernels that were already launched must still run with the access that the device had at their launch.
       core.finishWork(device, call);
       peerAccess.disable(device, peer);
     },

@@ -1,5 +1,5 @@
 /**
- * Modules, their kernels, and launches.
+ * The driver calls about modules, kernels and launches.
  *
  * @module
  */
@@ -33,7 +33,7 @@ import type { ProgramMemoryNames } from "./memory_names.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** The parts of the driver that kernels use. */
+/** The parts of the driver that these calls use. */
 interface Parts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
@@ -71,15 +71,15 @@ type LaunchCalls = Pick<
 export class Kernels {
   readonly #parts: Parts;
   readonly #modules = new Map<bigint, LoadedModule>();
-  /** Modules that were unloaded and whose memory is not released yet. */
+  /** The modules that were unloaded but whose memory is not yet released. */
   readonly #unloadedModules = new Set<LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
   readonly #running = new RunningChecks();
   readonly #loadOptions: Omit<ModulePlace, "reserve">;
   readonly #workspaces: GridWorkspaces;
-  /** The order of the next launch's threads. Undefined if they run as they are counted. */
+  /** Returns the order of the next launch's threads. Undefined if threads run in ascending order. */
   readonly #nextOrder: (() => KernelOrder) | undefined;
-  /** The memory where kernels record their accesses. Undefined until a kernel does. */
+  /** The memory where checked kernels record accesses. Undefined until a kernel is checked. */
   #checkMemory: CheckMemory | undefined;
 
   constructor(parts: Parts, options: SoftwareDriverOptions) {
@@ -102,7 +102,7 @@ export class Kernels {
     this.#checkMemory?.release();
   }
 
-  /** The calls about modules and their functions. */
+  /** Returns the calls about modules and their functions. */
   moduleCalls(): ModuleCalls {
     const { core, memory: { allocations } } = this.#parts;
     const { devices, linearMemory, legacyMemory: { peerAccess }, scheduler } = core;
@@ -173,7 +173,7 @@ export class Kernels {
         devices.checkAlive(call);
         setKernelAttribute(this.#kernel(kernel, call), attribute, value);
       },
-      /** A preference between caches, of which there are none. */
+      /** Only validates the arguments: the software device has no caches to prefer. */
       funcSetCacheConfig: (kernel, config) => {
         const call = "cuFuncSetCacheConfig";
         devices.checkAlive(call);
@@ -184,7 +184,7 @@ export class Kernels {
     };
   }
 
-  /** The calls about launches. */
+  /** Returns the calls about launches. */
   launchCalls(): LaunchCalls {
     const { devices } = this.#parts.core;
     return {
@@ -209,13 +209,16 @@ export class Kernels {
         const loaded = this.#kernel(launch.kernel, call);
         checkLaunchAttributes(attributes, call);
         const { blockX, blockY, blockZ, sharedMemoryBytes } = launch;
-        // A cluster of one block is a block.
+        // Clusters have one block, so the number of active clusters is the number of active blocks.
         return multiProcessorCount * occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
       },
     };
   }
 
-  /** `cuLaunchKernel`, or `cuLaunchKernelEx` with attributes. Implements `KernelChecker.launch` with an observation. */
+  /**
+   * Implements `cuLaunchKernel`, `cuLaunchKernelEx` if there are `attributes`, and `KernelChecker.launch` if there is
+   * an `observation`.
+   */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation = {}): void {
     const call = attributes === undefined ? "cuLaunchKernel" : "cuLaunchKernelEx";
     if (attributes !== undefined) checkLaunchAttributes(attributes, call);
@@ -223,7 +226,7 @@ export class Kernels {
     const target = streams.stream(launch.device, launch.stream, call);
     const loaded = this.#kernel(launch.kernel, call);
     const { device, module } = loaded;
-    // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
+    // Unlike copies and waits, a kernel runs only on a stream of the device for which it was loaded.
     if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
@@ -270,14 +273,14 @@ export class Kernels {
     });
   }
 
-  /** The accesses of a launch, if they are known and need not be observed. */
+  /** Returns the accesses of a launch, if they are known in advance. Otherwise, they must be observed. */
   #accessesOf({ onAccesses, accesses }: LaunchObservation): readonly LaunchAccess[] | undefined {
     const { observesAccesses, isScheduled } = this.#parts.core;
-    // The known accesses name the first thread of each range, which another order changes.
+    // The known accesses name the first thread of each range, which depends on the order of the threads.
     return onAccesses === undefined || !observesAccesses || isScheduled ? undefined : accesses;
   }
 
-  /** The checks of a launch, if there are any. */
+  /** Returns the checks of a launch, or undefined if nothing is checked or observed. */
   #checksOf(
     { onAccesses, onFindings }: LaunchObservation,
     { device, kernel, module: { imageBegin } }: LoadedKernel,
@@ -302,7 +305,7 @@ export class Kernels {
     });
   }
 
-  /** The memory that the arguments of a launch point into, for kernels that check it. */
+  /** Returns the ranges that the arguments of a launch point into. Undefined without the check `memory`. */
   #argumentRangesOf({ parameters, buffers }: KernelLaunch): Uint32Array | undefined {
     const { core, memory: { allocations, parts } } = this.#parts;
     if (!core.kernelChecks.has("memory")) return undefined;
@@ -320,7 +323,7 @@ export class Kernels {
     return this.#kernels.get(kernel) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  /** Releases the memory of unloaded modules on idle devices: copies may still use their variables. */
+  /** Releases the memory of unloaded modules on idle devices. On other devices, copies may still use the variables. */
   releaseModules(): void {
     for (const module of this.#unloadedModules) {
       if (!this.#parts.core.scheduler.isIdle(module.device)) continue;

@@ -1,5 +1,5 @@
 /**
- * How messages of faults name the memory of a program.
+ * The names of a program's memory in the messages of kernel faults.
  *
  * @module
  */
@@ -10,11 +10,11 @@ import { type FreedRange, type MemoryNames, type NamedRange, nearestOf, nearestR
 import type { DriverCore } from "./core.ts";
 import { type AnyAllocation, isHostPoolMemory, isPoolMemory, type ProgramMemory } from "./program_memory.ts";
 
-/** The names of a program's memory. */
+/** Names the memory of a program in messages of kernel faults. */
 export class ProgramMemoryNames {
   readonly #core: DriverCore;
   readonly #memory: ProgramMemory;
-  /** For the kernels of each device. */
+  /** The names as seen by the kernels of each device, by the device's ordinal. */
   readonly #ofDevices: readonly MemoryNames[];
   #namedBuffers: () => Iterable<NamedBuffer> = () => [];
 
@@ -32,17 +32,17 @@ export class ProgramMemoryNames {
     this.#namedBuffers = buffers;
   }
 
-  /** The names for the kernels of a device. */
+  /** Returns the names as seen by the kernels of a device. */
   of(device: number): MemoryNames {
     return this.#ofDevices[device]!;
   }
 
-  /** The memory nearest to an access that a kernel of a device has made. */
+  /** Returns the memory nearest to an access by a kernel of a device, or undefined if there is none nearby. */
   nearest(device: number, begin: number, byteLength: number): NamedRange | undefined {
     return nearestRange({ begin, byteLength }, this.#rangesFor(device));
   }
 
-  /** The memory that a kernel of a device may have meant to access. */
+  /** Returns the live, freed and heap memory that a kernel of a device may have intended to access. */
   #rangesFor(device: number): NamedRange[] {
     const { linearMemory } = this.#core;
     const named = [...this.#namedBuffers()];
@@ -50,7 +50,7 @@ export class ProgramMemoryNames {
       const refusal = this.#refusalOf(allocation, device);
       return namedRangesOf(allocation, named).map((range) => ({ ...range, ...refusal }));
     });
-    // Memory that was allocated again is no longer that of the freed buffer.
+    // Ranges that were allocated again are no longer attributed to the freed buffer.
     const freed: NamedRange[] = [];
     for (const range of this.#memory.freedRanges) {
       const { begin } = range;
@@ -64,7 +64,7 @@ export class ProgramMemoryNames {
     return [...live, ...freed, ...linearMemory.heapOf(device)?.ranges() ?? []];
   }
 
-  /** Why kernels of a device cannot access an allocation. */
+  /** Returns why kernels of a device cannot access an allocation, or an empty object if they can. */
   #refusalOf(allocation: AnyAllocation, device: number): Pick<NamedRange, "reason" | "mistake"> {
     if (!this.#memory.isAccessible(allocation, device)) {
       const reason = `which device ${device} has no access to: ${accessAdvice(allocation)}`;
@@ -80,7 +80,7 @@ export class ProgramMemoryNames {
     return { reason: "which is allocated only later in the order of the streams", mistake: "use-before-allocation" };
   }
 
-  /** The number of bytes from an offset to the end of the buffer there. */
+  /** Returns the number of bytes from an offset to the end of the buffer that contains the offset. */
   #bytesFrom(offset: number): number | undefined {
     const named = [...this.#namedBuffers()];
     for (const allocation of this.#memory.allocations.toArray()) {
@@ -93,7 +93,7 @@ export class ProgramMemoryNames {
   }
 }
 
-/** Names an allocation, or the buffers that were cut from it. */
+/** Names an allocation, or the buffers that are parts of the allocation. */
 function namedRangesOf(allocation: AnyAllocation, named: readonly NamedBuffer[]): NamedRange[] {
   const { begin, byteLength } = allocation;
   const address = addressOfOffset(begin);
@@ -109,7 +109,7 @@ function namedRangesOf(allocation: AnyAllocation, named: readonly NamedBuffer[])
   }));
 }
 
-/** Names an allocation, or a buffer in it, in a message. */
+/** Names an allocation, or a buffer within the allocation, in a message. */
 function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuffer | undefined): string {
   const { kind } = allocation;
   const bytes = `${buffer?.isRounded ? "at most " : ""}${countOf(byteLength, "byte")}`;
@@ -123,7 +123,7 @@ function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuff
   return `${imported} of ${bytes} ${place}${site}`;
 }
 
-/** How to give a device access to memory. */
+/** Returns the advice how to make memory accessible to a device. */
 function accessAdvice(allocation: AnyAllocation): string {
   if (allocation.kind === "virtual") return "call setAccess of its address range";
   return isPoolMemory(allocation) ? "call setAccess of its pool" : "call enablePeerAccess of the device";

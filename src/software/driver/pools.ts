@@ -1,5 +1,5 @@
 /**
- * Memory pools: their attributes, who may access them, and their export to other processes.
+ * The driver calls about memory pools: their attributes, access by devices, and export to other processes.
  *
  * @module
  */
@@ -35,11 +35,11 @@ import type { DriverCore } from "./core.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 
 const onlyNumaNode = 0;
-/** Larger than the address space of any device. */
+/** The maximum size of a pool, in bytes. Larger than the address space of any device. */
 const addressableByteLength = 2n ** 44n;
 const { posixFileDescriptor, fabric } = memHandleType;
 
-/** The calls about pools, but for allocating from them. */
+/** The calls about pools, except those that allocate. */
 type PoolCalls = Pick<
   Driver,
   | "deviceGetDefaultMemPool"
@@ -75,13 +75,13 @@ export class Pools {
     this.#memory = memory;
   }
 
-  /** The pool of this process that a handle names. */
+  /** Returns the pool of a handle. Throws `cudaErrorInvalidValue` if the pool is not one of this process. */
   local(pool: bigint, call: string): SoftwarePool {
     const found = this.#pool(pool, call);
     return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  /** Releases memory whose free is done. */
+  /** Releases memory that was freed by completed work. */
   reclaim(): void {
     for (const pool of this.#openPools) {
       pool.reclaim();
@@ -98,7 +98,7 @@ export class Pools {
     this.#pools.clear();
   }
 
-  /** The calls about pools, but for allocating from them. */
+  /** Returns the calls about pools, except those that allocate. */
   calls(): PoolCalls {
     return {
       deviceGetDefaultMemPool: (device) => this.#defaultPool(device),
@@ -221,13 +221,13 @@ export class Pools {
       const { type, id } = location;
       if (!Object.values<number>(memAccessFlags).includes(flags)) fail(cudaErrorInvalidValue, call);
       if (type !== memLocationType.device) {
-        // The CPU always has access to host memory and never gets access to device memory.
+        // The host always has access to host memory, and never to device memory.
         const isHostAccess = found.device === undefined && isHost(location) && flags === memAccessFlags.readWrite;
         if (!isHostAccess) fail(cudaErrorNotSupported, call);
         continue;
       }
       this.#core.devices.checkOrdinal(id, call);
-      // GPUs have no read-only memory for kernels.
+      // As in CUDA, pools do not support read-only access by devices.
       if (flags === memAccessFlags.read) fail(cudaErrorNotSupported, call);
       // A device cannot lose access to its own memory.
       if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
@@ -346,7 +346,7 @@ export class Pools {
   }
 }
 
-/** Whether a location is host memory. */
+/** Returns whether a location is host memory. */
 function isHost({ type, id }: MemLocation): boolean {
   return type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
 }

@@ -1,5 +1,5 @@
 /**
- * The memory that a program has allocated, and the access of devices to it.
+ * The memory that a program has allocated, and which devices may access it.
  *
  * @module
  */
@@ -28,7 +28,7 @@ export interface PoolAllocation extends DeviceAllocation {
   readonly block: PoolBlock;
 }
 
-/** An allocation from a pool of another process, mapped here. */
+/** An allocation from a pool of another process, mapped into this process. */
 export interface MappedAllocation extends DeviceAllocation {
   readonly kind: "mapped";
   readonly pool: ImportedPool;
@@ -38,10 +38,10 @@ export interface MappedAllocation extends DeviceAllocation {
 /** An allocation that a call to `free` or `freeAsync` frees. */
 export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
 
-/** Anything that contains device addresses. */
+/** Any allocation or variable that has device addresses. */
 export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
 
-/** The device that accesses a range, and the kind of access. */
+/** The access to a range for which the range is checked. */
 export interface RangeUse {
   readonly device: number;
   /** One of `memAccessFlags`. */
@@ -52,15 +52,15 @@ export interface RangeUse {
 /** The memory that a program has allocated from a driver. */
 export class ProgramMemory {
   readonly allocations: Allocations<AnyAllocation> = new Allocations();
-  /** The parts of allocations that an allocator has handed out. */
+  /** The parts of allocations that an allocator has returned to the program. */
   readonly parts: Allocations<SoftwareAllocation> = new Allocations();
-  /** For the messages of faults. */
+  /** The ranges that were freed recently, for the messages of faults. */
   readonly freedRanges: FreedRanges = new FreedRanges();
-  /** Tracks which memory is initialized, if kernels are checked for that. */
+  /** Tracks which memory is initialized. Undefined without the check `initialization`. */
   readonly shadow: MemoryShadow | undefined;
   /**
-   * Whether new memory is filled with a pattern that shows missing initialization: `markFresh` is called for new
-   * allocations.
+   * Whether `markFresh` is called for new allocations, which fills them with a pattern that makes missing
+   * initialization visible.
    */
   readonly isChecked: boolean;
   readonly #core: DriverCore;
@@ -89,20 +89,20 @@ export class ProgramMemory {
     );
   }
 
-  /** The allocation that starts at an address. */
+  /** Returns the allocation that starts at an address, or undefined if there is none. */
   startingAt(address: bigint): AnyAllocation | undefined {
     const offset = offsetOfAddress(address);
     return offset === undefined ? undefined : this.allocations.at(offset);
   }
 
-  /** The allocation that contains all bytes of a range. */
+  /** Returns the allocation that contains the whole range. Throws `cudaErrorInvalidValue` if there is none. */
   at(address: bigint, byteLength: number, call: string): AnyAllocation {
     const offset = offsetOfAddress(address);
     const found = offset === undefined ? undefined : this.allocations.containing(offset, byteLength);
     return found ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  /** Whether the kernels of a device may access an allocation. */
+  /** Returns whether the kernels of a device may access an allocation. */
   isAccessible(allocation: AnyAllocation, device: number): boolean {
     if (allocation.kind === "locked") return true;
     if (!isPoolMemory(allocation)) return allocation.isAllowed(device);
@@ -111,9 +111,9 @@ export class ProgramMemory {
   }
 
   /**
-   * Returns the bytes of a range. The range must lie within one allocation that `isPermitted` accepts, or in mapped
-   * memory that a device may access as `flags` say. An empty range may lie anywhere. By default, what the kernels of the
-   * device may access is permitted.
+   * Returns the bytes of a range. The range must lie within one allocation that `isPermitted` accepts, or within mapped
+   * virtual memory that the device may access in the way that `flags` specifies. An empty range may lie anywhere. By
+   * default, `isPermitted` accepts the allocations that the kernels of the device may access.
    */
   range(
     address: bigint,
@@ -137,13 +137,16 @@ export class ProgramMemory {
     if (!this.#exported.has(allocation)) this.shadow?.markUninitialized(begin, byteLength);
   }
 
-  /** Lets other processes write an allocation. Their writes are not observed, so all of it counts as written. */
+  /**
+   * Records that other processes may write an allocation. Their writes cannot be observed, so the whole allocation is
+   * treated as initialized.
+   */
   export(allocation: PoolAllocation | DeviceMemory): void {
     this.#exported.add(allocation);
     this.shadow?.markInitialized(allocation.begin, allocation.byteLength);
   }
 
-  /** Removes an allocation that is freed, and remembers it for the messages of faults. */
+  /** Removes a freed allocation, and records the range for the messages of faults. */
   forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
     this.allocations.remove(allocation);
     this.parts.removeWithin(allocation);
@@ -157,9 +160,9 @@ export class ProgramMemory {
     this.parts.add({ begin, byteLength });
     const { shadow } = this;
     if (shadow === undefined) return;
-    // The previous user of the part may not be done with it.
+    // Marked in stream order, since pending work may still use the part for its previous owner.
     const target = this.#streams.stream(device, stream, "cudaMallocFromPoolAsync");
-    // The slab may be gone by then, which may have been exported.
+    // Found now, since the slab that contains the part may be freed before the stream gets there.
     const slab = this.allocations.containing(begin, byteLength);
     const note = (): void => {
       if (slab === undefined || !this.#exported.has(slab)) shadow.noteAllocation(begin, byteLength);
@@ -191,12 +194,12 @@ export class ProgramMemory {
   }
 }
 
-/** Whether an allocation is from a pool, of this process or of another. */
+/** Returns whether an allocation is from a pool of this process or of another process. */
 export function isPoolMemory(allocation: AnyAllocation): allocation is PoolAllocation | MappedAllocation {
   return allocation.kind === "pool" || allocation.kind === "mapped";
 }
 
-/** Whether an allocation is from a pool of host memory. */
+/** Returns whether an allocation is from a pool of host memory. */
 export function isHostPoolMemory(allocation: AnyAllocation): boolean {
   return isPoolMemory(allocation) && allocation.pool.device === undefined;
 }

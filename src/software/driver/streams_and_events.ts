@@ -1,5 +1,5 @@
 /**
- * Streams and events.
+ * The driver calls about streams and events.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { fail } from "../failure.ts";
 import { InterprocessEvent } from "../ipc/interprocess_event.ts";
 import type { DriverCore } from "./core.ts";
 
-/** The stream priorities of an H200. The software device treats all priorities alike. */
+/** The range of stream priorities of an H200. The software device ignores priorities. */
 const streamPriorities = { least: 0, greatest: -5 } as const;
 
 /** The calls about streams and events. */
@@ -43,7 +43,9 @@ export class StreamsAndEvents {
   readonly #defaultStreams: readonly Stream[];
   readonly #streams = new Map<bigint, Stream>();
   readonly #events = new Map<bigint, Event>();
-  /** The events that have a page in linear memory, including destroyed ones that pending work still uses. */
+  /**
+   * The interprocess events, which have a page in linear memory. Includes destroyed ones that pending work still uses.
+   */
   readonly #interprocessEvents = new Set<InterprocessEvent>();
 
   constructor(core: DriverCore) {
@@ -54,7 +56,7 @@ export class StreamsAndEvents {
     for (const stream of this.#defaultStreams) core.scheduler.addStream(stream);
   }
 
-  /** The stream of a handle, for a call for a device. */
+  /** Returns the stream of a handle. 0 is the default stream of `device`. Throws if the handle is invalid. */
   stream(device: number, stream: bigint, call: string): Stream {
     const { devices } = this.#core;
     devices.check(device, call);
@@ -64,7 +66,7 @@ export class StreamsAndEvents {
     return found;
   }
 
-  /** The default stream of a device. */
+  /** Returns the default stream of a device. */
   defaultStream(device: number): Stream {
     return this.#defaultStreams[device]!;
   }
@@ -75,7 +77,7 @@ export class StreamsAndEvents {
     this.#interprocessEvents.clear();
   }
 
-  /** The calls about streams and events. */
+  /** Returns the calls about streams and events. */
   calls(): StreamCalls {
     return { ...this.#streamCalls(), ...this.#eventCalls() };
   }
@@ -95,7 +97,7 @@ export class StreamsAndEvents {
         const { least, greatest } = streamPriorities;
         const stream = new Stream(device, {
           isBlocking: flags !== streamFlags.nonBlocking,
-          // C's integers have no negative zero.
+          // Converts -0 to 0.
           priority: Math.max(greatest, Math.min(priority, least)) | 0,
         });
         scheduler.addStream(stream);
@@ -109,7 +111,7 @@ export class StreamsAndEvents {
       },
       streamQuery: (device, stream, options) => {
         const found = this.stream(device, stream, "cudaStreamQuery");
-        // Makes progress for programs that poll without returning to the event loop.
+        // Runs some work, so that programs that poll without returning to the event loop make progress.
         if (!options?.peek && !scheduler.isDone(found)) scheduler.step();
         devices.check(found.device, "cudaStreamQuery");
         return scheduler.isDone(found);
@@ -190,10 +192,10 @@ export class StreamsAndEvents {
       eventSynchronize: (event) => {
         const call = "cudaEventSynchronize";
         const { latest, device, isRecordedForDevice } = this.#event(event, call);
-        // Lost devices make no further progress and wait for no other process.
+        // If the devices are lost, the event will never complete.
         const isOver = () => latest === undefined || latest.done || devices.areLost;
         scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
-        // For CUDA's pools, an event for all streams of a device is not one of the streams on which memory was freed.
+        // As in CUDA, waiting for an event of all streams of a device does not let pools reclaim freed memory.
         if (isRecordedForDevice) devices.check(device, call);
         else core.finishSynchronization(device, call);
       },
@@ -235,7 +237,7 @@ export class StreamsAndEvents {
     return this.#core.register(this.#events, event);
   }
 
-  /** Closes the events whose work is done and that were destroyed. */
+  /** Closes the destroyed interprocess events that no pending work uses. */
   closeUnusedEvents(): void {
     for (const event of this.#interprocessEvents) {
       event.closeIfUnused();
