@@ -1,6 +1,6 @@
 /**
  * Observes device memory: allocations, frees, copies, fills, sharing with other processes, and virtual memory, which is
- * created without an address and mapped at any number of them.
+ * created without an address and can be mapped at several addresses.
  *
  * @module
  */
@@ -31,7 +31,7 @@ export class ObservedDeviceMemory {
     this.#virtualMemory = new ObservedVirtualMemory(streams.processes, work);
   }
 
-  /** The driver's calls, observed. */
+  /** Returns the observed versions of the driver's calls. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#allocationCalls(driver), ...this.#sharingCalls(driver), ...this.#virtualMemory.calls(driver) };
   }
@@ -107,7 +107,7 @@ export class ObservedDeviceMemory {
   }
 
   #imported(handle: Uint8Array, address: bigint, byteLength: number): void {
-    // In the process that exported it, the memory now has two addresses.
+    // If this process exported the memory, it now has two addresses.
     const own = this.#processes.ownAddressOf(handle);
     const contents = own === undefined ? undefined : () => this.#work.order.contentsAt(own);
     this.#work.allocated(this.#work.nextOfHost("import"), { address: Number(address), byteLength }, contents);
@@ -117,12 +117,13 @@ export class ObservedDeviceMemory {
 
 /** A piece of memory with all its handles and mappings. */
 interface ObservedMemory {
-  /** The accesses by all of its addresses. Undefined until it is first mapped. */
+  /** The accesses through all mappings. Undefined until the memory is first mapped. */
   contents: SharedContents | undefined;
-  /** Its identity, the same in all processes. Undefined if it is not shared, or its identity is unknown. */
+  /** An identity that is the same in all processes. Undefined if the memory is not shared or has no known identity. */
   identity: string | undefined;
-  /** The sizes of its mappings, by address. */
+  /** The sizes of the mappings in bytes, by address. */
   readonly mappings: Map<number, number>;
+  /** The number of uses of the memory's handles: each is created or imported once, and released later. */
   handleCount: number;
 }
 
@@ -130,8 +131,9 @@ interface ObservedMemory {
 export class ObservedVirtualMemory {
   readonly #processes: OtherProcesses;
   readonly #work: ObservedWork;
-  /** The memory of each handle. CUDA may return a handle more than once, so each counts its uses. */
+  /** The memory of each handle, and the number of times that the driver has returned the handle. */
   readonly #handles = new Map<bigint, { readonly memory: ObservedMemory; count: number }>();
+  /** The memory with a known identity. */
   readonly #byIdentity = new Map<string, ObservedMemory>();
   /** The mapped memory, by the address of the mapping. */
   readonly #mapped = new Map<number, ObservedMemory>();
@@ -141,7 +143,7 @@ export class ObservedVirtualMemory {
     this.#work = work;
   }
 
-  /** The driver's calls, observed. */
+  /** Returns the observed versions of the driver's calls. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#handleCalls(driver), ...this.#mappingCalls(driver) };
   }
@@ -217,7 +219,7 @@ export class ObservedVirtualMemory {
     return memory;
   }
 
-  /** Call when other processes may map memory. */
+  /** Sets the identity of memory that other processes may map, and adds its mappings as shared memory. */
   #identify(memory: ObservedMemory, identity: string | undefined): void {
     if (identity === undefined || memory.identity !== undefined) return;
     memory.identity = identity;
@@ -230,7 +232,7 @@ export class ObservedVirtualMemory {
   }
 }
 
-/** The parts of the sanitizer that it uses. */
+/** The parts of the sanitizer that copies and fills use. */
 interface Parts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
@@ -240,7 +242,7 @@ interface Parts {
   readonly reportsHostReads: boolean;
 }
 
-/** The calls that copy and fill memory, observed. */
+/** Returns the observed versions of the calls that copy and fill memory. */
 export function copiesAndFills(driver: Driver, parts: Parts): Partial<Driver> {
   return { ...copiesWithHost(driver, parts), ...copies(driver, parts), ...fills(driver, parts) };
 }
@@ -268,7 +270,7 @@ function copiesWithHost(
         read.found = address;
         report();
       };
-      // Copies to pageable memory call back within the call, and those to page-locked memory later.
+      // The driver calls `found` within the call for pageable memory, and later for page-locked memory.
       driver.memcpyDtoHAsync(device, destination, source, stream, region && found);
       const host = hostMemory.rangeOf("write", destination);
       const name = hostMemory.isExposedToProgram(destination.buffer) ? "copyTo" : "read";

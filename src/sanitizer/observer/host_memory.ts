@@ -1,5 +1,5 @@
 /**
- * Observes page-locked memory, which the host accesses while copies and kernels may do so, too.
+ * Observes page-locked memory, which the host can access at the same time as copies and kernels.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import type { RangeAccess } from "../order/stream_order.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_events.ts";
 
-/** The byte that memory is overwritten with before a copy; fresh memory holds the same. */
+/** The byte that fills the destination of a copy before the copy runs. New memory is filled with the same byte. */
 const unreadByte = 0xcb;
 
-/** The parts of the sanitizer that it uses. */
+/** The parts of the sanitizer that `ObservedHostMemory` uses. */
 interface Parts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
@@ -29,9 +29,9 @@ export class ObservedHostMemory {
   readonly #sources = new CopiedSources();
   /** The addresses of page-locked memory, by buffer. */
   readonly #addresses = new Map<ArrayBufferLike, number>();
-  /** The buffers whose device addresses the program has, so that kernels may access them. */
+  /** The buffers for which the program has requested a device address, so that kernels may access them. */
   readonly #reachable = new WeakSet<ArrayBufferLike>();
-  /** The buffers that the program itself can access. The library has others of its own. */
+  /** The buffers that the program itself can access. The library also has internal ones. */
   readonly #exposed = new WeakSet<ArrayBufferLike>();
 
   constructor(driver: Driver, parts: Parts) {
@@ -39,7 +39,7 @@ export class ObservedHostMemory {
     this.#parts = parts;
   }
 
-  /** The driver's calls, observed. */
+  /** Returns the observed versions of the driver's calls. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     const { streams, work } = this.#parts;
@@ -59,7 +59,7 @@ export class ObservedHostMemory {
         const { buffer } = allocation;
         const address = this.#addresses.get(buffer);
         driver.freeHost(allocation);
-        // CUDA waits for all work of all devices.
+        // cuMemFreeHost waits for all work of all devices.
         for (const device of streams.devices) streams.syncHostWithDevice(device);
         this.#addresses.delete(buffer);
         if (address !== undefined) work.freed(work.nextOfHost("free"), address);
@@ -72,40 +72,40 @@ export class ObservedHostMemory {
     };
   }
 
-  /** Call when the program gets a buffer. */
+  /** Call when the program receives a buffer of page-locked memory. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#exposed.add(buffer);
   }
 
-  /** Whether the program itself can access a buffer. */
+  /** Returns whether the program itself can access a buffer. */
   isExposedToProgram(buffer: ArrayBufferLike): boolean {
     return this.#exposed.has(buffer);
   }
 
-  /** The address of a buffer. Undefined if it is not page-locked. */
+  /** Returns the address of a buffer. Undefined if the buffer is not page-locked. */
   addressOf(buffer: ArrayBufferLike): number | undefined {
     return this.#addresses.get(buffer);
   }
 
-  /** The access to a view's bytes if they are page-locked, otherwise none. */
+  /** Returns an access to the bytes of a view if they are page-locked, else an empty array. */
   rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
     const address = this.#addresses.get(view.buffer);
     return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
   }
 
-  /** Keeps the source of a copy that may read it later. */
+  /** Adds the source of a copy that may be pending, to find changes before the copy is complete. */
   addSource(operation: Operation, source: Uint8Array): void {
-    // If an earlier write may be pending, the source does not hold yet what the copy will read.
+    // If an earlier write may be pending, the source may not have the content yet that the copy will read.
     const isThere = !this.#isWrittenUnseen(source.buffer) && this.#isIdle(source, "writes");
     if (isThere) this.#sources.add(operation, source);
   }
 
-  /** Compares the sources of copies that come before a point. */
+  /** Reports changes of the sources of copies that are ordered before a point. */
   compareBefore(point: Point): void {
     this.#report(this.#sources.changesBefore(point));
   }
 
-  /** Compares and drops the sources in a range of device addresses that a stream is about to write. */
+  /** Reports changes of the sources in a range of addresses that a stream is about to write, and drops the sources. */
   beforeWrite(address: bigint, byteLength: number): void {
     if (this.#sources.isEmpty) return;
     const begin = Number(address);
@@ -127,8 +127,9 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Compares the sources in memory that a copy is about to write, and overwrites that memory, so that a program that
-   * reads it too early does not find the result by chance. Not if a kernel or anybody but the program could notice.
+   * Reports changes of the sources in memory that a copy is about to write, and fills that memory, so that a program
+   * that reads it too early does not find the result by chance. Does not fill memory that a kernel or the library may
+   * read.
    */
   beforeCopyTo(destination: Uint8Array): void {
     this.#report(this.#sources.changesIn(destination));
@@ -144,7 +145,9 @@ export class ObservedHostMemory {
     }
   }
 
-  /** Whether the host knows all work to be complete that accesses, or writes, page-locked memory. False for other memory. */
+  /**
+   * Returns whether the host knows all accesses (or writes) to a view to be complete. False if it is not page-locked.
+   */
   #isIdle(view: Uint8Array, by: "accesses" | "writes"): boolean {
     const [range] = this.rangeOf("read", view);
     if (range === undefined) return false;
@@ -153,12 +156,12 @@ export class ObservedHostMemory {
     return work.order.isIdle(now, { begin: range.address, end: range.address + range.byteLength }, by);
   }
 
-  /** Whether unobserved kernels may write page-locked memory. */
+  /** Returns whether kernels whose accesses the driver does not observe may write to a buffer. */
   #isWrittenUnseen(buffer: ArrayBufferLike): boolean {
     return this.#driver.checker?.observesAccesses !== true && this.#reachable.has(buffer);
   }
 
-  /** The device address of page-locked memory, or its host address if kernels cannot access it. */
+  /** Returns the device address of page-locked memory, or the host address if kernels cannot access the memory. */
   #addressForKernels(allocation: HostAllocation): bigint {
     try {
       return this.#driver.hostGetDevicePointer(allocation);

@@ -1,5 +1,5 @@
 /**
- * Observes kernels, their launches, and the variables of modules.
+ * Observes kernels, kernel launches, and the variables of modules.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import type { ObservedWork } from "./observed_events.ts";
 /** The checks that an analysis of the PTX can prove unnecessary for a launch. */
 const provable = ["race", "initialization", "synchronization"] as const;
 
-/** The parts of the sanitizer that it uses. */
+/** The parts of the sanitizer that `ObservedKernels` uses. */
 interface Parts {
   readonly reports: Reports;
   readonly work: ObservedWork;
@@ -32,18 +32,18 @@ interface Parts {
 export class ObservedKernels {
   readonly #driver: Driver;
   readonly #parts: Parts;
-  /** The names of kernels in messages. */
+  /** The names of kernels in messages, by handle. */
   readonly #names = new Map<bigint, string>();
-  /** Finds what launches access, if the driver does not observe that. */
+  /** Derives the accesses of launches from the PTX, if the driver does not observe them. */
   readonly #launches: LaunchAccesses | undefined;
   /** Proves checks unnecessary for launches, if the driver makes those checks. */
   readonly #proofs: LaunchAccesses | undefined;
-  /** Instruments launches whose accesses the PTX alone does not determine. */
+  /** Instruments launches whose accesses cannot be derived from the PTX alone. */
   readonly #instrumented: InstrumentedLaunches | undefined;
-  /** The variables of modules that were added as allocations. */
+  /** The keys of module variables that were already added as allocations. */
   readonly #variables = new Set<string>();
 
-  /** @param options what to do where the driver does not say what kernels access */
+  /** @param options how to find the accesses of kernels that the driver does not observe */
   constructor(driver: Driver, options: KernelOptions, parts: Parts) {
     this.#driver = driver;
     this.#parts = parts;
@@ -55,7 +55,7 @@ export class ObservedKernels {
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** Returns the observed versions of the driver's calls. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     return {
@@ -80,12 +80,12 @@ export class ObservedKernels {
     };
   }
 
-  /** Takes the accesses that completed instrumented launches have recorded. */
+  /** Processes the accesses that completed instrumented launches have recorded. */
   collectInstrumented(): void {
     this.#instrumented?.settle();
   }
 
-  /** Adds a variable of a module as memory, when the program first asks for it. */
+  /** Adds a variable of a module as an allocation, when the program first looks it up. */
   #addVariable(module: bigint, name: string, { address, byteLength }: MemoryRange): void {
     const key = `${module} ${name}`;
     if (this.#variables.has(key)) return;
@@ -113,7 +113,7 @@ export class ObservedKernels {
   #launchObserved(launch: KernelLaunch, attributes: LaunchAttributes | undefined, operation: Operation): void {
     const { reports, work: { order }, hostMemory } = this.#parts;
     let found: readonly LaunchFinding[] = [];
-    // Look up the findings' buffers in order: later operations may free or replace them.
+    // Deferred until the operation is checked: the buffers are looked up before later operations free or replace them.
     const then = () => {
       for (const finding of found) {
         const { allocation = finding.range } = finding;
@@ -141,7 +141,7 @@ export class ObservedKernels {
     order.add(observed);
   }
 
-  /** Launches a kernel whose accesses the driver does not observe: they follow from its PTX. */
+  /** Launches a kernel whose accesses the driver does not observe, and derives them from the PTX. */
   #launchAnalyzed(
     launch: KernelLaunch,
     call: (launch: KernelLaunch) => void,
@@ -154,7 +154,7 @@ export class ObservedKernels {
     this.#parts.work.order.add({ operation, accesses: certain, possible });
   }
 
-  /** Launches the instrumented version of a kernel, which records its accesses. Returns false if there is none. */
+  /** Launches an instrumented version of a kernel, which records its accesses. Returns false if there is none. */
   #launchInstrumented(
     launch: KernelLaunch,
     call: (launch: KernelLaunch) => void,

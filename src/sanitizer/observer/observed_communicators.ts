@@ -5,49 +5,54 @@
  */
 import { lastPoint, type Point, Timeline } from "../order/timelines.ts";
 
-/** The most rendezvous that are kept whose ranks have called one after another. */
+/** The maximum length of the list of late calls. */
 const maximumLateCalls = 32;
 
 /** A rank's call of a collective, or of a send or receive. */
 export interface RankCall {
   readonly rank: CommunicatorRank;
-  /** The other rank of a message; undefined for a collective. */
+  /** The other rank of a send or receive. Undefined for a collective. */
   readonly peer: { readonly rank: number; readonly isReceiver: boolean } | undefined;
 }
 
 /** A call with the stream that it was enqueued on. */
 type TimelineCall = RankCall & { readonly timeline: Timeline };
 
-/** A collective, or a message, of several ranks of this process: each waits for the work of the others before it. */
+/**
+ * A collective or a message between several ranks of this process: each rank waits for the other ranks' work before it.
+ */
 interface Rendezvous {
-  /** The joined clock of the ranks that have called it, before it and with its reads. It has no operations of its own. */
+  /**
+   * A timeline without operations, for its clock: the joined clocks of the ranks that have called, which include their
+   * work before the call and the reads of the call.
+   */
   readonly before: Timeline;
   /** The calls so far, one per rank. */
   readonly calls: Point[];
   readonly name: string;
-  /** The number of ranks of this process that take part. */
+  /** The number of participating ranks in this process. */
   readonly rankCount: number;
 }
 
-/** Calls that are enqueued together. */
+/** A group of calls that are enqueued together. */
 interface JointCalls {
-  /** Whether all ranks of their communicators are in this process. */
+  /** Whether all ranks of the calls' communicators are in this process. */
   readonly isLocal: boolean;
-  /** Orders what is added from now on after what all ranks have added so far. */
+  /** Orders the operations that are added from now on after those that all ranks have added so far. */
   wait(): void;
-  /** Call when all operations were added. */
+  /** Call when all operations of the group were added. */
   end(): void;
 }
 
 /** A rank of a communicator in this process. */
 export class CommunicatorRank {
-  /** The identity of the communicator, the same for all its ranks. */
+  /** The identity of the communicator, the same for all of its ranks. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;
-  /** The clock of its next call: a communicator runs its calls in order. It has no operations of its own. */
+  /** A timeline without operations, for its clock: that of the rank's next call. A communicator runs calls in order. */
   readonly before: Timeline;
-  /** The number of its collectives so far, and of its messages to and from each rank. */
+  /** The number of this rank's calls so far, by kind: collectives, and messages to and from each other rank. */
   readonly #isReportable = new Map<string, number>();
 
   constructor(key: string, rank: number, size: number) {
@@ -57,7 +62,7 @@ export class CommunicatorRank {
     this.before = new Timeline(`rank ${rank} of ${size}`);
   }
 
-  /** The name of its next call, the same for all ranks that take part. */
+  /** Counts the rank's next call, and returns its name, which is the same for all participating ranks. */
   nextCall(peer: RankCall["peer"]): string {
     const ranks = peer === undefined
       ? "all"
@@ -73,11 +78,14 @@ export class CommunicatorRank {
 
 /** The communicators of a process. */
 export class ObservedCommunicators {
-  /** The ranks of this process, by key. */
+  /** The ranks in this process, by the key of their communicator. */
   readonly #ranks = new Map<string, Set<CommunicatorRank>>();
-  /** The rendezvous that some of those ranks have not called yet, by name. */
+  /** The rendezvous that some participating ranks have not called yet, by name. */
   readonly #rendezvous = new Map<string, Rendezvous>();
-  /** The last rendezvous that a rank has called later than another one, which may have enqueued more work since. */
+  /**
+   * The last rendezvous with a late call: a rank called separately, after another rank that may have enqueued more work
+   * in between.
+   */
   readonly #lateCalls: Rendezvous[] = [];
 
   /** Adds a rank. */
@@ -89,7 +97,7 @@ export class ObservedCommunicators {
     return joined;
   }
 
-  /** Removes a rank, which makes no more calls. */
+  /** Removes a rank that makes no more calls. */
   leave(rank: CommunicatorRank): void {
     const ranks = this.#ranks.get(rank.key);
     if (ranks === undefined || !ranks.delete(rank) || ranks.size > 1) return;
@@ -97,7 +105,7 @@ export class ObservedCommunicators {
     if (ranks.size === 0) this.#ranks.delete(rank.key);
   }
 
-  /** Begins calls that are enqueued together: orders each after what comes before the others. */
+  /** Begins a group of calls: orders each after the work before the others. */
   beginCollectives(calls: readonly TimelineCall[]): JointCalls {
     const joint = calls.map(({ rank, peer }) => this.#rendezvousOf(rank, peer));
     for (const rendezvous of new Set(joint)) {
@@ -128,8 +136,8 @@ export class ObservedCommunicators {
   }
 
   /**
-   * Orders a timeline after the work of ranks that have called a rendezvous late: that work was enqueued after this
-   * timeline's own call, or after one that it comes after, and yet comes before that call's result.
+   * Orders a timeline after the work of ranks that have called a rendezvous late. That work was enqueued after a call
+   * that the timeline made or is ordered after, but nevertheless precedes the result of that call.
    */
   joinLateCalls(timeline: Timeline): void {
     if (this.#lateCalls.length === 0) return;
@@ -148,7 +156,7 @@ export class ObservedCommunicators {
     for (const { before } of [...this.#rendezvous.values(), ...this.#lateCalls]) before.forget(timeline);
   }
 
-  /** The rendezvous of a rank's next call, if other ranks of this process take part. */
+  /** Returns the rendezvous of a rank's next call. Undefined if no other rank of this process participates. */
   #rendezvousOf(rank: CommunicatorRank, peer: RankCall["peer"]): Rendezvous | undefined {
     const name = rank.nextCall(peer);
     const here = [...this.#ranks.get(rank.key) ?? []];

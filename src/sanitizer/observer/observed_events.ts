@@ -1,5 +1,5 @@
 /**
- * The operations that a program enqueues, in order, and events: their records and waits, which order streams.
+ * Observes the operations that a program enqueues, and the records and waits of events, which order streams.
  *
  * @module
  */
@@ -14,13 +14,13 @@ const none: readonly RangeAccess[] = [];
 
 /** Adds the operations of streams and of the host. */
 export class ObservedWork {
-  /** Where the program called the operation that is being added. */
+  /** The call site of the operation that is being added. */
   site: CallSite = {};
   readonly order: StreamOrder;
   readonly #streams: ObservedStreams;
   /**
-   * The live allocations by address. Addresses of freed ones stay in the map: they are allocated again, and engines take
-   * long to delete from a large map.
+   * The live allocations by address. The keys of freed allocations stay in the map with the value undefined: addresses
+   * are usually reused, and deleting from a large map is slow.
    */
   readonly #live = new Map<number, LiveAllocation | undefined>();
 
@@ -29,12 +29,12 @@ export class ObservedWork {
     this.#streams = streams;
   }
 
-  /** Begins the next operation of a stream. */
+  /** Begins the next operation of a stream, and returns it. */
   next(name: string, device: number, stream: bigint): Operation {
     return this.#operation(name, this.#streams.next(device, stream));
   }
 
-  /** Begins the next operation of the host. */
+  /** Begins the next operation of the host, and returns it. */
   nextOfHost(name: string): Operation {
     return this.#operation(name, this.#streams.nextOfHost());
   }
@@ -50,7 +50,7 @@ export class ObservedWork {
     return operation;
   }
 
-  /** Adds an operation that allocates. `contents` returns the shadow state that the memory's other addresses share. */
+  /** Adds an operation that allocates memory. `contents` returns the shadow state shared with its other mappings. */
   allocated(
     operation: Operation,
     { address, byteLength }: { address: number; byteLength: number },
@@ -60,13 +60,13 @@ export class ObservedWork {
     this.order.add({ operation, allocates: { address, byteLength, contents }, accesses: none });
   }
 
-  /** Adds an operation that frees. */
+  /** Adds an operation that frees the allocation at an address. */
   freed(operation: Operation, address: number): void {
     this.#live.set(address, undefined);
     this.order.add({ operation, frees: address, accesses: none });
   }
 
-  /** The live allocation at an address. */
+  /** Returns the live allocation that begins at an address. */
   liveAt(address: number): LiveAllocation | undefined {
     return this.#live.get(address);
   }
@@ -80,17 +80,17 @@ export class ObservedWork {
 /** An event, with the clock of its last record. */
 interface ObservedEvent {
   /**
-   * Whether other processes may wait for it, and then synchronize with this one by means that are not observed: what
-   * comes before its records counts as before everything that this process enqueues afterwards.
+   * Whether other processes may wait for the event, and then synchronize with this process by means that are not
+   * observed. Work before the event's records is therefore assumed to precede all operations enqueued afterwards.
    */
   readonly isInterprocess: boolean;
-  /** Its handle in hexadecimal. Undefined if no other process has it. */
+  /** The event's handle in hexadecimal. Undefined if the event is not shared with other processes. */
   handle?: string | undefined;
-  /** Its last record on a stream. */
+  /** The last record, if it was on a stream. */
   record: Point | undefined;
-  /** Where the program called that record. */
+  /** The call site of that record. */
   recorded?: CallSite;
-  /** The clock of its last record behind all streams of a device. */
+  /** The clock of the last record, if it was after the work of all streams of a device. */
   clock: Clock | undefined;
 }
 
@@ -105,7 +105,7 @@ export class ObservedEvents {
     this.#work = work;
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** Returns the observed versions of the driver's calls. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#handleCalls(driver), ...this.#recordCalls(driver), ...this.#waitCalls(driver) };
   }
@@ -152,7 +152,7 @@ export class ObservedEvents {
       eventRecord: (device, event, stream) => {
         const observed = this.#eventOf(event);
         const record = this.#streams.next(device, stream);
-        // Publish first: others can wait for the record as soon as it is made.
+        // Publish first, because other processes can wait for the record as soon as it is made.
         if (observed.handle !== undefined) this.#publishEventRecord({ ...observed, record, clock: undefined });
         driver.eventRecord(device, event, stream);
         observed.record = record;
@@ -209,7 +209,7 @@ export class ObservedEvents {
     this.#streams.afterHostSync();
   }
 
-  /** Joins the clocks of an event's last records, here and in other processes, into a timeline's. */
+  /** Joins the clocks of an event's last records, in this and in other processes, into the clock of a timeline. */
   #joinRecords(timeline: Timeline, event: bigint): void {
     const { record, recorded, clock, handle } = this.#eventOf(event);
     if (record !== undefined) {

@@ -1,5 +1,5 @@
 /**
- * Streams as timelines, and the host's synchronization with them.
+ * Observes streams, each of which is a timeline, and the host's synchronization with them.
  *
  * @module
  */
@@ -19,23 +19,23 @@ import type { StreamOrder } from "../order/stream_order.ts";
 import { type Clock, lastPoint, type Point, Timeline } from "../order/timelines.ts";
 import { ObservedCommunicators, type RankCall } from "./observed_communicators.ts";
 
-/** A stream, by its device's ordinal and its handle. */
+/** A stream, identified by the ordinal of its device and its handle. */
 export interface StreamHandle {
   readonly device: number;
   readonly stream: bigint;
 }
 
-/** The parts of the sanitizer that it uses. */
+/** The parts of the sanitizer that `ObservedStreams` uses. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  /** Called when the host has synchronized, before the records of other processes are read. */
+  /** Called after each synchronization of the host, before the records of other processes are read. */
   readonly beforeWait: () => void;
-  /** Called after that, with the host's clock. */
+  /** Called with the host's clock after those records were read. */
   readonly afterWait: (now: Point) => void;
 }
 
-/** Whether the program learns the answer to a query. */
+/** Returns whether the program learns the result of a query: `peek` and the library's own queries do not count. */
 export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
   return !options?.peek && !options?.forLibrary;
 }
@@ -47,15 +47,15 @@ export class ObservedStreams {
   readonly #parts: Parts;
   /** The streams of each device, by handle. */
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
-  /** Destroyed streams whose work may be pending. */
+  /** The destroyed streams of each device whose work may be pending. */
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
-  /** The last collective of each stream with ranks of other processes that the host does not know to be complete. */
+  /** For each stream, the last collective with ranks of other processes that the host does not know to be complete. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
   /** The clock that interprocess events are assumed to have synchronized. The map does not change. */
   #assumed: Clock = new Map();
-  /** The stream that was used last: programs mostly use the same one again. */
+  /** A cache of the last lookup: programs mostly use the same stream again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
 
   constructor(parts: Parts) {
@@ -69,7 +69,7 @@ export class ObservedStreams {
     });
   }
 
-  /** The clock that is assumed to come before every operation that is enqueued now. The map does not change. */
+  /** The clock that is assumed to precede every operation that is enqueued now. The map does not change. */
   get assumed(): Clock {
     return this.#assumed;
   }
@@ -79,7 +79,7 @@ export class ObservedStreams {
     return this.#streams.keys();
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** Returns the observed versions of the driver's calls. */
   calls(driver: Driver): Partial<Driver> {
     return {
       streamCreateWithPriority: (device, flags, priority) => {
@@ -115,7 +115,7 @@ export class ObservedStreams {
     };
   }
 
-  /** Begins the next operation of a stream. */
+  /** Begins the next operation of a stream, and returns its point. */
   next(device: number, stream: bigint): Point {
     this.processes.beginOperation();
     const timeline = this.streamOf(device, stream);
@@ -131,9 +131,9 @@ export class ObservedStreams {
   }
 
   /**
-   * Orders collectives that were enqueued together: each rank's writes come after the reads of all ranks.
+   * Orders a group of collectives: each rank's writes come after the reads of all ranks.
    *
-   * @param add Adds the reads of the collectives, and after that their writes.
+   * @param add adds the reads of the collectives, and then the writes
    */
   onCollectives(
     calls: readonly (StreamHandle & RankCall)[],
@@ -154,13 +154,13 @@ export class ObservedStreams {
     this.processes.onCollectiveEnqueued();
   }
 
-  /** Begins the next operation of the host. */
+  /** Begins the next operation of the host, and returns its point. */
   nextOfHost(): Point {
     this.host.position++;
     return lastPoint(this.host);
   }
 
-  /** The timeline of a stream. */
+  /** Returns the timeline of a stream. */
   streamOf(device: number, handle: bigint): Timeline {
     const last = this.#last;
     if (last !== undefined && last.handle === handle && last.device === device) return last.timeline;
@@ -175,17 +175,17 @@ export class ObservedStreams {
     return timeline;
   }
 
-  /** The streams of a device, destroyed ones with pending work included. */
+  /** Returns the streams of a device, including destroyed ones whose work may be pending. */
   allOf(device: number): Timeline[] {
     return [...this.#streamsOf(device).values(), ...this.#destroyedOf(device)];
   }
 
-  /** Whether the host knows that a stream has reached a point. */
+  /** Returns whether the host knows that a stream has completed its work up to a point. */
   isKnown({ timeline, position }: Point): boolean {
     return timeline.isRetired || (this.host.known().get(timeline) ?? 0) >= position;
   }
 
-  /** Orders the host after all work of a stream, which it knows to be complete. */
+  /** Orders the host after all work of a stream, which is complete. */
   syncHostWith(timeline: Timeline): void {
     this.host.joinTimeline(timeline);
     const all = timeline.isDefault ? this.allOf(timeline.device!) : [];
@@ -193,13 +193,13 @@ export class ObservedStreams {
     this.afterHostSync();
   }
 
-  /** Orders the host after all work of a device, which it knows to be complete. */
+  /** Orders the host after all work of a device, which is complete. */
   syncHostWithDevice(device: number): void {
     for (const stream of this.allOf(device)) this.host.joinTimeline(stream);
     this.afterHostSync();
   }
 
-  /** Call when the host's clock has advanced: copies and destroyed streams may be known to be complete now. */
+  /** Call when the host's clock has advanced, so that copies and destroyed streams may be known to be complete. */
   afterHostSync(): void {
     this.communicators.joinLateCalls(this.host);
     this.#parts.beforeWait();
@@ -218,11 +218,11 @@ export class ObservedStreams {
     if (this.#pendingCollectives.size === 0) this.processes.onCollectivesCompleted();
   }
 
-  /** Assumes that a point, and all that comes before it, comes before everything that is enqueued from now on. */
+  /** Assumes that a point, and all work ordered before it, precedes every operation enqueued from now on. */
   assume({ timeline, position, clock }: Point): void {
     const assumed = new Map(this.#assumed);
     for (const [other, known] of [...clock, [timeline, position] as const]) {
-      // Other processes publish their order themselves.
+      // Streams of other processes need no assumption: those processes publish their order.
       if (other instanceof PeerTimeline || other.isRetired) continue;
       assumed.set(other, Math.max(assumed.get(other) ?? 0, known));
     }
@@ -230,13 +230,15 @@ export class ObservedStreams {
     this.afterHostSync();
   }
 
-  /** Retires destroyed streams whose work the host knows to be complete: a program may use a new stream for each task. */
+  /**
+   * Retires destroyed streams whose work the host knows to be complete: a program may use a new stream for each task.
+   */
   #retire(): void {
     for (const destroyed of this.#destroyed.values()) {
       for (const timeline of destroyed) {
         if (timeline.position > 0 && this.#knownPosition(timeline) < timeline.position) continue;
         destroyed.delete(timeline);
-        // In order: operations that were enqueued earlier must not count as after it.
+        // Deferred, because operations that were enqueued earlier must not count as ordered after the stream's work.
         const then = () => {
           timeline.isRetired = true;
           this.processes.retired(timeline);
@@ -247,7 +249,10 @@ export class ObservedStreams {
     }
   }
 
-  /** The position up to which the host knows a stream's work to be complete: for certain, if that is published. */
+  /**
+   * Returns the position up to which the host knows a stream's work to be complete. Includes assumptions, unless this
+   * process publishes the position to others.
+   */
   #knownPosition(timeline: Timeline): number {
     const known = this.host.known().get(timeline) ?? 0;
     return this.processes.hasJoined ? known : Math.max(known, this.#assumed.get(timeline) ?? 0);

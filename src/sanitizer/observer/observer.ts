@@ -1,5 +1,5 @@
 /**
- * Observes the calls of a driver, and the allocators above it.
+ * Observes the calls of a driver, and the allocators that subdivide its memory.
  *
  * @module
  */
@@ -23,14 +23,14 @@ import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 interface CollectiveAccess {
   readonly access: "read" | "write";
   readonly address: bigint;
-  /** Size in bytes. */
+  /** The size in bytes. */
   readonly byteLength: number;
 }
 
 /** A collective that was enqueued on a stream. */
 export interface CollectiveOnStream extends StreamHandle, RankCall {
   readonly name: string;
-  /** Where the program called it. */
+  /** The call site in the program. */
   readonly site: CallSite;
   readonly accesses: readonly CollectiveAccess[];
 }
@@ -46,7 +46,7 @@ export class Observer {
   readonly #calls: Partial<Driver>;
 
   /**
-   * @param reports takes the mistakes
+   * @param reports receives the mistakes found
    * @param options how to find the accesses of kernels that the driver does not observe
    */
   constructor(driver: Driver, reports: Reports, options: KernelOptions = {}) {
@@ -80,8 +80,7 @@ export class Observer {
   }
 
   /**
-   * Returns a driver that does what the observed one does, and whose calls are observed. Reports are delivered when a call
-   * has returned.
+   * Returns a layer over the driver that observes all calls and forwards them. Reports are delivered after each call.
    */
   layer(): Driver {
     const driver = this.#driver, reports = this.#reports, { work } = this;
@@ -96,7 +95,7 @@ export class Observer {
         };
       }
       return (...parameters) => {
-        // Capture the stack here, and not in a function: each frame of the library costs time.
+        // The stack is captured inline, because each additional frame of the library costs time.
         const limit = errors.stackTraceLimit;
         if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
         work.site = new Error();
@@ -120,12 +119,12 @@ export class Observer {
     return this.#streams.communicators.join(key, rank, size);
   }
 
-  /** Removes a rank, which makes no more collectives. */
+  /** Removes a rank, which enqueues no more collectives. */
   onRankLeft(rank: CommunicatorRank): void {
     this.#streams.communicators.leave(rank);
   }
 
-  /** Call when collectives were enqueued together. */
+  /** Call when a group of collectives was enqueued. */
   onCollectives(collectives: readonly CollectiveOnStream[]): void {
     const add = (wanted: "read" | "write"): void => {
       for (const { name, site, device, stream, accesses } of collectives) {
@@ -138,7 +137,7 @@ export class Observer {
         this.work.add(name, { device, stream }, ranges.map((range) => ({ ...range, address: Number(range.address) })));
       }
     };
-    // A rank that has its result knows that all inputs were read, not that the other ranks' outputs are written.
+    // A rank's result is ordered after the reads of all ranks' inputs, but not after the writes of their outputs.
     this.#streams.onCollectives(collectives, { read: () => add("read"), write: () => add("write") });
   }
 
@@ -156,12 +155,12 @@ export class Observer {
     this.work.freed(this.work.next("free", device, stream), Number(address));
   }
 
-  /** Call when the program gets a buffer of page-locked memory. */
+  /** Call when the program receives a buffer of page-locked memory. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#hostMemory.onExposedToProgram(buffer);
   }
 
-  /** Call when the host reads a view: checks the read if the memory is page-locked. */
+  /** Call when the library reads a view on the host. Checks the read if the memory is page-locked. */
   hostRead(view: Uint8Array, name: string): void {
     const accesses = this.#hostMemory.rangeOf("read", view);
     if (accesses.length === 0) return;
@@ -169,13 +168,13 @@ export class Observer {
     this.work.order.add({ operation: this.work.nextOfHost(name), accesses });
   }
 
-  /** The live allocation at an address, or of a buffer of page-locked memory. */
+  /** Returns the live allocation at an address, or that of a buffer of page-locked memory. */
   allocationAt(at: bigint | ArrayBufferLike): LiveAllocation | undefined {
     const address = typeof at === "bigint" ? Number(at) : this.#hostMemory.addressOf(at);
     return address === undefined ? undefined : this.work.liveAt(address);
   }
 
-  /** The memory that kernels have allocated and not freed. */
+  /** Returns the memory that kernels have allocated with malloc and not freed. */
   unfreedHeap(): readonly UnfreedHeap[] {
     return this.#driver.checker?.unfreedHeap() ?? [];
   }
@@ -187,7 +186,7 @@ export class Observer {
   }
 }
 
-/** Whether reports may name the site of a call: it affects memory, or enqueues anything but a wait. */
+/** Returns whether reports may name the site of a call: the call affects memory, or enqueues work other than a wait. */
 function isReported(call: PropertyKey): boolean {
   const { enqueues, memory } = effectsOf(call);
   return memory !== undefined || enqueues !== undefined && enqueues !== "wait";

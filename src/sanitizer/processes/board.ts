@@ -1,12 +1,12 @@
 /**
- * The board on which the sanitized processes of a user publish what they do: each appends records to a ring of its own,
- * and reads the rings of the others.
+ * The board on which the sanitized processes of a user publish their operations: each process appends records to its
+ * own ring buffer, and reads those of the others.
  *
- * Messages through sockets would arrive too late: what a process knows to be complete must be readable by all others
- * before its program can pass that on by means that are not observed, such as a pipe.
+ * Messages through sockets would arrive too late: when a process learns that work is complete, all others must be able
+ * to read that before the program can signal it by means that are not observed, such as a pipe.
  *
- * The rings lie in one named memory file, which is read and written but not mapped: truncating it crashes nobody. A
- * process holds a lock on its slot, so the system shows which processes have ended.
+ * The rings are in one named memory file, which is read and written but not mapped, so truncating the file crashes no
+ * process. A process holds a file lock on its slot, which the system releases when the process ends.
  *
  * @module
  */
@@ -23,7 +23,7 @@ import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 /** A slot of the board while one process holds it. */
 export interface BoardSlot {
   readonly slot: number;
-  /** Counts the processes that have held the slot. */
+  /** The number of processes that have held the slot so far, this one included. */
   readonly generation: number;
 }
 
@@ -32,35 +32,42 @@ export interface BoardPeer extends BoardSlot {
   readonly pid: number;
 }
 
-/** Takes what `Board.read` finds. */
+/** The callbacks of `Board.read`. */
 export interface BoardReader {
-  /** A peer has joined. */
+  /** Called when a peer has joined. */
   onPeer(peer: BoardPeer): void;
+  /** Called with each new record. */
   onRecord(peer: BoardPeer, text: string): void;
-  /** Records of a peer were overwritten before they were read, or are damaged. */
+  /** Called if records of a peer were overwritten before they were read, or are damaged. */
   onRecordsLost(peer: BoardPeer): void;
+  /** Called when another process has the slot of a peer, which has therefore ended. */
   onPeerGone(peer: BoardPeer): void;
-  /** There is a bystander, or was one since the last call of `read`. */
+  /** Called if there is a bystander, or was one since the last call of `read`. */
   onBystander(): void;
 }
 
 /**
- * The file of the rings. Its name contains the version of the format. Tests use files of their own: a process with damaged
- * records silences all others on the same file.
+ * The file of the rings. Its name contains the version of the format. Tests use separate files, because damaged records
+ * of one process suppress the reports of all others on the same file.
  */
 export const boardFile = { name: "poolpass-order-1" };
 const slotCount = 64;
-/** A slot's entry in the table: generation, bytes appended, operations enqueued (u64 each), pid (u32), zero. */
+/**
+ * The size of a slot's entry in the table: the generation, the number of bytes appended, the number of operations
+ * enqueued (u64 each), the pid (u32) and a zero (u32).
+ */
 const entryByteLength = 32;
 const tableByteLength = slotCount * entryByteLength;
-/** The number of processes that became bystanders so far (u64). Bystanders hold locks on it. */
+/** The range of the counter of processes that became bystanders so far (u64). Bystanders hold locks on this range. */
 const bystanders = { offset: tableByteLength, byteLength: 8 };
-/** Generations wrap around here, so that a file with any content gives one that fits a record. */
+/** Generations wrap around at this number, so that they fit a record whatever the file contained before. */
 const generationCount = 2 ** 48;
+/** The offset of the first ring in the file. */
 const ringsBegin = 4096;
 const ringByteLength = 1 << 20;
-/** The longest record, in bytes. */
+/** The maximum size of a record in bytes. */
 export const maximumRecord = 8192;
+/** The maximum size of a record with its length prefix, in bytes. */
 const maximumFrame = 4 + maximumRecord;
 
 interface ReadPosition {
@@ -83,26 +90,29 @@ export class Board {
   #table = new Uint8Array(tableByteLength);
   #bystanderCount: number;
   #mayHaveBystander: boolean;
-  /** The positions up to which rings were read, by slot. */
+  /** The position up to which each ring was read, by slot. */
   readonly #positions = new Map<number, ReadPosition>();
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
 
-  /** Takes a slot. Returns a bystander if all are taken, and undefined if the system lacks named memory or locks. */
+  /**
+   * Claims a slot. Returns a bystander if all slots are held by other processes, and undefined if the system lacks
+   * named memory or file locks.
+   */
   static join(): Board | Bystander | undefined {
     if (shimRefusal() !== undefined) return undefined;
     let fd: number | undefined;
     try {
       fd = openNamedMemory(boardFile.name, ringsBegin + slotCount * ringByteLength);
       if (fd === undefined) return undefined;
-      // Two processes that try the same slot at once may both give it up, hence a second round.
+      // Two processes that try to lock the same slot at once may both fail, hence a second round.
       for (let attempt = 0; attempt < 2 * slotCount; attempt++) {
         const slot = attempt % slotCount;
         if (tryLock(fd, slot)) return new Board(fd, slot);
       }
       return new Bystander(fd);
     } catch {
-      // There is no memory, or no locks: this process knows of no others then.
+      // The system lacks named memory or locks: this process does not observe others.
     }
     if (fd !== undefined) closeDescriptor(fd);
     return undefined;
@@ -123,7 +133,10 @@ export class Board {
     this.#releaseRings();
   }
 
-  /** Returns the rings of killed processes to the system. A process that takes such a slot at this moment loses records. */
+  /**
+   * Frees the memory of the rings of killed processes. A process that claims such a slot at the same moment may lose
+   * records.
+   */
   #releaseRings(): void {
     const table = new Uint8Array(tableByteLength);
     readAt(this.#fd, table, { offset: 0 });
@@ -135,7 +148,7 @@ export class Board {
   }
 
   /**
-   * Appends a record, which every later `read` sees.
+   * Appends a record, which is visible to every later `read` of another process.
    *
    * @param sequence the number of operations that this process has enqueued so far
    */
@@ -155,7 +168,7 @@ export class Board {
     this.#writeEntry(sequence);
   }
 
-  /** Reads the records that others have appended since the last call. */
+  /** Reads the records that other processes have appended since the last call. */
   read(reader: BoardReader): void {
     const table = new Uint8Array(tableByteLength + bystanders.byteLength);
     readAt(this.#fd, table, { offset: 0 });
@@ -166,10 +179,10 @@ export class Board {
     this.#bystanderCount = bystanderCount;
     // Check before and after reading the records: a bystander may join in between.
     if (mayHaveBystander) reader.onBystander();
-    // If the file was cleared, records of others may have been lost with it.
+    // If the file was cleared, records of other processes may be lost.
     if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.onRecordsLost(this.own);
     for (let slot = 0; slot < slotCount; slot++) {
-      // Most slots have nothing new: the low words of their generation and appended bytes are the same.
+      // Skip slots without new records, by comparing the low words of the generation and of the number of bytes.
       if (words[8 * slot] === before[8 * slot] && words[8 * slot + 2] === before[8 * slot + 2]) continue;
       if (slot !== this.own.slot) this.#readSlot(slot, decodeEntry(table, slot), reader);
     }
@@ -178,23 +191,25 @@ export class Board {
     reader.onBystander();
   }
 
-  /** Makes the others note a bystander, because records were lost here: later ones of this process may lack an order. */
+  /** Makes other processes assume a bystander: records were lost, so later ones of this process may lack an order. */
   warn(): void {
     countBystander(this.#fd);
   }
 
-  /** Whether some process may synchronize others' work without publishing its own (a bystander). */
+  /** Whether there is a bystander: a process that may synchronize other processes' work without publishing its own. */
   hasBystander(): boolean {
     return isRangeLocked(this.#fd, bystanders);
   }
 
-  /** The number of operations that a peer had enqueued when it last appended a record. */
+  /**
+   * Returns the number of operations that a peer had enqueued when it last appended a record; Infinity if it is gone.
+   */
   sequenceOf({ slot, generation }: BoardSlot): number {
     const entry = this.#entry(slot);
     return entry.generation === generation ? entry.sequence : Infinity;
   }
 
-  /** Whether a process still holds its slot. */
+  /** Returns whether a process still holds its slot. */
   holdsSlot({ slot, generation }: BoardSlot): boolean {
     return this.#entry(slot).generation === generation &&
       isRangeLocked(this.#fd, { offset: slot * entryByteLength, byteLength: entryByteLength });
@@ -207,12 +222,12 @@ export class Board {
     return bystander;
   }
 
-  /** Releases the slot. */
+  /** Releases the slot and the memory of its ring. */
   leave(): void {
     try {
       punchHole(this.#fd, { offset: ringOf(this.own.slot), byteLength: ringByteLength });
     } catch {
-      // The next process with the slot overwrites the ring.
+      // Harmless: the next process with the slot overwrites the ring.
     }
     closeDescriptor(this.#fd);
   }
@@ -221,13 +236,13 @@ export class Board {
     let reading = this.#positions.get(slot);
     if (reading !== undefined && reading.peer.generation !== entry.generation) {
       reader.onPeerGone(reading.peer);
-      // With a larger step, processes between them have come and gone unread.
+      // If the generation grew by more than 1, the records of the processes in between were not read.
       if (entry.generation !== reading.peer.generation + 1) reader.onRecordsLost(reading.peer);
       reading = undefined;
     }
     if (reading === undefined) {
       const peer = { slot, generation: entry.generation, pid: entry.pid };
-      // The records of a process that has ended are no longer of use.
+      // Skip the records of a process that has ended.
       const isThere = this.holdsSlot(peer);
       this.#positions.set(slot, reading = { peer, position: isThere ? 0 : entry.appended });
       if (isThere) reader.onPeer(peer);
@@ -239,7 +254,7 @@ export class Board {
     if (bytes === undefined || !this.#readFrames(peer, bytes, reader)) reader.onRecordsLost(peer);
   }
 
-  /** Reads a ring from a position to its end. Returns undefined if a part was overwritten. */
+  /** Reads a ring from a position to the last appended byte. Returns undefined if some of that was overwritten. */
   #readRing(slot: number, { generation, appended }: Entry, position: number): Uint8Array | undefined {
     const byteLength = appended - position;
     if (!(byteLength >= 0 && byteLength <= ringByteLength)) return undefined;
@@ -253,7 +268,7 @@ export class Board {
     return isWhole ? bytes : undefined;
   }
 
-  /** Returns false if the frames are damaged. */
+  /** Passes the record in each frame to `reader`. Returns false if the frames are damaged. */
   #readFrames(peer: BoardPeer, bytes: Uint8Array, reader: BoardReader): boolean {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (let at = 0; at < bytes.length;) {
@@ -284,15 +299,15 @@ export class Board {
 }
 
 /**
- * A sanitized process that does not publish what it does. It may synchronize the others in ways that they cannot know, so
- * they report nothing as long as it runs.
+ * The role of a sanitized process that does not publish its operations. It may synchronize other processes without
+ * their knowledge, so they report no conflicts between processes as long as it runs.
  */
 export class Bystander {
   readonly #fd: number;
 
   constructor(fd: number) {
     this.#fd = fd;
-    // The lock comes first: a process that sees the new count sees the lock.
+    // Lock before counting, so that a process that sees the new count also sees the lock.
     lockRange(fd, bystanders);
     countBystander(fd);
   }
@@ -319,7 +334,7 @@ function ringOf(slot: number): number {
   return ringsBegin + slot * ringByteLength;
 }
 
-/** Locks a free slot. If two processes try at once, both may give it up. */
+/** Tries to lock a free slot. If two processes try at once, both may fail. */
 function tryLock(fd: number, slot: number): boolean {
   const range = { offset: slot * entryByteLength, byteLength: entryByteLength };
   if (isRangeLocked(fd, range)) return false;

@@ -1,9 +1,11 @@
 /**
- * Order between processes: this one publishes its accesses to shared memory, and compares them with those of others.
+ * Finds unordered accesses of different processes: this process publishes its accesses to shared memory, and compares
+ * them with those of others.
  *
- * Two processes can synchronize by means that are not observed, such as a pipe. So whatever a process knows to be complete
- * counts as before everything that another one enqueues afterwards. Reported are only accesses that neither an event
- * between the processes nor the knowledge of either orders. Records of other processes can therefore only remove reports.
+ * Two processes can synchronize by means that are not observed, such as a pipe. So all work that one process knows to
+ * be complete counts as ordered before all operations that another process enqueues afterwards. Two accesses are
+ * reported only if no event orders them and neither process knew the other's access to be complete. Records of other
+ * processes can therefore only remove reports.
  *
  * @module
  */
@@ -17,7 +19,7 @@ import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, type SentAccess, shareNameOf } from "./records.ts";
 import { type RemoteAccess, SharedAccesses, type SharedMemory } from "./shared_accesses.ts";
 
-/** The parts of the sanitizer that it uses. */
+/** The parts of the sanitizer that `OtherProcesses` uses. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
@@ -26,7 +28,7 @@ interface Parts {
   readonly forget: (timeline: Timeline) => void;
 }
 
-/** The processes that share memory with this one. */
+/** Compares the accesses of this process with those of the processes that share memory with it. */
 export class OtherProcesses implements BoardReader {
   readonly #parts: Parts;
   readonly #publisher: Publisher;
@@ -34,12 +36,12 @@ export class OtherProcesses implements BoardReader {
   #peers: Peers | undefined;
   #hasTriedToJoin = false;
   readonly #accesses: SharedAccesses;
-  /** The memory that this process shares, with its handles, by address. */
+  /** The memory that this process has exported, with its handles in hexadecimal, by address. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
-  /** Whether this process has enqueued collectives with ranks of others that it does not know to be complete. */
+  /** Whether collectives with ranks of other processes are pending here: enqueued, and not known to be complete. */
   #hasCollectives = false;
-  /** Operations of this process up to this sequence number count as ordered with everything that others do. */
+  /** The operations of this process up to this sequence number count as ordered with all of other processes. */
   #ownHorizon = 0;
 
   constructor(parts: Parts) {
@@ -57,18 +59,18 @@ export class OtherProcesses implements BoardReader {
     return this.#publisher.board !== undefined;
   }
 
-  /** The number of operations that were enqueued so far. */
+  /** The number of operations that this process has enqueued so far. */
   get sequence(): number {
     return this.#publisher.sequence;
   }
 
-  /** Reads the records of others, then counts an operation that is enqueued. */
+  /** Call when an operation is enqueued: reads the records of other processes, then counts the operation. */
   beginOperation(): void {
     this.read();
     this.#publisher.sequence++;
   }
 
-  /** Call when memory of this process was exported: others may map it from now on. */
+  /** Call when memory of this process was exported, so that other processes may map it from now on. */
   exported(handle: Uint8Array, address: bigint, byteLength: number): void {
     const board = this.#join();
     if (board === undefined) return;
@@ -105,7 +107,7 @@ export class OtherProcesses implements BoardReader {
     });
   }
 
-  /** The address of the memory of this process that has a handle. Undefined if it is not this process's. */
+  /** Returns the address of the exported memory with a handle. Undefined if this process did not export it. */
   ownAddressOf(handle: Uint8Array): number | undefined {
     const hexadecimal = handle.toHex();
     for (const [address, { handles }] of this.#shares) if (handles.has(hexadecimal)) return address;
@@ -115,7 +117,7 @@ export class OtherProcesses implements BoardReader {
   /**
    * Call when memory was mapped that belongs to no process.
    *
-   * @param identity the same in all processes that map it
+   * @param identity identifies the memory: the same in all processes that map it
    */
   mapped(identity: string, address: number, byteLength: number): void {
     if (this.#join() === undefined) return;
@@ -132,17 +134,17 @@ export class OtherProcesses implements BoardReader {
     this.#inOrder(() => this.#accesses.remove(address, operation));
   }
 
-  /** Call when an event is shared by a handle. Returns the handle in hexadecimal; undefined without a board. */
+  /** Call when an event is shared by a handle. Returns the handle in hexadecimal, or undefined without a board. */
   shared(handle: Uint8Array): string | undefined {
     return this.#join() && handle.toHex();
   }
 
-  /** Publishes what comes before the record of an event. Call before it is recorded. */
+  /** Publishes the work that is ordered before an event's record. Call before the event is recorded. */
   recorded(handle: string, points: readonly Point[], clock: Clock): void {
     this.#publisher.publishEventRecord(handle, points, clock);
   }
 
-  /** The clocks of the last records of an event by other processes. Call after a wait for it. */
+  /** Returns the clocks of the last records of an event by other processes. Call after a wait for the event. */
   clocksOf(handle: string): Clock[] {
     this.read();
     const clocks: Clock[] = [];
@@ -155,7 +157,7 @@ export class OtherProcesses implements BoardReader {
     return clocks;
   }
 
-  /** Compares an access of this process with those of others, and publishes it. */
+  /** Compares an access of this process with those of other processes, and publishes it. */
   onAccess(operation: Operation, access: RangeAccess): void {
     if (!this.hasJoined || operation.timeline.isForeign) return;
     this.#accesses.addOwn(operation, access);
@@ -164,11 +166,11 @@ export class OtherProcesses implements BoardReader {
   /** Call when a collective with ranks of other processes was enqueued. */
   onCollectiveEnqueued(): void {
     this.#hasCollectives = true;
-    // Published each time: the board's entry then has the sequence number before it.
+    // Published for each collective, because that also updates the sequence number in the board's entry.
     this.#publisher.publish({ type: "collective", isPending: true });
   }
 
-  /** Call when the host knows all collectives with ranks of other processes to be complete. */
+  /** Call when the host knows that all collectives with ranks of other processes are complete. */
   onCollectivesCompleted(): void {
     this.#hasCollectives = false;
     if (!this.hasJoined) return;
@@ -176,20 +178,20 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publish({ type: "collective", isPending: false });
   }
 
-  /** Publishes what the host knows to be complete. */
+  /** Publishes the positions up to which the host knows work to be complete. */
   publishKnown(): void {
     this.#publisher.publishKnown();
   }
 
-  /** Publishes that a stream was destroyed and its work is complete. */
+  /** Publishes that a stream was destroyed and that its work is complete. */
   retired(timeline: Timeline): void {
     this.#publisher.retire(timeline);
   }
 
-  /** Reads the records of others. */
+  /** Reads the records of other processes. */
   read(): void {
     if (!this.hasJoined) return;
-    // A process that has ended may have ordered everything before its end, and nothing since.
+    // If a connected process has ended, it may have ordered all work up to now, but none from now on.
     if (this.#publisher.publishConnections()) this.onBystander();
     try {
       this.#publisher.board?.read(this);
@@ -198,7 +200,7 @@ export class OtherProcesses implements BoardReader {
     }
   }
 
-  /** Leaves the board: from now on, others assume that this process orders everything. */
+  /** Leaves the board. Other processes assume from now on that this process may order everything. */
   leave(): void {
     this.#publisher.stop();
   }
@@ -213,13 +215,13 @@ export class OtherProcesses implements BoardReader {
     const record = decodeRecord(text);
     switch (record?.type) {
       case undefined:
-        // The record of another version, or a damaged one, may have ordered anything.
+        // A record that is damaged or of another version may have stated any order.
         return this.onRecordsLost();
       case "share":
         return state.addMemory(record);
       case "free":
         state.deleteMemory(record.share);
-        // In order: kernels of this process that are still queued are compared with the earlier accesses of others.
+        // Deferred, because queued kernels of this process must still be compared with the peer's earlier accesses.
         return this.#inOrder(() => this.#accesses.forget([peer.slot, peer.generation, record.share]));
       case "known":
         for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
@@ -246,14 +248,14 @@ export class OtherProcesses implements BoardReader {
     }
   }
 
-  /** Lost records may have ordered anything. */
+  /** Counts all operations so far as ordered, because the lost records may have stated any order. */
   onRecordsLost(): void {
-    // Records of this process may lack that order, too, from now on.
+    // Later records of this process may lack that order, too.
     this.#publisher.board?.warn();
     this.onBystander();
   }
 
-  /** A bystander may have ordered anything. */
+  /** Counts all operations so far as ordered, because a bystander may have synchronized any processes. */
   onBystander(): void {
     this.#orderAll();
     this.#ownHorizon = this.sequence;
@@ -284,12 +286,12 @@ export class OtherProcesses implements BoardReader {
     this.#inOrder(() => this.#accesses.share(memory, known));
   }
 
-  /** Calls a function once all earlier operations were checked. */
+  /** Calls a function once all earlier operations are checked. */
   #inOrder(then: () => void): void {
     this.#parts.order.add({ then, accesses: [] });
   }
 
-  /** Compares an access of another process, in the order in which it becomes known here. */
+  /** Compares an access of another process, once all operations that this process enqueued earlier are checked. */
   #onAccess(peer: PeerState, sent: SentAccess): void {
     const timeline = peer.timeline(sent.stream);
     if (timeline === undefined) return;
@@ -305,14 +307,14 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const made: RemoteAccess = { operation, kind: access, begin, end, source, peer };
-    // Only operations that are enqueued from now on come after what the host knows now.
+    // Captured now, because only operations enqueued from now on are ordered after the work that the host knows now.
     const known = lastPoint(this.#parts.host);
     this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
   }
 
   /**
-   * Whether a conflict with an access of another process may be reported: the order of processes that have ended is
-   * unknown, and a process that does not publish may have waited for any event and synchronized with others.
+   * Returns whether a conflict with an access of another process may be reported. Not if that process has ended, since
+   * its order is unknown, and not if a process that does not publish may have synchronized the two.
    */
   #isReportable(own: Operation, { peer, operation }: RemoteAccess): boolean {
     const { board } = this.#publisher;
@@ -322,7 +324,7 @@ export class OtherProcesses implements BoardReader {
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);
   }
 
-  /** Counts everything that others have enqueued so far as ordered. */
+  /** Counts all operations that other processes have enqueued so far as ordered. */
   #orderAll(): void {
     const { board } = this.#publisher;
     for (const peer of this.#peers!) peer.horizon = Math.max(peer.horizon, board?.sequenceOf(peer) ?? Infinity);
@@ -331,7 +333,7 @@ export class OtherProcesses implements BoardReader {
   #retire(timeline: PeerTimeline | undefined): void {
     if (timeline === undefined) return;
     timeline.peer.timelines.delete(timeline.number);
-    // In order: operations that were enqueued earlier must not count as after it.
+    // Deferred, because operations that were enqueued earlier must not count as ordered after the stream's work.
     this.#inOrder(() => {
       timeline.isRetired = true;
       this.#publisher.retire(timeline);

@@ -10,7 +10,7 @@ import type { SentPoint } from "./records.ts";
 /** A stream of another process. */
 export class PeerTimeline extends Timeline {
   readonly peer: PeerState;
-  /** Its number in its process. */
+  /** The number that the process has given the stream. */
   readonly number: number;
 
   constructor(peer: PeerState, number: number) {
@@ -26,38 +26,44 @@ interface PeerMemory {
   readonly byteLength: number;
 }
 
-/** The most streams, memory, events and connections of a peer that are kept. A peer with more counts as ordering all. */
+/**
+ * The maximum number of streams kept per peer. If a peer exceeds this or one of the limits below, all of its operations
+ * count as ordered.
+ */
 const maximumTimelines = 4096;
+/** The maximum number of handles to shared memory kept per peer. */
 const maximumMemory = 65_536;
+/** The maximum number of events kept per peer. */
 const maximumEvents = 16_384;
+/** The maximum number of connected processes kept per peer, and of publishing processes in `publishers`. */
 const maximumConnected = 4096;
 
-/** The processes that publish their work, or did before they ended. */
+/** The pids of processes that publish their work, or did so before they ended. */
 const publishers = new Set<number>();
 
-/** Whether a process publishes its work, or did. */
+/** Returns whether a process publishes its work, or did so before it ended. */
 export function publishes(pid: number): boolean {
   return publishers.has(pid);
 }
 
-/** The state of another process, from its records. */
+/** The state of another process, as its records describe it. */
 export class PeerState implements BoardPeer {
   readonly slot: number;
   readonly generation: number;
   readonly pid: number;
-  /** Its operations up to this sequence number count as ordered before and after everything. */
+  /** The peer's operations up to this sequence number count as ordered with all other operations. */
   horizon = 0;
-  /** Whether it has enqueued collectives with ranks of other processes that it does not know to be complete. */
+  /** Whether the peer has collectives with ranks of other processes pending: enqueued, and not known to be complete. */
   hasCollectives = false;
-  /** Its streams, by number. */
+  /** The peer's streams, by number. */
   readonly timelines: Map<number, PeerTimeline> = new Map();
-  /** Its shared memory, by number. */
+  /** The peer's shared memory, by number. */
   readonly #memory: Map<number, PeerMemory> = new Map();
-  /** The numbers of its shared memory, by handle. */
+  /** The number of the peer's shared memory, by handle. */
   readonly #shares: Map<string, number> = new Map();
-  /** The processes that it is connected to, without those that it has seen to publish their work. */
+  /** The processes that the peer is connected to, without those that it knows to publish their work. */
   readonly connected: Set<number> = new Set();
-  /** The clock of each event's last record, by handle. Undefined if all work counts as before it. */
+  /** The clock of each event's last record, by handle. Undefined if all work counts as ordered before the record. */
   readonly events: Map<string, Clock | undefined> = new Map();
 
   constructor({ slot, generation, pid }: BoardPeer) {
@@ -66,7 +72,7 @@ export class PeerState implements BoardPeer {
     this.pid = pid;
   }
 
-  /** The stream with a number. Undefined if it has too many. */
+  /** Returns the stream with a number. Undefined if the peer has too many streams. */
   timeline(number: number): PeerTimeline | undefined {
     let timeline = this.timelines.get(number);
     if (timeline === undefined && this.#hasPlaceIn(this.timelines, maximumTimelines)) {
@@ -75,20 +81,20 @@ export class PeerState implements BoardPeer {
     return timeline;
   }
 
-  /** Adds memory that it has shared, or another handle to it. */
+  /** Adds memory that the peer has shared, or another handle to such memory. */
   addMemory({ share, handle, byteLength }: { share: number; handle: string; byteLength: number }): void {
     if (!this.#hasPlaceIn(this.#shares, maximumMemory)) return;
     this.#shares.set(handle, share);
     this.#memory.set(share, { handles: [...this.#memory.get(share)?.handles ?? [], handle], byteLength });
   }
 
-  /** Removes memory that it has freed. */
+  /** Removes shared memory that the peer has freed. */
   deleteMemory(share: number): void {
     for (const handle of this.#memory.get(share)?.handles ?? []) this.#shares.delete(handle);
     this.#memory.delete(share);
   }
 
-  /** The memory that a handle opens. */
+  /** Returns the peer's memory with a handle, or an empty array if the handle is unknown. */
   memoryOf(handle: string): { readonly peer: PeerState; readonly share: number; readonly byteLength: number }[] {
     const share = this.#shares.get(handle);
     return share === undefined ? [] : [{ peer: this, share, byteLength: this.#memory.get(share)!.byteLength }];
@@ -99,7 +105,7 @@ export class PeerState implements BoardPeer {
     if (this.events.has(handle) || this.#hasPlaceIn(this.events, maximumEvents)) this.events.set(handle, clock);
   }
 
-  /** Adds processes that it is connected to; undefined stands for too many. */
+  /** Adds processes that the peer is connected to. `pids` is undefined if there are too many to list. */
   addConnected(pids: readonly number[] | undefined): void {
     if (pids === undefined) this.horizon = Infinity;
     for (const pid of pids ?? []) if (this.#hasPlaceIn(this.connected, maximumConnected)) this.connected.add(pid);
@@ -118,7 +124,10 @@ export class Peers implements Iterable<PeerState> {
   readonly #own: BoardPeer;
   readonly #ownTimeline: (number: number) => Timeline | undefined;
 
-  /** @param ownTimeline finds a stream of this process by number */
+  /**
+   * @param own this process's slot on the board
+   * @param ownTimeline finds a stream of this process by number
+   */
   constructor(own: BoardPeer, ownTimeline: (number: number) => Timeline | undefined) {
     this.#own = own;
     this.#ownTimeline = ownTimeline;
@@ -128,7 +137,7 @@ export class Peers implements Iterable<PeerState> {
     return this.#states.values();
   }
 
-  /** The state of a process. */
+  /** Returns the state of a process, which is created on first use. */
   of(peer: BoardPeer): PeerState {
     const key = keyOf(peer);
     let state = this.#states.get(key);
@@ -139,17 +148,17 @@ export class Peers implements Iterable<PeerState> {
     return state;
   }
 
-  /** Whether all of some processes publish their work. */
+  /** Returns whether every one of the given processes publishes its work. */
   include(pids: Iterable<number>): boolean {
     return [...pids].every((pid) => pid === this.#own.pid || publishes(pid));
   }
 
-  /** Forgets a process. */
+  /** Removes the state of a process. */
   delete(peer: BoardSlot): void {
     this.#states.delete(keyOf(peer));
   }
 
-  /** Decodes a clock, without its unknown streams. */
+  /** Decodes a clock. Omits unknown streams. */
   clockOf(points: readonly SentPoint[]): Map<Timeline, number> {
     const clock = new Map<Timeline, number>();
     for (const [slot, generation, stream, position] of points) {
@@ -158,7 +167,7 @@ export class Peers implements Iterable<PeerState> {
         ? this.#ownTimeline(stream)
         : this.#states.get(keyOf({ slot, generation }))?.timeline(stream);
       if (timeline === undefined) continue;
-      // A record cannot claim more operations of this process than it has enqueued.
+      // Clamp: a malformed record may claim more operations of this process than were enqueued.
       const limit = isOwn ? timeline.position : Infinity;
       clock.set(timeline, Math.max(clock.get(timeline) ?? 0, Math.min(position, limit)));
     }

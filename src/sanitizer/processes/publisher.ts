@@ -1,5 +1,5 @@
 /**
- * Publishes on the board what this process does with shared memory, and which of its work it knows to be complete.
+ * Publishes on the board the accesses of this process to shared memory, and the work that it knows to be complete.
  *
  * @module
  */
@@ -12,29 +12,32 @@ import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, publishes } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
-/** The most pieces of memory that are published of an operation: a kernel may access every other element. */
+/** The maximum number of accessed ranges published per operation: a kernel may access every other element. */
 const maximumPieces = 64;
 
-/** Publishes the records of this process. Numbers its streams for that. */
+/** Publishes the records of this process, in which streams are numbered. */
 export class Publisher {
-  /** The number of operations that were enqueued so far. */
+  /** The number of operations that this process has enqueued so far. */
   sequence = 0;
   readonly #host: Timeline;
   #board: Board | undefined;
   #bystander: Bystander | undefined;
+  /** The numbers of this process's streams. */
   readonly #numbers = new Map<Timeline, number>();
+  /** The streams of this process, by number. */
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
-  /** For each timeline, the position already published or received as complete. */
+  /** For each timeline, the position that was already published or received as complete. */
   readonly #published = new Map<Timeline, number>();
-  /** The operation whose accesses were published last, and how many were. */
+  /** The operation of the last published access. */
   #lastOperation: Operation | undefined;
+  /** The number of accessed ranges of `#lastOperation` so far. */
   #pieceCount = 0;
-  /** The number of connections at the last publication. */
+  /** The value of `connectionCount()` when connections were last published. */
   #connectionCount = 0;
-  /** The processes that were published as connected to this one. */
+  /** The processes that were published as connected to this process. */
   readonly #publishedConnections = new Set<number>();
-  /** The number of ended processes at the last publication. */
+  /** The length of the list of ended processes when those were last published. */
   #endedCount = 0;
 
   constructor(host: Timeline) {
@@ -47,7 +50,7 @@ export class Publisher {
     this.publishKnown();
   }
 
-  /** Leaves the board: from now on, the others assume that this process orders everything. */
+  /** Leaves the board. Other processes assume from now on that this process may order everything. */
   stop(): void {
     this.#board?.leave();
     this.#board = undefined;
@@ -55,12 +58,12 @@ export class Publisher {
     this.#bystander = undefined;
   }
 
-  /** Keeps this process's place among the bystanders, because the board is full. */
+  /** Stores the bystander that this process became because the board is full. `stop` releases it. */
   setBystander(bystander: Bystander): void {
     this.#bystander = bystander;
   }
 
-  /** Makes this process a bystander, because it cannot publish its records or read those of others. */
+  /** Makes this process a bystander. Called if it cannot publish its records or read those of others. */
   becomeBystander(): void {
     try {
       this.#bystander = this.#board?.abandon();
@@ -75,21 +78,22 @@ export class Publisher {
     return this.#board;
   }
 
-  /** The stream of a number. */
+  /** Returns the stream of this process with a number. */
   timelineOf(number: number): Timeline | undefined {
     return this.#timelines.get(number);
   }
 
+  /** Appends a record to the board, if this process publishes. */
   publish(record: SentRecord): void {
     try {
       this.#board?.append(encodeRecord(record), this.sequence);
     } catch {
-      // There is no memory, or the record is too long.
+      // Memory is exhausted, or the record is too long.
       this.becomeBystander();
     }
   }
 
-  /** Publishes what comes before the record of an event. */
+  /** Publishes the work that is ordered before the record of an event: `points`, and the work up to `clock`. */
   publishEventRecord(handle: string, points: readonly Point[], clock: Clock): void {
     if (this.#board === undefined) return;
     const all = new Map(clock);
@@ -99,7 +103,7 @@ export class Publisher {
     this.publish({ type: "event", handle, ...sent === undefined ? {} : { clock: sent } });
   }
 
-  /** Publishes what the host knows to be complete. */
+  /** Publishes the positions up to which the host knows work to be complete, if they have changed. */
   publishKnown(): void {
     if (this.#board === undefined) return;
     const changed = new Map<Timeline, number>();
@@ -114,13 +118,13 @@ export class Publisher {
     }
   }
 
-  /** Call when a record of another process has let the host know more of a timeline: it need not be published again. */
+  /** Call when a record of another process advanced the host's clock for a timeline: no need to publish that again. */
   addReceived(timeline: Timeline): void {
     const position = this.#host.known().get(timeline);
     if (position !== undefined) this.#published.set(timeline, position);
   }
 
-  /** Forgets a retired stream, and publishes that if it is one of this process. */
+  /** Removes a retired stream, and publishes the retirement if the stream belongs to this process. */
   retire(timeline: Timeline): void {
     this.#published.delete(timeline);
     const number = this.#numbers.get(timeline);
@@ -131,8 +135,8 @@ export class Publisher {
   }
 
   /**
-   * Publishes the processes that are newly connected to this one, and so may order its work, and those that have ended.
-   * Returns whether one has ended that never published its own work.
+   * Publishes new connections to processes, which may order the work of this process, and the connected processes that
+   * have ended. Returns whether a process has ended that never published its own work.
    */
   publishConnections(): boolean {
     const ended = endedProcesses({ isLeftOut: publishes, hasEnded });
@@ -149,8 +153,8 @@ export class Publisher {
   }
 
   /**
-   * Publishes an access to shared memory, even if the host knows it to be complete by now: others may have enqueued work
-   * before they knew that.
+   * Publishes an access to shared memory, even if the host knows by now that the access is complete: other processes
+   * may have enqueued work before they could know that.
    */
   publishAccess(share: ShareName, { operation, kind, begin, end, source }: TrackedAccess): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
@@ -159,7 +163,7 @@ export class Publisher {
     if (++this.#pieceCount > maximumPieces) return;
     const clock = this.#sentClock(new Map([...operation.clock].filter(([each]) => each instanceof PeerTimeline)));
     const [point] = this.#pointsOf(new Map([[operation.timeline, operation.position]]));
-    // Without its whole clock, others would report it as unordered.
+    // Do not publish an access without its complete clock: other processes would report it as unordered.
     if (clock === undefined || point === undefined) return;
     this.publish({
       type: "access",
@@ -187,7 +191,7 @@ export class Publisher {
     }
   }
 
-  /** Encodes a clock. Undefined if it is too long for a record. */
+  /** Encodes a clock. Returns undefined if it is too long for a record. */
   #sentClock(clock: Clock): SentPoint[] | undefined {
     const points = this.#pointsOf(clock);
     return points.length > maximumPoints ? undefined : points;
@@ -197,7 +201,7 @@ export class Publisher {
     const points: SentPoint[] = [];
     const { slot, generation } = this.#board!.own;
     for (const [timeline, position] of clock) {
-      // Hosts are assumed to be ordered among each other, and retired streams come before everything.
+      // Omit hosts, which are assumed to be ordered with each other, and retired streams, which precede everything.
       if (timeline === this.#host || timeline.isRetired || timeline.isForeign) continue;
       if (timeline instanceof PeerTimeline) {
         points.push([timeline.peer.slot, timeline.peer.generation, timeline.number, position]);

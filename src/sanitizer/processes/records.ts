@@ -1,22 +1,22 @@
 /**
- * The records that processes publish, as JSON. All fields are checked: another version of poolpass, or another program,
- * may have written them.
+ * The records that processes publish, as JSON. Decoding validates all fields, because another version of poolpass or
+ * another program may have written them.
  *
  * @module
  */
 import { escapeControlsInLines } from "../../support/printing.ts";
 import { sha256 } from "../../support/sha256.ts";
 
-/** A position in a stream: the slot and generation of its process, the stream's number there, and the position. */
+/** A position in a stream: the slot and generation of the process, the stream's number there, and the position. */
 export type SentPoint = readonly [slot: number, generation: number, stream: number, position: number];
 
 /**
- * The name of shared memory: the slot and generation of the process that allocated it, and its number there. Memory that
- * belongs to no process has generation 0: see `shareNameOf`.
+ * The name of shared memory: the slot and generation of the process that allocated it, and the memory's number there.
+ * Memory that belongs to no process has generation 0: see `shareNameOf`.
  */
 export type ShareName = readonly [slot: number, generation: number, share: number];
 
-/** The name of memory that belongs to no process: a digest of its identity, which is the same in all processes. */
+/** Returns the name of memory that belongs to no process: a digest of its `identity`, equal in all processes. */
 export function shareNameOf(identity: string): ShareName {
   const digest = new DataView(sha256(new TextEncoder().encode(identity)).buffer);
   const half = (offset: number) => digest.getUint32(offset) * 2 ** 16 + digest.getUint16(offset + 4);
@@ -34,7 +34,7 @@ export interface SentAccess {
   readonly position: number;
   /** The operation's `sequence`. */
   readonly asked: number;
-  /** The positions in other processes' streams that come before it. */
+  /** The positions in other processes' streams up to which work is ordered before the access. */
   readonly clock: readonly SentPoint[];
   readonly operation: string;
   readonly streamName: string;
@@ -45,36 +45,39 @@ export interface SentAccess {
 /** A record of any type. */
 export type SentRecord =
   | SentAccess
-  /** Other processes can map memory by a handle, which is in hexadecimal. */
+  /** Other processes can map memory by a handle. `handle` is in hexadecimal. */
   | { readonly type: "share"; readonly share: number; readonly handle: string; readonly byteLength: number }
   /** Memory was freed. */
   | { readonly type: "free"; readonly share: number }
-  /** The process knows that work is complete. */
+  /** The process knows that the work up to `clock` is complete. */
   | { readonly type: "known"; readonly clock: readonly SentPoint[] }
-  /** An event was recorded. Without a clock, all work so far counts as before it. */
+  /** An event was recorded. Without `clock`, all work so far counts as ordered before the record. */
   | { readonly type: "event"; readonly handle: string; readonly clock?: readonly SentPoint[] }
-  /** The process is connected to others; without `pids`, to any. */
+  /** The process is connected to others. Without `pids`, it may be connected to any process. */
   | { readonly type: "connected"; readonly pids?: readonly number[] }
-  /** A process that it is connected to publishes its work. */
+  /** A process that the sender is connected to publishes its work. */
   | { readonly type: "publishes"; readonly pid: number }
-  /** A process that it was connected to has ended without ever publishing its work. */
+  /** A process that the sender was connected to has ended without ever publishing its work. */
   | { readonly type: "ended"; readonly pid: number }
   /**
-   * The process has enqueued a collective with ranks of others, or knows all of those to be complete. In between,
-   * everything counts as ordered: the work of others before the collective comes before this process's work behind it.
+   * The process has enqueued a collective with ranks of other processes (`isPending`), or knows all such collectives to
+   * be complete. In between, everything counts as ordered: the work of other processes before the collective is ordered
+   * before this process's work after the collective.
    */
   | { readonly type: "collective"; readonly isPending: boolean }
-  /** A stream gets no more work, and all that it had is complete. */
+  /** A stream was destroyed and all of its work is complete. */
   | { readonly type: "retired"; readonly stream: number };
 
-/** The most points in a clock. */
+/** The maximum number of points in a clock. */
 export const maximumPoints = 300;
+/** The maximum length of names and source lines, in UTF-16 code units. */
 const maximumText = 100;
+/** The maximum length of call stacks, in UTF-16 code units. */
 const maximumStack = 1000;
 const accesses = ["read", "write", "atomic"];
 const handlePattern = /^[0-9a-f]{2,256}$/;
 
-/** Encodes a record. Shortens long texts. */
+/** Encodes a record. Truncates long strings. */
 export function encodeRecord(record: SentRecord): string {
   if (record.type !== "access") return JSON.stringify(record);
   const { operation, streamName, source, stack } = record;
@@ -150,7 +153,7 @@ function isLine(value: unknown): boolean {
   return isText(value) && !(value as string).includes("\n");
 }
 
-/** Whether a value is a short string that is safe to print: without control characters that a terminal would obey. */
+/** Returns whether a value is a short string that is safe to print: without control characters for a terminal. */
 function isText(value: unknown): boolean {
   return typeof value === "string" && value.length <= maximumStack && escapeControlsInLines(value) === value;
 }

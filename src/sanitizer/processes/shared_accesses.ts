@@ -1,5 +1,5 @@
 /**
- * Compares accesses of several processes to the same memory, in the order in which they become known here.
+ * Compares the accesses of different processes to the same memory, in the order in which this process learns of them.
  *
  * @module
  */
@@ -13,12 +13,12 @@ import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
 import type { Publisher } from "./publisher.ts";
 import type { ShareName } from "./records.ts";
 
-/** Shared memory at its address in this process. */
+/** A mapping of shared memory in this process. */
 export interface SharedMemory {
   readonly name: ShareName;
   readonly address: number;
   readonly byteLength: number;
-  /** Whether this process has allocated it. Mapped memory may belong to no process. */
+  /** Whether this process has allocated the memory. Mapped memory may belong to no process. */
   readonly isOwn: boolean;
 }
 
@@ -33,19 +33,21 @@ export interface FreedMemory {
   readonly byteLength: number;
 }
 
-/** The most accesses that are kept of one memory, the most memories with accesses, and the most freed ones. */
+/** The maximum number of other processes' accesses that are kept per shared memory. */
 const maximumAccesses = 256;
+/** The maximum number of shared memories whose accesses are kept. */
 const maximumNames = 16_384;
+/** The maximum number of freed shared memories that are kept. */
 const maximumFreed = 1024;
 
 /** The shared memory of this process, and the accesses of other processes to any shared memory. */
 export class SharedMemories {
-  /** The shared memory of this process, by address. */
+  /** The shared memory of this process, in the order of addresses. */
   readonly #memories: SharedMemory[] = [];
-  /** The accesses of others that may be pending, by the memory's name, whether or not it is mapped here. */
+  /** Other processes' accesses that may be pending, by the memory's name, even if this process has not mapped it. */
   readonly #accesses = new Map<string, RemoteAccess[]>();
 
-  /** The memory that this process has freed last, by name: accesses of others may become known later. */
+  /** The last shared memories that this process has freed, by name: records of earlier accesses may arrive later. */
   readonly #freed = new Map<string, FreedMemory>();
 
   /** Adds memory. */
@@ -59,7 +61,7 @@ export class SharedMemories {
     return this.#memories[index]?.address === address ? this.#memories.splice(index, 1)[0] : undefined;
   }
 
-  /** The memory that overlaps a range. */
+  /** Returns the shared memories that overlap a range of addresses. */
   overlapping(begin: number, end: number): SharedMemory[] {
     const found: SharedMemory[] = [];
     for (let index = this.#indexFrom(begin); index < this.#memories.length; index++) {
@@ -70,18 +72,18 @@ export class SharedMemories {
     return found;
   }
 
-  /** The mappings here of memory with a name. */
+  /** Returns the mappings of the shared memory with a name. */
   named(name: ShareName): SharedMemory[] {
     const key = name.join();
     return this.#memories.filter((memory) => memory.name.join() === key);
   }
 
-  /** The accesses of others to memory. */
+  /** Returns the accesses of other processes to a shared memory. */
   remoteAccessesOf(name: ShareName): readonly RemoteAccess[] {
     return this.#accesses.get(name.join()) ?? [];
   }
 
-  /** Keeps an access of another process. Drops those before a point, and those that it supersedes. */
+  /** Adds an access of another process. Drops accesses that are ordered before `known` or superseded by the new one. */
   addAccess(name: ShareName, access: RemoteAccess, known: Point): void {
     const key = name.join();
     const isNeeded = (other: RemoteAccess) => !isBefore(other.operation, known) && !supersedes(other, access);
@@ -91,23 +93,23 @@ export class SharedMemories {
     if (this.#accesses.size > maximumNames) this.#accesses.delete(this.#accesses.keys().next().value!);
   }
 
-  /** Keeps memory that this process has freed. */
+  /** Adds a shared memory that this process has freed. */
   addFreed(name: ShareName, freed: FreedMemory): void {
     this.#freed.set(name.join(), freed);
     if (this.#freed.size > maximumFreed) this.#freed.delete(this.#freed.keys().next().value!);
   }
 
-  /** The memory with a name, if this process has freed it. */
+  /** Returns the freed memory with a name. Undefined if this process has not freed it. */
   freedOf(name: ShareName): FreedMemory | undefined {
     return this.#freed.get(name.join());
   }
 
-  /** Drops the accesses of others to memory. */
+  /** Drops the accesses of other processes to a shared memory. */
   forget(name: ShareName): void {
     this.#accesses.delete(name.join());
   }
 
-  /** The index of the first memory that ends behind an address. */
+  /** Returns the index of the first memory that ends after an address. */
   #indexFrom(address: number): number {
     let low = 0, high = this.#memories.length;
     while (low < high) {
@@ -120,15 +122,18 @@ export class SharedMemories {
   }
 }
 
-/** Whether `second` supersedes `first`: same stream, access and range, so anything ordered after it is ordered after both. */
+/**
+ * Returns whether `second` supersedes `first`: both are of the same stream, kind and range, so an operation ordered
+ * after `second` is also ordered after `first`.
+ */
 function supersedes(first: RemoteAccess, second: RemoteAccess): boolean {
   return first.operation.timeline === second.operation.timeline && first.kind === second.kind &&
     first.begin === second.begin && first.end === second.end;
 }
 
 /**
- * An identity of the memory behind a handle that is the same in all processes. Undefined for a descriptor of a GPU's
- * memory, which refers to a device file. Call once a driver has created or accepted the handle.
+ * Returns an identity of the memory that a handle refers to, which is the same in all processes. Undefined for a file
+ * descriptor of GPU memory, which refers to a device file. Call after a driver has created or accepted the handle.
  */
 export function identityOf(handle: OsHandle): string | undefined {
   if (typeof handle !== "number") return `fabric ${handle.toHex()}`;
@@ -140,16 +145,16 @@ export function identityOf(handle: OsHandle): string | undefined {
   }
 }
 
-/** The parts of the sanitizer that it uses. */
+/** The parts of the sanitizer that `SharedAccesses` uses. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly publisher: Publisher;
-  /** Whether a conflict of this process with another one may be reported. */
+  /** Returns whether a conflict between an operation of this process and an access of another one may be reported. */
   readonly isReportable: (own: Operation, access: RemoteAccess) => boolean;
 }
 
-/** The accesses to shared memory. Its methods are called when operations are checked, in their order. */
+/** Checks the accesses to shared memory. The methods are called in the order in which operations are checked. */
 export class SharedAccesses {
   readonly #parts: Parts;
   readonly #memories = new SharedMemories();
@@ -159,9 +164,9 @@ export class SharedAccesses {
   }
 
   /**
-   * Adds memory of this process, or of none, and publishes the accesses to it that may be pending.
+   * Adds memory that this process allocated or that belongs to no process, and publishes accesses that may be pending.
    *
-   * @param known what the host knew to be complete before others could map the memory
+   * @param known the host's clock before other processes could map the memory: the work known to be complete
    */
   share(memory: SharedMemory, known: Point): void {
     this.#memories.add(memory);
@@ -175,10 +180,10 @@ export class SharedAccesses {
     this.#memories.add(memory);
   }
 
-  /** Removes memory that is freed or unmapped. Reports accesses of others that may come after a free. */
+  /** Removes memory that is freed or unmapped. Reports accesses of other processes that may come after a free. */
   remove(address: number, operation: Operation): void {
     const memory = this.#memories.remove(address);
-    // To unmap memory is harmless while others access it.
+    // Unmapping memory is harmless while other processes access it.
     if (memory?.isOwn !== true) return;
     const freed = { operation, byteLength: memory.byteLength };
     for (const access of this.#memories.remoteAccessesOf(memory.name)) this.#checkFreed(freed, access);
@@ -186,12 +191,12 @@ export class SharedAccesses {
     this.#memories.addFreed(memory.name, freed);
   }
 
-  /** Drops the accesses of others to memory. */
+  /** Drops the accesses of other processes to a shared memory. */
   forget(name: ShareName): void {
     this.#memories.forget(name);
   }
 
-  /** Compares an access of this process with those of others, and publishes it. */
+  /** Compares an access of this process with those of other processes, and publishes it. */
   addOwn(operation: Operation, { address, byteLength, access: kind, source, parts }: RangeAccess): void {
     for (const memory of this.#memories.overlapping(address, address + byteLength)) {
       const begin = Math.max(0, address - memory.address);
@@ -212,9 +217,9 @@ export class SharedAccesses {
   }
 
   /**
-   * Compares an access of another process with those of this one, and keeps it for later ones.
+   * Compares an access of another process with those of this process, and stores it for comparison with later ones.
    *
-   * @param known what the host knew to be complete when it read of the access
+   * @param known the host's clock when the access was read: the work known to be complete
    */
   addOfPeer(name: ShareName, access: RemoteAccess, known: Point): void {
     for (const memory of this.#memories.named(name)) {
@@ -228,13 +233,13 @@ export class SharedAccesses {
     if (!isBefore(access.operation, known)) this.#memories.addAccess(name, access, known);
   }
 
-  /** Reports an access of another process that may come after a free by this one. */
+  /** Reports an access of another process that may come after a free by this process. */
   #checkFreed({ operation, byteLength }: FreedMemory, access: RemoteAccess): void {
     if (isBefore(access.operation, operation) || !this.#parts.isReportable(operation, access)) return;
     this.#parts.reports.addFreed({ region: { byteLength }, access, freed: operation });
   }
 
-  /** The accesses of this process to memory since its last write. */
+  /** Returns the last writes of this process to a shared memory, and its accesses since then. */
   #accessesIn({ address, byteLength }: SharedMemory): TrackedAccess[] {
     return this.#parts.order.accessesIn(address, address + byteLength).map((access) => {
       return { ...access, begin: access.begin - address, end: access.end - address };
