@@ -44,38 +44,39 @@ import { connectToExporter } from "./connect_to_exporter.ts";
 
 /** Options of `Importer.connect`. */
 export interface ImporterOptions extends WaitOptions {
-  /** IDs of other users whose exporters are trusted. By default, only this user's exporters are. */
+  /** IDs of other users whose exporters are trusted. By default, only exporters of this process's user are trusted. */
   users?: readonly number[];
   /**
    * Whether to wait for an exporter if none listens at the path yet, or if it ends before the handshake is complete. A
-   * signal ends the wait. What waiting cannot fix still fails at once: a path that is not permitted, too long or not a
-   * socket's, and an exporter that refuses the connection, has another version, or exceeds `handshakeTimeout`. False by
-   * default: connecting then fails with `not-found` or `not-listening`.
+   * signal ends the wait. Errors that waiting cannot fix still reject immediately: a path that is not permitted, too
+   * long or not a socket's, and an exporter that refuses the connection, has another version, or exceeds
+   * `handshakeTimeout`. False by default: connecting then fails with `not-found` or `not-listening`.
    */
   wait?: boolean;
   /**
-   * Milliseconds in which the exporter must accept the connection and complete the handshake, from when it listens:
-   * 5000 by default.
+   * Milliseconds within which an exporter that listens must accept the connection and complete the handshake: 5000 by
+   * default.
    */
   handshakeTimeout?: number;
-  /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
+  /** Milliseconds from the first byte of a message within which the whole message must arrive: 5000 by default. */
   messageTimeout?: number;
   /**
    * The maximum number of bytes of names and metadata of all offers that the exporter makes at a time: 64 MiB by
    * default.
    */
   maximumMetadata?: number;
-  /** Milliseconds in which the exporter must acknowledge releases when the importer is disposed: 5000 by default. */
+  /** Milliseconds that the exporter has, once the importer is disposed, to acknowledge releases: 5000 by default. */
   closeTimeout?: number;
   /**
-   * What may be mapped. With `"virtual"`, only virtual memory, which the exporter allocates by `CudaDevice.allocate` with
-   * handleType "posix-fd": its import takes a descriptor, and nothing that CUDA's driver would have to believe. No event
-   * of the exporter is opened either. For memory of users who are not trusted. By default `"any"`.
+   * The kinds of memory that may be mapped: `"any"` by default. With `"virtual"`, only virtual memory can be mapped,
+   * which the exporter allocates by `CudaDevice.allocate` with handleType "posix-fd", and no event of the exporter is
+   * opened. Use `"virtual"` for exporters of untrusted users: importing virtual memory takes only a descriptor, and no
+   * data that CUDA's driver would have to trust.
    */
   memory?: "any" | "virtual";
 }
 
-/** The names of the options. */
+/** The names of all importer options, for validation. */
 export const importerOptionNames: OptionNames<ImporterOptions> = {
   users: true,
   handshakeTimeout: true,
@@ -95,13 +96,13 @@ const importerOptions: KnownOptions<ImporterOptions> = {
 const offersOptions = waitOptionsOf("wait for an offer");
 const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { stream: true, signal: true } };
 
-/** Why a buffer cannot be used after the disposal of its importer. */
+/** The reason that errors state when a buffer is used after its importer was disposed. */
 const importerEnd = "its importer was disposed; use it before";
 
 /**
- * A connection to an exporter: its offers, and what this process has mapped of them.
+ * A connection to an exporter: its offers, and the memory of these offers that this process has mapped.
  *
- * If the exporter dies, what is mapped stays readable until it is freed; every wait rejects.
+ * If the exporter dies, mapped memory stays readable until it is freed, and every pending wait rejects.
  *
  * @example
  * ```ts ignore
@@ -116,31 +117,31 @@ export class Importer implements AsyncDisposable {
   readonly #opened: OpenedObject;
   readonly #openedObjects: OpenedObjects;
   readonly #closeTimeout: number;
-  /** Whether memory of pools is mapped, and events are opened. */
+  /** Whether memory of pools may be mapped and events may be opened: false with `memory: "virtual"`. */
   readonly #mapsPools: boolean;
   readonly #memory: RemoteMemory;
   readonly #remoteEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
-  /** Whether the exporter is in this process, which cannot open its own events. */
+  /** Whether the exporter is in this same process, where CUDA cannot open this importer's events. */
   readonly #isOwnProcess: boolean;
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
   readonly #consumers = new Set<ChannelConsumer<unknown, unknown>>();
   readonly #freedOn = new FreedStreams();
   /** The number of offers that are being mapped. */
   #mapping = 0;
-  /** Functions that end the waits for the exporter's events. */
+  /** Functions that end the pending waits for the exporter's events. */
   readonly #waits = new Set<() => void>();
-  /** Notified when something changes that disposal waits for. */
+  /** Notified when the condition that disposal waits for may have changed. */
   readonly #condition = new Condition();
   /** The operations that offers call. */
   readonly #owner: RemoteOfferOwner = {
     map: (state, options) => this.#map(state, options),
     importPool: (state) => this.#importPool(state),
   };
-  /** Whether something could not be released, because the device is lost or its `Cuda` object was disposed. */
+  /** Whether some memory could not be released, because the device is lost or its `Cuda` object was disposed. */
   #isStuck = false;
-  /** Set once the connection has ended. The error is undefined if the exporter ended it normally. */
+  /** Set once the connection has ended. `error` is undefined if it ended normally. */
   #end: { readonly error: SharingError | undefined } | undefined;
   #isDisposed = false;
   #closed: Promise<void> | undefined;
@@ -215,9 +216,10 @@ export class Importer implements AsyncDisposable {
   /**
    * Connects to the exporter that listens at a path.
    *
-   * @param cuda the result of `open`: its devices map the exporter's memory
+   * @param cuda the result of `open`, whose devices map the exporter's memory
    * @param path the exporter's path, at most 107 bytes in UTF-8
-   * @param options whether to wait for an exporter, whose exporters are trusted, and time limits; a signal ends the wait
+   * @param options whether to wait for an exporter, the users whose exporters are trusted, and time limits; a signal
+   * ends the wait
    * @throws {TypeError} If `cuda` is not a `Cuda` object, if the path is empty, a URL or not a string, or if an option
    * has the wrong type
    * @throws {RangeError} If an option is out of range
@@ -254,11 +256,11 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Yields the present and future offers, until the exporter closes. Skips offers that were withdrawn.
+   * Yields the current and future offers, until the exporter closes. Skips offers that were withdrawn.
    *
    * @param options a signal ends the wait for the next offer
    * @throws {ReferenceError} If the importer was disposed
-   * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
+   * @throws {SharingError} `peer-gone` and others, if the connection ends before the exporter closes
    */
   offers<Metadata = JsonValue>(options: WaitOptions = {}): AsyncGenerator<RemoteOffer<Metadata>, void> {
     return this.#iterate(options, `an offer of process ${this.peer.pid}`);
@@ -293,8 +295,8 @@ export class Importer implements AsyncDisposable {
   /**
    * Returns the offer with a name. Waits for it if it does not exist yet.
    *
-   * @typeParam Metadata the type of its metadata, which is not checked: check what another program may have sent
-   * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @typeParam Metadata the type of the offer's metadata, which is not checked: validate metadata from another program
+   * @param name the name that the exporter gave the offer, 1 to 255 bytes in UTF-8
    * @param options a signal ends the wait
    * @throws {TypeError} If the name is not a string
    * @throws {RangeError} If no offer can have the name
@@ -318,12 +320,12 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Joins the channel with a name. Waits for it if it does not exist yet. Frames that are sent from then on also go to
-   * this importer. A channel can be joined once in a connection; to join it again, connect again.
+   * Joins the channel with a name. Waits for it if it does not exist yet. Frames sent after that also go to this
+   * importer. A channel can be joined only once per connection; to join it again, create a new connection.
    *
    * @typeParam Metadata the type of the channel's metadata, which is not checked
    * @typeParam FrameMetadata the type of the frames' metadata, which is not checked
-   * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param name the name that the exporter gave the offer, 1 to 255 bytes in UTF-8
    * @param options the stream of the slots' buffers; a signal ends the wait
    * @throws {TypeError} If the name belongs to a buffer or a pool, if this importer has joined the channel before, or
    * if `stream` is not a CudaStream of the same `Cuda` object
@@ -350,7 +352,8 @@ export class Importer implements AsyncDisposable {
     this.#offers.beginJoin(message);
     try {
       return await this.#mapWhole(state, options, (whole) => {
-        // The end may have come since the ready event was queried: nothing would notify the consumer of it.
+        // The connection may have ended since the ready event was queried, in which case nothing would notify the
+        // consumer.
         if (this.#end !== undefined) throw this.#goneError(`join "${name}"`);
         return this.#join<Metadata, FrameMetadata>(state, channel, { whole, ...options });
       });
@@ -361,8 +364,9 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Releases what is still mapped, each buffer on its stream, and ends the connection. Resolves once all work with it
-   * is done and the exporter has acknowledged that. Waits at most `closeTimeout` for an exporter that does not answer.
+   * Releases all memory that is still mapped, each buffer on its stream, and ends the connection. Resolves once all
+   * work with the memory is done and the exporter has acknowledged the releases. Waits at most `closeTimeout` for an
+   * exporter that does not answer.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
@@ -386,7 +390,7 @@ export class Importer implements AsyncDisposable {
     const errors = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
     const pools = this.#memory.close();
     errors.push(...errorsOf([
-      // The pool of what could not be released must stay.
+      // If some memory could not be released, its pool must not be destroyed.
       ...this.#isStuck ? [] : pools.map((pool) => () => ignoreLoss(() => pool[Symbol.dispose]())),
       () => this.#remoteEvents.close(),
       () => this.#releases.close(this.#stream.process),
@@ -394,12 +398,12 @@ export class Importer implements AsyncDisposable {
     if (errors.length > 0) throw errors[0];
   }
 
-  /** Releases what the application has not released. */
+  /** Releases a buffer or a pool that the application has not released. */
   async #dispose(mapped: DeviceBuffer | ImportedMemoryPool): Promise<void> {
     try {
       if (mapped instanceof DeviceBuffer) allocationOf(mapped).owner.useEnd = importerEnd;
       if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
-        // The stream's work continues, and only the whole device can be waited for.
+        // The work of a destroyed stream continues, and only the whole device can be waited for.
         await finishedWithoutErrors(mapped.device);
         mapped.stream = mapped.device.defaultStream;
       }
@@ -412,8 +416,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Whether releases still have to be sent: memory that was freed is still being read, or work is pending that only
-   * this process can query.
+   * Whether releases have not been sent yet, because freed memory is still being read, or because only this process can
+   * detect when the work with the memory is done.
    */
   #hasPendingReleases(): boolean {
     return this.#releases.hasPendingReleases || this.#mapped.size > 0 || this.#mapping > 0;
@@ -429,7 +433,7 @@ export class Importer implements AsyncDisposable {
   }
 
   #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
-    // Not an async function: with a thousand readable offers, each would take more microtasks than necessary.
+    // Not an async function, which would cost each of possibly a thousand readable offers extra microtasks.
     try {
       checkOptions(options, mapOptions);
       const { stream, signal } = options;
@@ -449,8 +453,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Maps the whole allocation that an offer lies in, and passes it to `make` once the offer may be read. Does so
-   * synchronously if it may be read already.
+   * Maps the whole allocation that contains an offer, and passes it to `make` once the offer may be read:
+   * synchronously, if it may be read already.
    */
   #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (whole: DeviceBuffer) => T): T | Promise<T> {
     this.#checkMappable(state);
@@ -485,14 +489,15 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Releases an offer whose mapping failed or is not needed. */
+  /** Releases an offer whose mapping failed or was canceled. */
   #abandon(state: RemoteOfferState, whole: DeviceBuffer | undefined): void {
     if (whole === undefined) this.#offers.release(state, 0);
     else this.#unmap(whole, state);
   }
 
   /**
-   * Frees a mapping of a whole allocation. Returns false if that fails: it then stays mapped until the process ends.
+   * Frees a mapping of a whole allocation. If that fails, returns false, and the allocation stays mapped until the
+   * process ends.
    */
   #free(whole: DeviceBuffer): boolean {
     try {
@@ -506,7 +511,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Unmaps an offer that the application did not receive. The exporter is sent the release once the memory is unmapped.
+   * Unmaps an offer that was not passed to the application. Sends the release to the exporter once the memory is
+   * unmapped.
    */
   #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
@@ -540,8 +546,8 @@ export class Importer implements AsyncDisposable {
         for (const event of channel.readyEvents) this.#remoteEvents.release(event);
         if (isFreed) {
           this.#offers.release(state, 0);
-          // The slots were released after the same work: the exporter has seen their events fire, or no longer needs
-          // them.
+          // Every slot was released after the work that `whole` waited for, so the exporter has seen the events fire or
+          // no longer needs them.
           for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
         }
         this.#condition.notify();
@@ -603,7 +609,7 @@ export class Importer implements AsyncDisposable {
     return pool;
   }
 
-  /** Waits until an offer may be read. Rejects if the exporter is gone. */
+  /** Waits until an offer may be read. Rejects if the connection ends first. */
   async #waitUntilReady(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
     state.waiting++;
     try {
@@ -615,7 +621,9 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Waits for an event of the exporter until the exporter is gone: an event of a dead process never fires. */
+  /**
+   * Waits for an offer's ready event. Rejects if the exporter is gone, since an event of a dead process never fires.
+   */
   #waitForEvent({ readyEvent: event, name }: OfferMessage, signal: AbortSignal | undefined): Promise<void> {
     const events = this.#remoteEvents;
     return abortable<void>(
@@ -626,7 +634,7 @@ export class Importer implements AsyncDisposable {
         };
         const onEnd = (): void => {
           stop();
-          // An event that fired before the exporter died stays fired.
+          // Events that fired before the exporter died can still be queried.
           try {
             if (events.hasFiredAtEnd(event)) resolve();
             else reject(this.#goneError("wait for the memory to be ready"));
@@ -650,8 +658,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Sends a release that takes effect when a stream has finished its work so far. If the exporter is gone, there is
-   * nothing to wait for.
+   * Sends a release that takes effect once a stream has finished its current work, or immediately if the connection has
+   * ended.
    */
   #release(release: MemoryRelease, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);
@@ -704,7 +712,7 @@ export class Importer implements AsyncDisposable {
       case "pool": {
         const imported = this.#memory.forgetPool(identifier);
         if (imported === undefined) return;
-        // Disposing of it would block until the frees are done: await them first.
+        // Awaits the frees first, because disposing of the pool would block until they are done.
         void this.#freedOn.finished().then(() => {
           if (!this.#isStuck) ignoreLoss(() => imported[Symbol.dispose]());
         });

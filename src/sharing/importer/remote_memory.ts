@@ -15,29 +15,31 @@ import {
   type PoolMessage,
 } from "../protocol/messages.ts";
 
-/** The maximum number of pools of an exporter: each is a descriptor in this process. */
+/** The maximum number of pools of an exporter, each of which occupies a descriptor in this process. */
 const maximumPools = 256;
 
 interface RemotePool {
   readonly message: PoolMessage;
-  /** The number of allocations in it, and of offers and imports of the whole pool. */
+  /**
+   * The number of announced allocations in the pool, plus the number of offers of the whole pool and of holds on them.
+   */
   users: number;
-  /** Set once something in it was mapped. */
+  /** The imported pool; set once memory in it was mapped or the pool was imported. */
   imported: ImportedMemoryPool | undefined;
-  /** The mapping of a piece of virtual memory. */
+  /** The mapping of the memory, if the pool is a `PhysicalMemory` of the exporter. */
   readonly mapped: SharedMapping;
 }
 
 interface RemoteAllocation {
   readonly message: AllocationMessage;
-  /** The number of offers that lie in it and of holds on them. */
+  /** The number of offers in the allocation plus the number of holds on them. */
   users: number;
 }
 
-/** The memory of an offer. */
+/** The fields of an offer that identify its memory. */
 type MemoryRange = Pick<OfferMessage, "pool" | "allocation" | "byteOffset" | "byteLength">;
 
-/** The pools and allocations that an exporter has announced. Nothing is imported before it is needed. */
+/** The pools and allocations that an exporter has announced. Each is imported only when first mapped. */
 export class RemoteMemory {
   readonly #cuda: Cuda;
   readonly #pools = new Map<number, RemotePool>();
@@ -47,7 +49,7 @@ export class RemoteMemory {
     this.#cuda = cuda;
   }
 
-  /** Returns the device with a UUID, if it is visible to this process. */
+  /** Returns the device with a UUID; undefined if this process does not see it. */
   findDevice(uuid: string): CudaDevice | undefined {
     return this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
   }
@@ -79,7 +81,7 @@ export class RemoteMemory {
     this.#allocations.set(allocation, { message, users: 0 });
   }
 
-  /** Throws unless a range lies in an announced allocation, or is an announced pool. */
+  /** Throws unless a range lies in an announced allocation or is a whole announced pool. */
   checkRange(range: MemoryRange): void {
     if (!this.#pools.has(range.pool)) throw badMessage(`pool ${range.pool} was not announced`);
     if (range.allocation === 0) return;
@@ -96,14 +98,17 @@ export class RemoteMemory {
     }
   }
 
-  /** Adds a user of a pool or allocation: an offer or a hold. The exporter may not forget it before `release`. */
+  /**
+   * Adds a user, which is an offer or a hold, to a pool or allocation. The exporter must not send FORGET for it before
+   * `release`.
+   */
   retain({ allocation, pool }: MemoryRange): void {
     const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
     used.users++;
   }
 
   release({ allocation, pool }: MemoryRange): void {
-    // After `close`, nothing is known any more.
+    // After `close`, there are no pools and allocations.
     const used = allocation === 0 ? this.#pools.get(pool) : this.#allocations.get(allocation);
     if (used !== undefined) used.users--;
   }
@@ -116,7 +121,7 @@ export class RemoteMemory {
     this.#pools.get(allocation.message.pool)!.users--;
   }
 
-  /** Handles FORGET of a pool. The caller must dispose of the returned pool. */
+  /** Handles FORGET for a pool. Returns the imported pool, if there is one, which the caller must dispose of. */
   forgetPool(identifier: number): ImportedMemoryPool | undefined {
     const pool = this.#pools.get(identifier);
     if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten and was not announced`);
@@ -133,7 +138,7 @@ export class RemoteMemory {
     return this.#deviceOf(message).importPool(message.handle);
   }
 
-  /** Maps a whole allocation. If it is mapped already, only increments its count. */
+  /** Maps a whole allocation. If the allocation is mapped already, only increments the mapping's reference count. */
   map(identifier: number): DeviceBuffer {
     const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!.message;
     const pool = this.#pools.get(poolIdentifier)!;
@@ -150,7 +155,7 @@ export class RemoteMemory {
     return this.#pools.get(pool)!.message.kind === "host";
   }
 
-  /** Whether a pool is a piece of virtual memory. */
+  /** Whether a pool is a `PhysicalMemory` of the exporter. */
   isVirtual(pool: number): boolean {
     return this.#pools.get(pool)!.message.kind === "memory";
   }
@@ -177,8 +182,8 @@ export class RemoteMemory {
 }
 
 /**
- * Throws unless an allocation may be a whole piece of virtual memory. That is mapped once: another allocation of it could
- * state another size than is mapped.
+ * Throws unless an allocation may represent a whole `PhysicalMemory`: it must be the only one, because the memory is
+ * mapped once, and another allocation could state a different size.
  */
 function checkIsMemory({ allocation, exportData }: AllocationMessage, { users }: RemotePool): void {
   const what = "is a piece of virtual memory";

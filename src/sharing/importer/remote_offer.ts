@@ -12,7 +12,10 @@ import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 
 /** Options of `RemoteOffer.map`. */
 export interface MapOptions extends WaitOptions {
-  /** The stream that the buffer's methods use and on which it is released. Defaults to the device's default stream. */
+  /**
+   * The stream that the buffer's methods use by default and on which the buffer is released. Defaults to the device's
+   * default stream.
+   */
   stream?: CudaStream;
 }
 
@@ -25,14 +28,14 @@ export interface RemoteOfferOwner {
 /** The importer's record of an offer. */
 export class RemoteOfferState {
   readonly message: OfferMessage;
-  /** The division of its memory into slots, if it is a channel. */
+  /** The message that describes the division into slots, if the offer is a channel. */
   channel: ChannelMessage | undefined;
   isWithdrawn = false;
-  /** How many times it is mapped here. */
+  /** The number of mappings of the offer in this process. */
   holds = 0;
-  /** The number of waits for its ready event. */
+  /** The number of pending waits for the offer's ready event. */
   waiting = 0;
-  /** Whether its ready event is known to have fired. */
+  /** Whether the offer's ready event is known to have fired. */
   isReady: boolean;
   #recalled: AbortController | undefined;
   #recallReason: SharingError | undefined;
@@ -50,13 +53,13 @@ export class RemoteOfferState {
     return this.#recalled.signal;
   }
 
-  /** Everything that was recalled is released: a later recall gets a new signal. */
+  /** Resets the signal after all recalled memory was released, so that a later recall gets a new signal. */
   clearRecall(): void {
     this.#recalled = undefined;
     this.#recallReason = undefined;
   }
 
-  /** Aborts the signal: the exporter asks for the memory back, or is gone. */
+  /** Aborts the signal, because the exporter recalls the memory or the connection has ended. */
   recall(reason: SharingError): void {
     this.#recallReason ??= reason;
     this.#recalled?.abort(this.#recallReason);
@@ -66,7 +69,7 @@ export class RemoteOfferState {
 /**
  * An offer of another process: a buffer, a whole pool, or a channel. Made by `Importer`.
  *
- * @typeParam Metadata the type of the metadata, which is not checked: it is what the exporter's application sent
+ * @typeParam Metadata the type of the metadata, which is not checked against what the exporter's application sent
  *
  * @example
  * ```ts ignore
@@ -97,7 +100,10 @@ export class RemoteOffer<Metadata = JsonValue> {
     this.#owner = owner;
   }
 
-  /** The name that the exporter gave it, with any control characters: print the offer itself, which escapes them. */
+  /**
+   * The name that the exporter gave the offer. It may contain control characters; printing the offer itself escapes
+   * them.
+   */
   get name(): string {
     return this.#state.message.name;
   }
@@ -113,41 +119,41 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * The metadata that the exporter's application attached to it. Its type is what this process expects: nothing checks
-   * that the exporter has sent that.
+   * The metadata that the exporter's application attached to the offer. Its type is what this process expects; nothing
+   * checks that the exporter sent a value of that type.
    */
   get metadata(): Metadata | undefined {
     return decodeMetadata(this.#state.message.metadata) as Metadata | undefined;
   }
 
   /**
-   * Whether the exporter has withdrawn it: it cannot be mapped any more. What is mapped stays mapped until it is
-   * released.
+   * Whether the exporter has withdrawn the offer, which can then no longer be mapped. Existing mappings stay valid
+   * until they are released.
    */
   get isWithdrawn(): boolean {
     return this.#state.isWithdrawn;
   }
 
   /**
-   * Aborted with a `SharingError` "cut-off" when the exporter asks for the memory back: release what is mapped soon, or
-   * the connection is cut off. Also aborted when the connection ends, with its error. Once everything is released,
-   * there is a new signal.
+   * Aborted with a `SharingError` "cut-off" when the exporter recalls the memory: release all mappings of the offer
+   * soon, or the connection may be cut off. Also aborted, with the connection's error, when the connection ends. Once
+   * all mappings are released, this property returns a new signal.
    */
   get recalled(): AbortSignal {
     return this.#state.recalled;
   }
 
   /**
-   * Maps the buffer, and resolves once it may be read: work that its stream is given from then on sees what the
-   * exporter wrote. Freeing the buffer releases it in stream order: the exporter has the memory back once the stream
-   * has finished its work so far.
+   * Maps the buffer, and resolves once it may be read: work enqueued on its stream after that sees what the exporter
+   * wrote. Freeing the buffer releases it in stream order: the exporter can reuse the memory once the stream has
+   * finished the work enqueued before the free.
    *
    * @param options the stream of the buffer; a signal ends the wait
    * @throws {TypeError} If the offer is a pool or a channel, or if `stream` is not a CudaStream of the same `Cuda`
    * object
    * @throws {ReferenceError} If the importer or the stream was disposed
    * @throws {SharingError} `not-found` if the offer was withdrawn, `peer-gone` if the exporter is gone,
-   * `device-not-visible`, `size-mismatch` if the memory is smaller than the exporter says
+   * `device-not-visible`, `size-mismatch` if the memory is smaller than the exporter stated
    * @throws {CudaError} If the driver cannot map it
    */
   map(options: MapOptions = {}): Promise<DeviceBuffer> {
@@ -181,8 +187,8 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Imports the pool of an offer of a whole pool, to map memory in it by export data that was received in another way.
-   * The offer is held until the pool is disposed.
+   * Imports the pool that this offer consists of. Memory in the pool can then be mapped by export data that the
+   * application has received in other ways. The offer is held until the pool is disposed.
    *
    * @throws {TypeError} If the offer is a buffer or a channel
    * @throws {ReferenceError} If the importer was disposed

@@ -1,5 +1,5 @@
 /**
- * The offers of an exporter as an importer knows them, and how much metadata they may have.
+ * The offers that an importer has received from its exporter, and the limit on the size of their metadata.
  *
  * @module
  */
@@ -22,13 +22,14 @@ import { textByteLength } from "../protocol/metadata.ts";
 import { nearestNames } from "../../support/validation.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
-/** The number of left channels for which messages may still arrive. */
+/** The maximum number of left channels that are remembered because messages for them may still arrive. */
 const maximumLeftChannels = 1024;
 
 /** The maximum number of offers whose names are compared with one that does not exist. */
 const maximumCompared = 1000;
-/** The maximum number of names that an error quotes, and of the characters of each. */
+/** The maximum number of names that an error quotes. */
 const maximumQuoted = 8;
+/** The maximum number of characters that an error quotes of each name. */
 const quotedLength = 40;
 
 /** The dependencies of `RemoteOffers`. */
@@ -37,9 +38,9 @@ export interface RemoteOffersParts {
   readonly events: RemoteEvents;
   /** Sends a message, unless the connection has ended. */
   send(message: Message): void;
-  /** Whether the exporter reads more slowly than answers are sent. */
+  /** Whether the exporter reads messages more slowly than they are sent. */
   isBacklogged(): boolean;
-  /** The limit on the bytes of the offers' names and metadata. */
+  /** The maximum number of bytes of the names and metadata of all offers. */
   readonly maximumMetadata: number;
 }
 
@@ -48,16 +49,16 @@ export class RemoteOffers {
   readonly #parts: RemoteOffersParts;
   readonly #offers = new Map<number, RemoteOfferState>();
   readonly #byName = new Map<string, RemoteOfferState>();
-  /** Offers that were withdrawn while they were held: RECALL may still arrive for them. */
+  /** Offers that were withdrawn while they were held, for which RECALL may still arrive. */
   readonly #withdrawn = new Map<number, RemoteOfferState>();
   /** A channel whose CHANNEL message has not arrived yet. */
   #incomplete: RemoteOfferState | undefined;
-  /** The number of answers sent while the exporter did not read. */
+  /** The number of WITHDRAWN messages sent since the connection became backlogged. */
   #unreadAnswers = 0;
   readonly #iterations = new Set<OfferIteration>();
-  /** Channels that were joined, by offer. Undefined while the channel is being joined. */
+  /** The consumers of joined channels, by offer; undefined while the channel is being joined. */
   readonly #joined = new Map<number, ConsumerHub | undefined>();
-  /** The most recently left channels: frames of them may still arrive. */
+  /** The most recently left channels, whose frames may still arrive. */
   readonly #left = new Set<number>();
   readonly #budget: MetadataBudget;
 
@@ -71,10 +72,10 @@ export class RemoteOffers {
     return this.#offers.size;
   }
 
-  /** Lists a few offered names, for the error about a name that is not offered. */
+  /** Returns a clause that lists similar or some offered names, for the error about a name that is not offered. */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";
-    // Comparing the names of a hostile exporter must not take long.
+    // The number of compared names is limited because a hostile exporter may offer many.
     const known = [...this.#byName.keys().take(maximumCompared)];
     const near = nearestNames(name, known);
     if (near.length > 0) return `the exporter offers ${near.map(quoted).join(", ")}; is the name right?`;
@@ -147,13 +148,13 @@ export class RemoteOffers {
     throw limitExceeded("answer another WITHDRAW", `${maximumIdentifiers} answers that the exporter does not read`);
   }
 
-  /** The exporter has read the answers. */
+  /** Called when the exporter has read the messages sent so far. */
   onDrain(): void {
     this.#unreadAnswers = 0;
   }
 
   onRecall(offer: number): void {
-    // An unknown offer was released while RECALL was on its way.
+    // If the offer is unknown, it was released while RECALL was in transit.
     const state = this.#offers.get(offer) ?? this.#withdrawn.get(offer);
     if (state === undefined) return;
     const { name } = state.message;
@@ -161,8 +162,8 @@ export class RemoteOffers {
   }
 
   /**
-   * Sends WITHDRAWN for an offer that was withdrawn: it is not mapped any more, and its ready event is not queried any
-   * more.
+   * Sends WITHDRAWN for an offer that was withdrawn: it will not be mapped again, and its events will not be queried
+   * again.
    */
   answerWithdraw({ message, channel }: RemoteOfferState): void {
     const { memory, events, send } = this.#parts;
@@ -184,16 +185,18 @@ export class RemoteOffers {
     const { offer } = message;
     state.holds--;
     if (state.holds === 0) {
-      // If it is mapped again, that use was not recalled.
+      // A recall applies only to the mappings that existed: a later mapping was not recalled.
       if (!state.isWithdrawn) state.clearRecall();
-      // The offer's number may be reused.
+      // The offer's number may be reused from now on.
       else if (this.#withdrawn.delete(offer)) this.#leaveChannel(offer);
     }
     this.#parts.memory.release(message);
     this.#parts.send({ type: "released", offer, event });
   }
 
-  /** Starts joining a channel. A channel can be joined once in a connection, unless joining fails. */
+  /**
+   * Starts joining a channel. Throws if the channel has been joined in this connection before, unless joining failed.
+   */
   beginJoin({ offer, name }: OfferMessage): void {
     if (this.#joined.has(offer)) {
       throw new TypeError(`Cannot join "${escapeControls(name)}": this importer has joined it; connect again`);
@@ -242,11 +245,11 @@ export class RemoteOffers {
   }
 }
 
-/** An iteration over offers: the offers that it has not returned yet. */
+/** An iteration over the current and future offers, with the offers that it has not returned yet. */
 export class OfferIteration implements Disposable {
-  /** The offers that were added. Some of them may have been withdrawn. */
+  /** The offers added since the last sweep, some of which may have been returned or withdrawn. */
   #pending: RemoteOfferState[] = [];
-  /** The number of these that were returned. */
+  /** The number of offers at the start of `#pending` that were returned. */
   #taken = 0;
   /** The number of offers withdrawn since the last sweep. */
   #withdrawn = 0;
@@ -262,7 +265,7 @@ export class OfferIteration implements Disposable {
     this.wake();
   }
 
-  /** An offer was withdrawn. */
+  /** Called when any offer was withdrawn. */
   onWithdrawn(): void {
     this.#withdrawn++;
     if (this.#withdrawn * 2 > this.#pending.length) this.#sweep();
@@ -285,7 +288,7 @@ export class OfferIteration implements Disposable {
     this.#withdrawn = 0;
   }
 
-  /** Calls the pending callback: there is a new offer, or the connection has ended. */
+  /** Calls the pending callback, because there is a new offer or the connection has ended. */
   wake(): void {
     const onAdded = this.#onAdded;
     this.#onAdded = undefined;
@@ -305,18 +308,21 @@ export class OfferIteration implements Disposable {
   }
 }
 
-/** A name of the exporter, in quotes and shortened. */
+/** Returns an offer's name in quotes, shortened to `quotedLength` characters. */
 function quoted(name: string): string {
   return JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
 }
 
-/** The maximum number of bytes of names and metadata of all exporters, unless one importer allows more. */
+/** The maximum number of bytes of names and metadata of all exporters together, unless one importer allows more. */
 const maximumInAll = 256 * 2 ** 20;
 
-/** The bytes of the importers of this thread. */
+/** The number of bytes of names and metadata that all importers of this thread hold. */
 let inAll = 0;
 
-/** The bytes of names and metadata that an exporter's offers occupy here: it decides how many there are. */
+/**
+ * Limits the bytes of names and metadata that the offers of one exporter occupy in this process, because the exporter
+ * decides how many offers there are.
+ */
 export class MetadataBudget {
   readonly #maximum: number;
   #used = 0;
@@ -352,7 +358,7 @@ export class MetadataBudget {
     if (!this.#isClosed) inAll -= byteLength;
   }
 
-  /** The connection has ended: nothing more arrives, and the remaining offers no longer count toward the total. */
+  /** Stops counting the remaining offers toward the total of all exporters, because the connection has ended. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

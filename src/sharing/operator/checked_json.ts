@@ -1,23 +1,25 @@
 /**
- * Checks JSON that another process has sent against the type that it should have.
+ * Checks that JSON from another process has the expected type.
  *
  * @module
  */
 import { badMessage } from "../protocol/messages.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
-/** The maximum depth of JSON whose form is free. Some runtimes cannot write what is nested much more deeply. */
+/**
+ * The maximum nesting depth of JSON of any form. Some runtimes cannot serialize JSON that is nested much more deeply.
+ */
 export const maximumDepth = 200;
 
 /**
- * Returns a value of JSON, if it has the right type. Members of objects that are not expected are left out.
+ * Returns a JSON value if it has the right type. Omits unexpected members of objects.
  *
- * @param at where the value is, for the error
- * @throws {SharingError} `bad-message` if it has another type
+ * @param at the path of the value in the document, for the error message
+ * @throws {SharingError} `bad-message` if the value has another type
  */
 export type Check<T> = (value: JsonValue | undefined, at: string) => T;
 
-/** Text, at most `maximumLength` UTF-16 code units. */
+/** Accepts a string of at most `maximumLength` UTF-16 code units. */
 export function text(maximumLength: number): Check<string> {
   return (value, at) => {
     if (typeof value === "string" && value.length <= maximumLength) return value;
@@ -25,7 +27,7 @@ export function text(maximumLength: number): Check<string> {
   };
 }
 
-/** A whole number of at least 0. */
+/** Accepts an integer of at least 0. */
 export const count: Check<number> = (value, at) => {
   if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
   throw wrong(at, "not a whole number of at least 0");
@@ -36,7 +38,7 @@ export const boolean: Check<boolean> = (value, at) => {
   throw wrong(at, "neither true nor false");
 };
 
-/** Any JSON that is not nested so deeply that it cannot be printed. */
+/** Accepts any JSON that is nested at most `maximumDepth` levels deep. */
 export const json: Check<JsonValue> = (value, at) => {
   if (value === undefined) throw wrong(at, "missing");
   if (isTooDeep(value)) throw wrong(at, `nested more than ${maximumDepth} deep`);
@@ -53,7 +55,7 @@ export function isTooDeep(value: JsonValue): boolean {
   return false;
 }
 
-/** One of some words. */
+/** Accepts one of the given words. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): Check<Word> {
   return (value, at) => {
     const found = words.find((word) => word === value);
@@ -62,12 +64,12 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): Che
   };
 }
 
-/** Null, or something else. */
+/** Accepts null, or a value that `check` accepts. */
 export function nullOr<T>(check: Check<T>): Check<T | null> {
   return (value, at) => value === null ? null : check(value, at);
 }
 
-/** A list of at most `maximumLength` elements. */
+/** Accepts an array of at most `maximumLength` elements that `check` accepts. */
 export function list<T>(check: Check<T>, maximumLength: number): Check<readonly T[]> {
   return (value, at) => {
     if (!Array.isArray(value) || value.length > maximumLength) {
@@ -77,7 +79,7 @@ export function list<T>(check: Check<T>, maximumLength: number): Check<readonly 
   };
 }
 
-/** An object in which any of some names may have a value. */
+/** Accepts an object with any members whose values `check` accepts. */
 export function partial<Name extends string, T>(check: Check<T>): Check<Readonly<Partial<Record<Name, T>>>> {
   return (value, at) => {
     const entries = Object.entries(objectOf(value, at)).map(([name, member]) => [name, check(member, `${at}.${name}`)]);
@@ -85,7 +87,7 @@ export function partial<Name extends string, T>(check: Check<T>): Check<Readonly
   };
 }
 
-/** An object with certain members. */
+/** Accepts an object with the given members. */
 export function object<Members extends Readonly<Record<string, Check<unknown>>>>(
   members: Members,
 ): Check<{ readonly [Name in keyof Members]: ReturnType<Members[Name]> }> {
@@ -98,7 +100,7 @@ export function object<Members extends Readonly<Record<string, Check<unknown>>>>
   };
 }
 
-/** Members that an object need not have. */
+/** Accepts an object that may lack the given member. */
 export function optional<Name extends string, T>(
   name: Name,
   check: Check<T>,
@@ -110,7 +112,7 @@ export function optional<Name extends string, T>(
   };
 }
 
-/** An object with the members of two. */
+/** Accepts an object that both checks accept, and merges their results. */
 export function both<One, Other>(one: Check<One>, other: Check<Other>): Check<One & Other> {
   return (value, at) => ({ ...one(value, at), ...other(value, at) });
 }

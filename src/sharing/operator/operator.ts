@@ -13,13 +13,13 @@ import type { ListenerStatus } from "./status.ts";
 
 /** Options of `Operator.connect`. */
 export interface OperatorOptions extends WaitOptions {
-  /** IDs of other users whose processes may listen: by default, only this process's own user may. */
+  /** IDs of other users whose listeners are trusted. By default, only listeners of this process's user are trusted. */
   users?: readonly number[];
-  /** Milliseconds in which the listener must complete the handshake: 5000 by default. */
+  /** Milliseconds within which the listener must complete the handshake: 5000 by default. */
   handshakeTimeout?: number;
-  /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
+  /** Milliseconds from the first byte of a message within which the whole message must arrive: 5000 by default. */
   messageTimeout?: number;
-  /** Whether to wait if no process listens at the path: false by default. */
+  /** Whether to wait until a process listens at the path: false by default. */
   wait?: boolean;
 }
 
@@ -29,20 +29,20 @@ const operatorOptions: KnownOptions<OperatorOptions> = {
 };
 const statusOptions = waitOptionsOf("ask for a status");
 
-/** The maximum number of bytes of an answer. */
+/** The maximum size of an answer in bytes. */
 const maximumAnswerByteLength = 64 * 2 ** 20;
 
-/** A call of `status` that waits for its answer. */
+/** A pending call of `status`. */
 interface Waiting {
   readonly resolve: (status: ListenerStatus) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * Looks at an exporter or a store: what it offers, who holds it and since when, and how its channels run. Sees what the
- * listener knows, holds nothing, and is not noticed by importers.
+ * A connection that monitors an exporter or a store: its offers or entries, the processes that hold them and since
+ * when, and the state of its channels. An operator holds no memory, and importers are not affected by it.
  *
- * @example Print who holds what
+ * @example Print the processes that hold each offer
  * ```ts ignore
  * await using operator = await Operator.connect("/run/user/1000/frames.sock");
  * const status = await operator.status();
@@ -52,13 +52,13 @@ interface Waiting {
  * ```
  */
 export class Operator implements AsyncDisposable {
-  /** The path that it has connected to. */
+  /** The path that the operator is connected to. */
   readonly path: string;
   readonly #stream: MessageStream;
   readonly #documents = new Documents(maximumAnswerByteLength);
   readonly #waiting = new Map<number, Waiting>();
   #lastRequest = 0;
-  /** Why nothing can be asked any more. */
+  /** The error of later requests; set once the connection has ended. */
   #end: unknown;
 
   static {
@@ -88,10 +88,11 @@ export class Operator implements AsyncDisposable {
   /**
    * Connects to an exporter or a store.
    *
-   * @param path the path at which it listens
-   * @param options which users it may run as, time limits, and whether to wait for it; a signal ends the wait
-   * @throws {SharingError} `not-found` or `not-listening` if nobody listens there, `not-permitted`, `timed-out`,
-   * `limit-exceeded`, `bad-message` if it does not serve operators, and others
+   * @param path the path at which the exporter or store listens
+   * @param options the users whose listeners are trusted, time limits, and whether to wait for a listener; a signal
+   * ends the wait
+   * @throws {SharingError} `not-found` or `not-listening` if no process listens at the path, `not-permitted`,
+   * `timed-out`, `limit-exceeded`, `bad-message` if the listener does not serve operators, and others
    */
   static async connect(path: string, options: OperatorOptions = {}): Promise<Operator> {
     checkOptions(options, operatorOptions);
@@ -99,19 +100,20 @@ export class Operator implements AsyncDisposable {
     return new Operator(path, stream!);
   }
 
-  /** The process that listens. */
+  /** The process of the listener. */
   get peer(): Peer {
     return this.#stream.peer;
   }
 
-  /** Whether the connection exists. */
+  /** Whether the listener is still connected. */
   get isConnected(): boolean {
     return this.#end === undefined;
   }
 
   /**
-   * Asks for the status. The answer is of a moment after the call. A listener that is asked often answers several
-   * operators at once, and may wait for up to a second, so that operators take little of its time.
+   * Requests the listener's status. The answer is a snapshot taken after the call. A listener with many requests
+   * answers several operators at once, and may delay its answers by up to a second, so that operators take little of
+   * its time.
    *
    * @param options a signal ends the wait
    * @throws {SharingError} `peer-gone` and others if the connection has ended
@@ -161,7 +163,7 @@ export class Operator implements AsyncDisposable {
   }
 }
 
-/** The error for an answer that is not `ok`. */
+/** Returns the error for an answer that is not `ok`. */
 function refusal(path: string, { code, message }: JsonObject): SharingError {
   const known = goodbyeReasons.find((reason) => reason === code);
   const text = typeof message === "string" ? message.slice(0, 1024) : "it gives no reason";

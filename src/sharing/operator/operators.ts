@@ -1,6 +1,5 @@
 /**
- * The operators that are connected to an exporter or a store: what they may ask for, and how much time their answers
- * take.
+ * The connections of operators to an exporter or a store, and the limit on the time spent on their answers.
  *
  * @module
  */
@@ -19,30 +18,30 @@ import {
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** The pause after each millisecond that was spent on operators, in milliseconds. */
+/** The milliseconds of pause for each millisecond spent on operators. */
 const pauseFactor = 7;
-/** The maximum pause in milliseconds: whatever others do, an operator is answered. */
+/** The maximum pause in milliseconds, which bounds how long other operators can delay an answer. */
 const longestPause = 1000;
 
-/** What `Operators` needs from its listener. */
+/** The dependencies of `Operators`, which its listener provides. */
 export interface OperatorsParts {
-  /** The path at which it listens, for the log. */
+  /** The path of the listener, for the log. */
   readonly path: string;
-  /** Milliseconds in which an operator must read an answer. */
+  /** Milliseconds within which an operator must read an answer. */
   readonly answerTimeout: number;
   /** Returns the listener's status, a `ListenerStatus`. Must not call the application. */
   readonly status: () => object;
 }
 
 /**
- * The operators of a listener. However many they are and however often they ask, statuses are made one at a time, each
- * for all who have asked meanwhile, and making and sending them takes at most an eighth of this process's time, unless
- * that is less than one status a second.
+ * The operators of a listener. Regardless of the number of operators and requests, one status is made at a time, for
+ * all operators with pending requests. Making and sending statuses takes at most an eighth of this process's time,
+ * except that at least one status per second is made.
  */
 export class Operators {
   readonly #parts: OperatorsParts;
   readonly #connected = new Set<ConnectedOperator>();
-  /** The operators that get the next status. */
+  /** The operators with pending requests, which are sent the next status. */
   readonly #asking = new Set<ConnectedOperator>();
   /** The `performance.now()` before which no status is made. */
   #pauseEnd = 0;
@@ -57,12 +56,12 @@ export class Operators {
     return this.#connected.size;
   }
 
-  /** The connections: they count in the limits of the listener. */
+  /** Iterates over the connections, which count toward the limits of the listener. */
   [Symbol.iterator](): Iterator<ConnectedOperator> {
     return this.#connected.values();
   }
 
-  /** Serves an operator whose handshake is over. */
+  /** Serves an operator whose handshake is complete. */
   adopt(stream: MessageStream): void {
     const operator = new ConnectedOperator(stream, {
       answerTimeout: this.#parts.answerTimeout,
@@ -103,7 +102,7 @@ export class Operators {
   }
 
   #answer(): void {
-    // What was sent meanwhile has made the pause longer.
+    // Sending answers since the timer was started may have extended the pause.
     if (performance.now() < this.#pauseEnd) return this.#schedule();
     const asking = [...this.#asking];
     this.#asking.clear();
@@ -113,7 +112,9 @@ export class Operators {
     if (answer !== undefined) { for (const operator of asking) operator.answer(answer); }
   }
 
-  /** The answer for those who have asked. If there is none, it is their connections that end, and nothing else. */
+  /**
+   * Returns the answer for the operators in `asking`. If making it fails, ends their connections and returns undefined.
+   */
   #makeAnswer(asking: readonly ConnectedOperator[]): Uint8Array<ArrayBuffer> | undefined {
     try {
       return encodeDocument({ ok: true, status: this.#parts.status() });
@@ -126,33 +127,36 @@ export class Operators {
     }
   }
 
-  /** Makes the pause before the next status longer. */
+  /** Extends the pause before the next status, according to the time spent on operators. */
   #spend(milliseconds: number): void {
     const now = performance.now();
     this.#pauseEnd = Math.min(Math.max(this.#pauseEnd, now) + milliseconds * pauseFactor, now + longestPause);
   }
 }
 
-/** The maximum number of bytes of what an operator asks. */
+/** The maximum size of an operator's request in bytes. */
 export const maximumOperatorAskByteLength = 4096;
-/** The maximum number of asks of one operator that are not answered completely. */
+/** The maximum number of requests of one operator that are not completely answered. */
 export const maximumOperatorAsks = 16;
 
-/** What a `ConnectedOperator` needs from its listener. None of the functions may call the application. */
+/**
+ * The dependencies of `ConnectedOperator`, which its listener provides. None of the functions may call the application.
+ */
 export interface OperatorOwner {
-  /** Milliseconds in which an operator must read an answer. */
+  /** Milliseconds within which an operator must read an answer. */
   readonly answerTimeout: number;
-  /** The operator has asked for the status: `answer` is to be called. */
+  /** Called when the operator has requested the status; `answer` must be called later. */
   onAsk(operator: ConnectedOperator): void;
-  /** Sending has taken some milliseconds. */
+  /** Called with the time that sending has taken, in milliseconds. */
   onSpent(milliseconds: number): void;
-  /** The connection has ended. The error is undefined if the operator sent GOODBYE `done`. */
+  /** Called when the connection has ended. The error is undefined if the operator sent GOODBYE `done`. */
   onDisconnect(operator: ConnectedOperator, error: SharingError | undefined): void;
 }
 
 /**
- * The listener's end of a connection to an operator, who asks for the listener's status, holds nothing and is sent
- * nothing unasked. An answer that the operator does not read is kept only once, and not for long.
+ * The listener's end of a connection to an operator, which requests the listener's status. An operator holds no memory,
+ * and receives messages only in answer to a request. At most one answer that the operator does not read is kept, for a
+ * limited time.
  */
 export class ConnectedOperator {
   readonly peer: Peer;
@@ -160,11 +164,11 @@ export class ConnectedOperator {
   readonly #stream: MessageStream;
   readonly #owner: OperatorOwner;
   readonly #documents = new Documents(maximumOperatorAskByteLength);
-  /** The asks that are to be answered. */
+  /** The numbers of the requests whose answers have not been started. */
   readonly #asks = new Set<number>();
-  /** The requests that are being answered, and the unsent rest of each answer. */
+  /** The requests that are being answered, and an iterator over the unsent messages of their answers. */
   #answering: { readonly asks: ReadonlySet<number>; readonly messages: Iterator<DocumentMessage> } | undefined;
-  /** Ends the connection if the answer is not read in time. */
+  /** Ends the connection if an answer is not read in time. */
   readonly #timer = new Timer(() => this.#onLate(), Infinity);
 
   constructor(stream: MessageStream, owner: OperatorOwner) {
@@ -178,7 +182,7 @@ export class ConnectedOperator {
     });
   }
 
-  /** Answers everything that it has asked with a document, as soon as it reads. */
+  /** Answers all pending requests of the operator with a document, sending as fast as the operator reads. */
   answer(document: Uint8Array<ArrayBuffer>): void {
     if (!this.isConnected || this.#asks.size === 0) return;
     const asks = new Set(this.#asks);
@@ -215,7 +219,7 @@ export class ConnectedOperator {
     if (this.#answering === undefined) this.#owner.onAsk(this);
   }
 
-  /** Sends more of the answer, as much as the operator reads. */
+  /** Sends messages of the answer until the connection is backlogged. */
   #pump(): void {
     const answering = this.#answering;
     if (answering === undefined) return;

@@ -1,5 +1,5 @@
 /**
- * The numbers of exporters and stores in Prometheus' text format.
+ * The statistics of exporters and stores in Prometheus' text format.
  *
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  *
@@ -25,12 +25,12 @@ interface Metric {
 }
 
 /**
- * Formats the numbers of an exporter, the status of a store, or what this process has refused, in the text format that
- * Prometheus reads. Serve it as `text/plain; version=0.0.4; charset=utf-8`. Totals are counters, whose names end with `_total`; a program that is
- * started again begins again at 0, which Prometheus expects.
+ * Formats the statistics of an exporter, the status of a store, or this process's refusals in the text format that
+ * Prometheus reads. Serve the result as `text/plain; version=0.0.4; charset=utf-8`. Totals are counters, whose names
+ * end with `_total`; they restart at 0 when the program restarts, as Prometheus expects.
  *
- * @param numbers what `Exporter.statistics` returns, of a store `Operator.status`, or `refusalStatistics` in a process
- * without an exporter: its numbers are among those of an exporter
+ * @param numbers the result of `Exporter.statistics`; for a store, the result of `Operator.status`; or, in a process
+ * without an exporter, the result of `refusalStatistics`, which an exporter's statistics include
  *
  * @example
  * ```ts ignore
@@ -55,7 +55,7 @@ function format({ name, type, help, samples }: Metric): string {
     lines.join("");
 }
 
-/** Text as a label has it. All other characters stand for themselves. */
+/** Escapes backslashes, quotes and line breaks, as label values require. */
 function escapeLabel(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
@@ -68,7 +68,7 @@ function counter(name: string, help: string, ...samples: Metric["samples"]): Met
   return { name: `${prefix}_${name}_total`, type: "counter", help, samples };
 }
 
-/** When a listener began to listen, in Prometheus' unit. */
+/** Returns the metric of a listener's start time, in seconds. */
 function since({ path, since }: ExporterStatistics | StoreStatistics): Metric {
   return gauge("start_time_seconds", "When the process began to listen, in seconds since 1970.", [
     { path },
@@ -151,7 +151,7 @@ function metricsOfRefusals({ imports, exports, events }: RefusalStatistics, labe
   ];
 }
 
-/** A sample for each of some counts, whose name is a label. */
+/** Returns a sample for each count, with the count's name as the value of the label `label`. */
 function samplesBy(
   labels: Labels,
   label: string,
@@ -205,12 +205,15 @@ function metricsOfChannels({ path, channels }: ExporterStatistics): Metric[] {
   ];
 }
 
-/** The process of a consumer, and one of its numbers. */
+/** Returns a function that maps a consumer to its process ID and one of its statistics. */
 function pairOf(read: (consumer: ConsumerStatistics) => number): (consumer: ConsumerStatistics) => [number, number] {
   return (consumer) => [consumer.peer.pid, read(consumer)];
 }
 
-/** A sample for each process, which may be the consumer of a channel several times. */
+/**
+ * Returns a sample for each process. Combines the values of a process with several consumers of the same channel by
+ * `join`.
+ */
 function ofProcesses(
   labels: Labels,
   pairs: readonly (readonly [pid: number, value: number])[],
@@ -227,7 +230,8 @@ function ofProcesses(
 function metricsOfStore({ statistics, limits, entries }: StoreStatus): Metric[] {
   const { path, clients, operators, entries: count, byteLength, published } = statistics;
   const limit = (value: number | null): Metric["samples"] => value === null ? [] : [[{ path }, value]];
-  // Several writers may have memory for a name, and a name that was removed begins with generation 1 again.
+  // Entries may share name, generation and state: several writers may allocate memory for a name, and a name that was
+  // removed restarts at generation 1.
   const ofSeries = Map.groupBy(entries, ({ state, generation, name }) => `${state} ${generation} ${name}`);
   const of = (read: (entry: StoreStatus["entries"][number]) => number): Metric["samples"] =>
     [...ofSeries.values()].map((same) => {

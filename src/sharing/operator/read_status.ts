@@ -28,7 +28,7 @@ import {
   type StoreStatus,
 } from "./status.ts";
 
-/** The maximum number of characters of a name: those of an offer have at most as many bytes. */
+/** Accepts a name of at most 255 characters, which is also the maximum number of bytes of an offer's name. */
 const name = text(255);
 const path = text(4096);
 const uuid = nullOr(text(64));
@@ -139,9 +139,9 @@ const storeStatus: Check<StoreStatus> = object({
 const anyStatus = object({ kind: oneOf("exporter", "store") });
 
 /**
- * Checks a status that a listener has sent.
+ * Validates a status that a listener has sent.
  *
- * @throws {SharingError} `bad-message` if it is none
+ * @throws {SharingError} `bad-message` if the value is not a status
  */
 export function readStatus(value: JsonValue | undefined): ListenerStatus {
   const { kind } = anyStatus(value, "status");

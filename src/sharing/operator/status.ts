@@ -1,5 +1,5 @@
 /**
- * The status of a listener for operators: plain data, which is sent as a document, and the limits on its lists.
+ * The status that a listener sends to operators as a document of plain data, and the limits on the lists in it.
  *
  * @module
  */
@@ -8,51 +8,51 @@ import type { LeaseState } from "../exporter/lease.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { maximumDepth } from "./checked_json.ts";
 
-/** A process that uses something of a listener. */
+/** A process that uses memory of a listener. */
 export interface ProcessStatus {
-  /** Its process ID, as the listener sees it; 0 if it lives in another PID namespace. */
+  /** The process ID, as the listener sees it; 0 if the process runs in another PID namespace. */
   readonly pid: number;
-  /** The user that it runs as. */
+  /** The ID of the user that the process runs as. */
   readonly uid: number;
-  /** Since when it uses it, in milliseconds since 1970. */
+  /** When the process began to use the memory, in milliseconds since 1970. */
   readonly since: number;
 }
 
 /** An importer that holds an offer. */
 export interface HolderStatus extends ProcessStatus {
-  /** The state of its lease. */
+  /** The state of the importer's lease. */
   readonly state: LeaseState;
-  /** How many times it has mapped the offer and not released it, work that is not done included. */
+  /** The number of the importer's mappings of the offer that are not released, or whose work is not done. */
   readonly count: number;
 }
 
-/** An offer of an exporter. */
+/** An offer of an exporter, as operators see it. */
 export interface OfferStatus {
-  /** Its name. */
+  /** The name. */
   readonly name: string;
-  /** What is offered; a channel's ring, if it is a channel. */
+  /** The kind of the offered memory; for a channel, the memory is its ring. */
   readonly kind: "buffer" | "pool" | "channel";
   /** The number of bytes offered; 0 for a whole pool. */
   readonly byteLength: number;
-  /** When it was offered, in milliseconds since 1970. */
+  /** When the offer was made, in milliseconds since 1970. */
   readonly since: number;
   /** The UUID of the device that the memory belongs to; null for host memory. */
   readonly device: string | null;
-  /** Whether it was withdrawn, and is still held. */
+  /** Whether the offer was withdrawn but is still held. */
   readonly isWithdrawn: boolean;
-  /** The metadata that the application gave it, if there is any and it is listed. */
+  /** The metadata of the offer; absent if there is none or it was left out. */
   readonly metadata?: JsonValue;
-  /** The importers that hold it, as `Offer.leases` has them. */
+  /** The importers that hold the offer, as in `Offer.leases`. */
   readonly holders: readonly HolderStatus[];
 }
 
-/** How much a status does not list, because it would be too long. */
+/** The numbers of items that were left out of a status to limit its size. */
 export interface LeftOut {
-  /** Offers or entries. */
+  /** The number of omitted offers or entries. */
   readonly rows: number;
-  /** Holders, readers and consumers of what is listed. */
+  /** The number of omitted holders, readers and consumers of listed offers and entries. */
   readonly holders: number;
-  /** Rows that are listed without their metadata. */
+  /** The number of offers or entries that are listed without their metadata. */
   readonly metadata: number;
 }
 
@@ -62,39 +62,39 @@ export interface CommonStatus {
   readonly version: string;
   /** The listener's process ID, as it sees itself. */
   readonly pid: number;
-  /** How much is not listed. */
+  /** The numbers of items that are not listed. */
   readonly leftOut: LeftOut;
 }
 
 /** The status of an exporter. */
 export interface ExporterStatus extends CommonStatus {
-  /** What listens. */
+  /** The kind of listener. */
   readonly kind: "exporter";
-  /** Its numbers, with those of its channels. */
+  /** The exporter's statistics, including those of its channels. */
   readonly statistics: ExporterStatistics;
-  /** Its offers, in the order in which they were made, with those that were withdrawn and are held. */
+  /** The exporter's offers in order of creation, including withdrawn offers that are still held. */
   readonly offers: readonly OfferStatus[];
 }
 
-/** The numbers of a store. Those that are documented as totals count from `since` and never decrease. */
+/** The statistics of a store. Numbers documented as totals count from `since` and never decrease. */
 export interface StoreStatistics {
-  /** The path at which it listens. */
+  /** The path at which the store listens. */
   readonly path: string;
-  /** When it began to listen, in milliseconds since 1970. */
+  /** When the store began to listen, in milliseconds since 1970. */
   readonly since: number;
-  /** Connected clients. */
+  /** The number of connected clients. */
   readonly clients: number;
-  /** Connected operators. */
+  /** The number of connected operators. */
   readonly operators: number;
-  /** Its entries, every generation counted. */
+  /** The number of entries, where each generation of a name counts. */
   readonly entries: number;
-  /** The bytes of their memory. */
+  /** The bytes of the entries' memory. */
   readonly byteLength: number;
-  /** Total of generations that were published. */
+  /** The total number of generations published. */
   readonly published: number;
 }
 
-/** The limits of a store in bytes; null if there is none. */
+/** The limits of a store in bytes; null for no limit. */
 export interface StoreLimits {
   /** The maximum number of bytes of each device. */
   readonly maxSize: number | null;
@@ -104,77 +104,79 @@ export interface StoreLimits {
 
 /**
  * The state of a generation in a store:
- * - `"unpublished"`: its writer has not published it;
- * - `"published"`: processes that map the name get it;
- * - `"replaced"`: a newer one was published, and it is still read;
- * - `"removed"`: its name was removed, and it is still read.
+ * - `"unpublished"`: the writer has not published it;
+ * - `"published"`: mapping the name returns it;
+ * - `"replaced"`: a newer generation was published, but this one is still being read;
+ * - `"removed"`: the name was removed, but the generation is still being read.
  */
 export type StoreEntryState = "unpublished" | "published" | "replaced" | "removed";
 
 /** A generation of a name in a store. */
 export interface StoreEntryStatus {
-  /** Its name. */
+  /** The name. */
   readonly name: string;
   /** The number of the generation, from 1. */
   readonly generation: number;
-  /** Whether it is the one that is mapped under the name. */
+  /** The state, such as whether mapping the name returns this generation. */
   readonly state: StoreEntryState;
-  /** The size of its memory in bytes. */
+  /** The size of the memory in bytes. */
   readonly byteLength: number;
   /** The UUID of the device that the memory belongs to; null for host memory. */
   readonly device: string | null;
-  /** When it was published, or before that created, in milliseconds since 1970. */
+  /** When the generation was published, or created if it is unpublished, in milliseconds since 1970. */
   readonly since: number;
-  /** The metadata that its writer gave it, if there is any and it is listed. */
+  /** The writer's metadata; absent if there is none or it was left out. */
   readonly metadata?: JsonValue;
-  /** The processes that have it mapped. */
+  /** The processes that have the generation mapped. */
   readonly readers: readonly ProcessStatus[];
-  /** The process that writes it, if there is one. */
+  /** The process that writes the generation, if there is one. */
   readonly writer?: ProcessStatus;
 }
 
 /** The status of a store. */
 export interface StoreStatus extends CommonStatus {
-  /** What listens. */
+  /** The kind of listener. */
   readonly kind: "store";
-  /** Its numbers. */
+  /** The store's statistics. */
   readonly statistics: StoreStatistics;
-  /** Its limits. */
+  /** The store's limits. */
   readonly limits: StoreLimits;
-  /** The generations of all names. */
+  /** The entries of the store: the generations of all names. */
   readonly entries: readonly StoreEntryStatus[];
 }
 
-/** What an operator is answered. */
+/** The status of a listener, as returned by `Operator.status`. */
 export type ListenerStatus = ExporterStatus | StoreStatus;
 
 /** The maximum number of offers or entries that a status lists. */
 export const maximumRows = 10_000;
-/** The maximum number of holders, readers and consumers that it lists. */
+/** The maximum number of holders, readers and consumers, together, that a status lists. */
 export const maximumHolders = 20_000;
-/** The maximum number of characters of all metadata that it lists, as JSON. */
+/** The maximum number of characters of all metadata, as JSON, that a status lists. */
 export const maximumMetadataLength: number = 2 ** 20;
 
-/** Decides what a status lists, so that whatever there is, it is made and sent in a short time. */
+/**
+ * Limits the contents of a status, so that making and sending it takes little time regardless of the listener's state.
+ */
 export class ListLimits {
   #rows = maximumRows;
   #holders = maximumHolders;
   #metadata = maximumMetadataLength;
   readonly #leftOut = { rows: 0, holders: 0, metadata: 0 };
 
-  /** How much was not listed. */
+  /** The numbers of items that were left out so far. */
   get leftOut(): LeftOut {
     return { ...this.#leftOut };
   }
 
-  /** Whether another row may be listed. */
+  /** Returns whether another row may be listed, and counts it. */
   takeRow(): boolean {
     if (this.#rows-- > 0) return true;
     this.#leftOut.rows++;
     return false;
   }
 
-  /** The first holders of a row, as many as may be listed. */
+  /** Returns the first holders of a row, as many as may still be listed. */
   takeHolders<Holder>(holders: readonly Holder[]): readonly Holder[] {
     const taken = holders.length <= this.#holders ? holders : holders.slice(0, this.#holders);
     this.#holders -= taken.length;
@@ -182,7 +184,7 @@ export class ListLimits {
     return taken;
   }
 
-  /** The metadata of a row, as a property, if there is any and it may be listed. */
+  /** Returns an object with the metadata of a row, which is empty if there is none or it may not be listed. */
   takeMetadata(json: string): { readonly metadata?: JsonValue } {
     if (json === "") return {};
     if (json.length > this.#metadata || depthOf(json) > maximumDepth) {
@@ -194,7 +196,7 @@ export class ListLimits {
   }
 }
 
-/** How many levels of arrays and objects JSON has. */
+/** Returns the number of levels of nested arrays and objects in JSON. */
 function depthOf(json: string): number {
   let [depth, deepest] = [0, 0];
   for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
