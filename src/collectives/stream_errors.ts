@@ -35,7 +35,6 @@ import {
   type StreamPoint,
   StreamState,
   type UnfinishedWork,
-  type WaitEdge,
   type WatchedCommunicator,
 } from "./stream_state.ts";
 
@@ -124,10 +123,7 @@ export class StreamErrors implements WaitErrors {
   beginWork(communicator: WatchedCommunicator, device: number, stream: bigint): StreamState {
     this.#unfinished.add(communicator);
     if (this.#guarded.contextsAreShared) unfinishedInSharedContexts.add(this);
-    const state = this.#stateOf(device, stream);
-    // The default stream waits for blocking streams, and so gets their errors.
-    if (state.isBlocking) this.#stateOf(device, defaultStream);
-    return state;
+    return this.#trackedStateOf(device, stream);
   }
 
   /** Call before enqueuing: records where other communicators' work on the stream ends, so that a hang can be attributed. */
@@ -190,23 +186,27 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * For every stream reachable through event waits from `stream`: the earliest epoch after which its work depends on work
-   * enqueued on `stream` after `since`.
+   * For every stream that depends on `stream`, by event waits or the default stream: the earliest epoch after which its
+   * work depends on work enqueued on `stream` after `since`.
    */
   #dependents(stream: StreamState, since: Epoch): Map<StreamState, { since: Epoch; isImplicit: boolean }> {
     const reached = new Map<StreamState, { since: Epoch; isImplicit: boolean }>();
-    const reach = (start: StreamState, isImplicit: boolean): void => {
-      const stack: Pick<WaitEdge, "stream" | "since">[] = [{ stream: start, since }];
-      for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
-        const { stream, since } = next;
-        if ((reached.get(stream)?.since ?? Infinity) <= since) continue;
-        reached.set(stream, { since, isImplicit });
-        for (const edge of stream.waitEdges) if (edge.before > since) stack.push(edge);
+    const next: { stream: StreamState; since: Epoch; isImplicit: boolean }[] = [{ stream, since, isImplicit: false }];
+    for (let each = next.pop(); each !== undefined; each = next.pop()) {
+      const { stream, since, isImplicit } = each;
+      const known = reached.get(stream);
+      if (known !== undefined && known.since <= since && (isImplicit || !known.isImplicit)) continue;
+      reached.set(stream, {
+        since: Math.min(since, known?.since ?? Infinity),
+        isImplicit: isImplicit && (known?.isImplicit ?? true),
+      });
+      for (const edge of stream.waitEdges) {
+        if (edge.before > since) next.push({ stream: edge.stream, since: edge.since, isImplicit: false });
       }
-    };
-    reach(stream, false);
-    // One step only: whether the default stream has work between that of two blocking streams is unknown.
-    for (const other of this.#implicitDependents(stream)) reach(other, true);
+      // Not two such steps in a row: whether the default stream has work between that of two blocking streams is unknown.
+      if (isImplicit) continue;
+      for (const other of this.#implicitDependents(stream)) next.push({ stream: other, since, isImplicit: true });
+    }
     return reached;
   }
 
@@ -318,6 +318,14 @@ export class StreamErrors implements WaitErrors {
         if (!failure.isImplicit && failure.foundAt > created) state.failures.push({ ...failure, isImplicit: true });
       }
     }
+    return state;
+  }
+
+  /** The state of a stream that gets collectives, or waits for them. */
+  #trackedStateOf(device: number, stream: bigint): StreamState {
+    const state = this.#stateOf(device, stream);
+    // The default stream waits for blocking streams, and so gets their errors.
+    if (state.isBlocking) this.#stateOf(device, defaultStream);
     return state;
   }
 
@@ -450,7 +458,7 @@ export class StreamErrors implements WaitErrors {
         if (state !== undefined) this.#recordEnds([state]);
         driver.streamWaitEvent(device, stream, event);
         if (record === undefined) return;
-        this.#addWaitEdges(record, this.#stateOf(device, stream));
+        this.#addWaitEdges(record, this.#trackedStateOf(device, stream));
       },
       streamDestroy: (device, stream) => {
         this.onStreamReleased(device, stream);

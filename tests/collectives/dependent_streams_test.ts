@@ -1,0 +1,75 @@
+/** Errors of failed collectives reach the streams that the default stream orders, and those that were disposed of. */
+import { assertRejects, assertThrows } from "@std/assert";
+import { type Communicator, SharingError } from "../../mod.ts";
+import { testRanks } from "./idle_ranks.ts";
+
+const late = "did not take part";
+
+/** Waits until a communicator has failed, while timers run. */
+async function untilFailed(communicator: Communicator): Promise<void> {
+  while (!String(communicator).includes("failed")) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+testRanks("the default stream gets the error of a blocking stream that waits for the failed one", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using used = gpu.createStream({ nonBlocking: true });
+  using blocking = gpu.createStream();
+  using array = pool.allocateArray(Float32Array, 4, used);
+  using copy = pool.allocateArray(Float32Array, 4);
+  using reduced = gpu.createEvent();
+  gpu.synchronize();
+  ranks[0]!.allReduce(array, array, "sum", { stream: used });
+  used.record(reduced);
+  blocking.wait(reduced);
+  copy.copyFrom(array, blocking);
+  await assertRejects(() => copy.toTypedArray(), SharingError, late);
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+testRanks("a blocking stream gets the error of a stream that the default stream waits for", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using used = gpu.createStream({ nonBlocking: true });
+  using blocking = gpu.createStream();
+  using array = pool.allocateArray(Float32Array, 4, used);
+  using copy = pool.allocateArray(Float32Array, 4);
+  using before = gpu.createEvent();
+  using reduced = gpu.createEvent();
+  gpu.synchronize();
+  ranks[0]!.allReduce(array, array, "sum", { stream: used });
+  used.record(reduced);
+  gpu.defaultStream.wait(reduced);
+  // The session knows the stream from now on.
+  blocking.record(before);
+  copy.copyFrom(array);
+  await assertRejects(() => copy.toTypedArray({ stream: blocking }), SharingError, late);
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+testRanks(
+  "two blocking streams do not get each other's errors by way of the default stream",
+  async ({ gpu, ranks }) => {
+    using pool = gpu.createPool();
+    using used = gpu.createStream({ nonBlocking: true });
+    using waiting = gpu.createStream();
+    using blocking = gpu.createStream();
+    using array = pool.allocateArray(Float32Array, 4, used);
+    using before = gpu.createEvent();
+    using reduced = gpu.createEvent();
+    gpu.synchronize();
+    ranks[0]!.allReduce(array, array, "sum", { stream: used });
+    used.record(reduced);
+    waiting.wait(reduced);
+    blocking.record(before);
+    await untilFailed(ranks[0]!);
+    blocking.synchronize();
+    for (const stream of [waiting, gpu.defaultStream, used]) {
+      assertThrows(
+        () => stream.synchronize(),
+        SharingError,
+        late,
+      );
+    }
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  },
+);
