@@ -152,7 +152,7 @@ export class StreamErrors implements WaitErrors {
   endWork(communicator: WatchedCommunicator): void {
     this.#unfinished.delete(communicator);
     if (this.#unfinished.size === 0) unfinishedInSharedContexts.delete(this);
-    for (const state of this.#destroyed) if (state.isSettled) this.#destroyed.delete(state);
+    if (this.#destroyed.size > 0) this.#forgetDestroyed();
     if (this.#waitEdgeCount > 0 && this.#unfinished.size === 0) this.#pruneWaitEdges();
   }
 
@@ -269,12 +269,32 @@ export class StreamErrors implements WaitErrors {
     this.#streams.delete(key);
     this.#created.delete(key);
     this.#throttle.forget(key);
-    if (state === undefined || state.isSettled) return;
+    if (state === undefined) return;
     this.#destroyed.add(state);
+    const mayFail = this.#forgetDestroyed();
     if (this.#destroyed.size <= maximumDestroyed) return;
     // Only a wait for the whole device could still throw its error.
-    const oldest = this.#destroyed.values().find(({ unfinished }) => unfinished.size === 0);
+    const oldest = this.#destroyed.values().find((each) => !mayFail.has(each));
     if (oldest !== undefined) this.#destroyed.delete(oldest);
+  }
+
+  /** Forgets the destroyed streams for which no wait can throw any more. Returns the streams that may still fail. */
+  #forgetDestroyed(): ReadonlySet<StreamState> {
+    const mayFail = this.#unfinishedStreams();
+    for (const state of this.#destroyed) if (state.isSettled && !mayFail.has(state)) this.#destroyed.delete(state);
+    return mayFail;
+  }
+
+  /** The streams with unfinished collectives, and those that depend on them. */
+  #unfinishedStreams(): ReadonlySet<StreamState> {
+    const streams = new Set<StreamState>();
+    if (this.#unfinished.size === 0) return streams;
+    for (const state of [...this.#streams.values(), ...this.#destroyed]) {
+      if (state.unfinished.size === 0) continue;
+      const first = Math.min(...[...state.unfinished].map(({ first }) => first));
+      for (const each of this.#dependents(state, first).keys()) streams.add(each);
+    }
+    return streams;
   }
 
   /** Throws the first failure that no wait has thrown yet, or else the first one. */
@@ -343,7 +363,7 @@ export class StreamErrors implements WaitErrors {
   /** The streams that wait for a stream by CUDA's rules for the default stream. */
   #implicitDependents(stream: StreamState): StreamState[] {
     if (!stream.isBlocking) return [];
-    return [...this.#streams.values()].filter((other) => areOrderedByDefaultStream(stream, other));
+    return this.#allStatesOf(stream.device).filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
   /** The states of the streams that an event was recorded behind. */
@@ -405,9 +425,22 @@ export class StreamErrors implements WaitErrors {
         if (each.device === device) this.#pollUntil(() => errors.#isIdle(device, key < 0n ? defaultStream : key));
       }
       for (const state of errors.#destroyed) {
-        if (state.device === device) this.#pollUntil(() => [...state.unfinished].every(pollIsOver));
+        // Nothing tells when its own last work is complete, but that cannot hang without the collectives.
+        if (state.device === device) this.#pollUntil(() => !errors.#mayHang(state));
       }
     }
+  }
+
+  /** Polls the collectives that a destroyed stream depends on. Returns whether some are unfinished. */
+  #mayHang(state: StreamState): boolean {
+    if (this.#unfinished.size === 0) return false;
+    for (const each of [...this.#streams.values(), ...this.#destroyed]) {
+      for (const work of each.unfinished) {
+        if (each !== state && !this.#dependents(each, work.first).has(state)) continue;
+        if (!pollIsOver(work)) return true;
+      }
+    }
+    return false;
   }
 
   #isIdle(device: number, stream: bigint): boolean {

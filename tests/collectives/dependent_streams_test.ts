@@ -1,7 +1,8 @@
 /** Errors of failed collectives reach the streams that the default stream orders, and those that were disposed of. */
 import { assertRejects, assertThrows } from "@std/assert";
-import { type Communicator, SharingError } from "../../mod.ts";
-import { testRanks } from "./idle_ranks.ts";
+import { type Communicator, open, SharingError } from "../../mod.ts";
+import { leakTest } from "../support/resources.ts";
+import { createRanks, testRanks, timeout, warmUp } from "./idle_ranks.ts";
 
 const late = "did not take part";
 
@@ -73,3 +74,43 @@ testRanks(
     for (const rank of ranks) await rank[Symbol.asyncDispose]();
   },
 );
+
+for (const isFound of [false, true]) {
+  const name = `a wait for a device gets the error of a stream that only waited and was disposed of${
+    isFound ? ", once it is found" : ""
+  }`;
+  leakTest(name, async () => {
+    using cuda = open({ driver: "software", softwareDevices: 2 });
+    const [gpu, other] = [cuda.device(0), cuda.device(1)];
+    const ranks = await createRanks({ cuda, gpu }, [timeout, timeout]);
+    using pool = gpu.createPool();
+    using used = gpu.createStream({ nonBlocking: true });
+    using array = pool.allocateArray(Float32Array, 4, used);
+    using reduced = gpu.createEvent();
+    gpu.synchronize();
+    ranks[0]!.allReduce(array, array, "sum", { stream: used });
+    used.record(reduced);
+    const waiting = other.createStream({ nonBlocking: true });
+    waiting.wait(reduced);
+    waiting[Symbol.dispose]();
+    if (isFound) await untilFailed(ranks[0]!);
+    assertThrows(() => other.synchronize(), SharingError, late);
+    other.synchronize();
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  }, { warmUp });
+}
+
+testRanks("an event behind the default stream on a stream that was disposed of throws its error", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 4);
+  using event = gpu.createEvent();
+  gpu.synchronize();
+  ranks[0]!.allReduce(array, array);
+  const behind = gpu.createStream();
+  behind.record(event);
+  behind[Symbol.dispose]();
+  await untilFailed(ranks[0]!);
+  assertThrows(() => event.synchronize(), SharingError, late);
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
