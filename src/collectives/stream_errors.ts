@@ -166,7 +166,7 @@ export class StreamErrors implements WaitErrors {
         return isSameCause(other, cause) && !isUnthrown(other) && Math.max(last, since) < other.thrownAt;
       });
       each.failures.push({ ...cause, since, foundAt, isImplicit, thrownAt: thrown?.thrownAt ?? Infinity });
-      if (each.failures.length > maximumFailures) each.failures.shift();
+      if (each.failures.length > maximumFailures) dropFailure(each.failures);
       // The timeout of the work behind the failed work starts now.
       for (const work of each.unfinished) if (work.last >= since) work.deadline = renewedDeadline(work, now);
     }
@@ -546,6 +546,19 @@ export class StreamErrors implements WaitErrors {
 
 function keyOf(device: number, stream: bigint): bigint {
   return stream === defaultStream ? -1n - BigInt(device) : stream;
+}
+
+/** Removes a failure that others make redundant, or else the oldest one. */
+function dropFailure(failures: StreamFailure[]): void {
+  const redundant = failures.findLastIndex((failure, index) =>
+    failures.some((other, otherIndex) => {
+      if (otherIndex === index || !isSameCause(other, failure)) return false;
+      // Equal ones do not make each other redundant.
+      if (other.since === failure.since && other.thrownAt === failure.thrownAt) return otherIndex < index;
+      return other.since <= failure.since && other.thrownAt >= failure.thrownAt;
+    })
+  );
+  failures.splice(Math.max(redundant, 0), 1);
 }
 
 function isInvalidHandle(error: unknown): boolean {

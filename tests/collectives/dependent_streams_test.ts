@@ -114,3 +114,22 @@ testRanks("an event behind the default stream on a stream that was disposed of t
   assertThrows(() => event.synchronize(), SharingError, late);
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
+
+testRanks("an event behind the first of many calls that hang throws their error", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using used = gpu.createStream({ nonBlocking: true });
+  using array = pool.allocateArray(Float32Array, 4, used);
+  using first = gpu.createEvent();
+  gpu.synchronize();
+  for (let count = 0; count < 100; count++) {
+    ranks[0]!.allReduce(array, array, "sum", { stream: used });
+    if (count === 0) used.record(first);
+    // A query records an end marker.
+    used.query();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await untilFailed(ranks[0]!);
+  assertThrows(() => first.synchronize(), SharingError, late);
+  for (const rank of ranks) await rank.abort();
+}, 1000);
