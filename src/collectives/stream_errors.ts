@@ -159,13 +159,13 @@ export class StreamErrors implements WaitErrors {
   /** Propagates the failure of collectives to their stream, from the first of them on, and to all dependent streams. */
   propagate(stream: StreamState, { first, last }: Pick<UnfinishedWork, "first" | "last">, cause: FailureCause): void {
     const now = performance.now();
-    const foundAt = ++this.epoch;
+    this.epoch++;
     for (const [each, { since, isImplicit }] of this.#dependents(stream, first)) {
       // A wait may have thrown the error of another rank of the same communicator already.
       const thrown = each.failures.find((other) => {
         return isSameCause(other, cause) && !isUnthrown(other) && Math.max(last, since) < other.thrownAt;
       });
-      each.failures.push({ ...cause, since, foundAt, isImplicit, thrownAt: thrown?.thrownAt ?? Infinity });
+      each.failures.push({ ...cause, since, isImplicit, thrownAt: thrown?.thrownAt ?? Infinity });
       if (each.failures.length > maximumFailures) dropFailure(each.failures);
       // The timeout of the work behind the failed work starts now.
       for (const work of each.unfinished) if (work.last >= since) work.deadline = renewedDeadline(work, now);
@@ -335,7 +335,8 @@ export class StreamErrors implements WaitErrors {
       const ofDefault = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
       const created = this.#created.get(key) ?? 0;
       for (const failure of ofDefault?.failures ?? []) {
-        if (!failure.isImplicit && failure.foundAt > created) state.failures.push({ ...failure, isImplicit: true });
+        // Until a wait throws it, the program has no reason not to enqueue work behind it.
+        if (!failure.isImplicit && failure.thrownAt > created) state.failures.push({ ...failure, isImplicit: true });
       }
     }
     return state;

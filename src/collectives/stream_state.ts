@@ -63,8 +63,6 @@ export interface FailureCause {
 /** A failure that has reached a stream: whatever was enqueued there after an epoch may have computed anything. */
 export interface StreamFailure extends FailureCause {
   readonly since: Epoch;
-  /** The epoch in which the failure was found. */
-  readonly foundAt: Epoch;
   /** Whether it is here only because the default stream may order the stream after the failed one. */
   readonly isImplicit: boolean;
   /** The epoch in which a wait has thrown it; Infinity until one has. */

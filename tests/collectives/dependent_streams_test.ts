@@ -133,3 +133,21 @@ testRanks("an event behind the first of many calls that hang throws their error"
   assertThrows(() => first.synchronize(), SharingError, late);
   for (const rank of ranks) await rank.abort();
 }, 1000);
+
+testRanks("a blocking stream that is created behind a failure that no wait has thrown throws it", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 4);
+  gpu.synchronize();
+  ranks[0]!.allReduce(array, array);
+  await untilFailed(ranks[0]!);
+  {
+    using created = gpu.createStream();
+    await assertRejects(() => array.toTypedArray({ stream: created }), SharingError, late);
+    created.synchronize();
+  }
+  assertThrows(() => gpu.defaultStream.synchronize(), SharingError, late);
+  using later = gpu.createStream();
+  later.synchronize();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
