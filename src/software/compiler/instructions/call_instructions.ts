@@ -1,8 +1,8 @@
 /**
  * Calls of functions, and stack memory. PTX ISA, sections 9.7.12.5 and 9.7.15.
  *
- * A function's results and parameters are at the start of its frame. The caller copies the arguments there, and the
- * results from there.
+ * A function's results and parameters are at the start of its frame. The caller copies the arguments to the callee's
+ * frame, and the results from it.
  *
  * @module
  */
@@ -24,13 +24,14 @@ import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 
-/** The operands of a call, and the layout that the function expects. */
+/** The operands of a call, and the layout of the callee's parameters and results. */
 export interface CallOperands {
   readonly results: readonly ResolvedOperand[];
   readonly parameters: readonly ResolvedOperand[];
   readonly layout: CallLayout;
 }
 
+/** Returns the operands of a call. Fails if their number or their sizes do not fit the callee's declaration. */
 export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands {
   const lists = i.operands.filter((operand) => operand.kind === "list");
   const isResultFirst = i.operands[0]?.kind === "list";
@@ -52,7 +53,7 @@ export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOp
   return { results, parameters, layout };
 }
 
-/** An array can only be passed as a variable. */
+/** Checks that arrays are passed as variables, since only variables can hold them. */
 function checkWhole(
   e: FunctionEmitter,
   { passed, taken }: { passed: readonly ResolvedOperand[]; taken: readonly CallVariable[] },
@@ -64,25 +65,26 @@ function checkWhole(
   });
 }
 
-/** A register of vector type is passed component by component. */
+/** The registers that are passed for an operand: a vector is passed component by component. */
 function elementsOf(operand: ResolvedOperand): readonly ResolvedOperand[] {
   return operand.kind === "vector" ? operand.elements : [operand];
 }
 
+/** The layout of a call's parameters and results. */
 function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
   if (declaration === undefined) e.fail("it needs a prototype that states what is passed");
   return layOutCall(declaration);
 }
 
-/** The declaration that tells how a call passes its arguments. */
+/** The declaration or prototype that says how a call passes its arguments. */
 function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
   const target = callTarget(i);
   if (target.kind === "function") return target.declaration;
   return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
 }
 
-/** The bytes that a call passes. An indirect call may pass more than its target takes. */
+/** The number of bytes that a call passes. An indirect call may pass more than its target takes. */
 export function passedBytes(i: ResolvedInstruction): number {
   const declaration = passedBy(i);
   return declaration === undefined ? 0 : layOutCall(declaration).byteLength;
@@ -91,7 +93,7 @@ export function passedBytes(i: ResolvedInstruction): number {
 /** Pushes the offset of a callee's frame. */
 export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
   if (e.sizes.hasStackPointer) {
-    // Addresses in .local, which alignment concerns, are distances from the thread's memory.
+    // Alignment applies to addresses in .local, which are offsets from the start of the thread's local memory.
     const { frameAlignment } = e.sizes;
     e.getFixed("stackPointer");
     e.getFixed("local").ops("i32Sub").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
@@ -158,6 +160,7 @@ export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameByt
   });
 }
 
+/** Fails unless a variable can be passed as the given parameter or result. */
 export function checkPassed(
   e: FunctionEmitter,
   passed: { name: string; space: string; isInFrame?: boolean; byteLength: number },
@@ -171,6 +174,7 @@ export function checkPassed(
   }
 }
 
+/** Copies bytes between frames, and their shadows. */
 function copyBytes(
   { code, shadows }: FunctionEmitter,
   { to, toOffset, from, fromOffset, byteLength }: {
@@ -202,15 +206,15 @@ function copyBytes(
   copy(1, "i32Load8U", "i32Store8");
 }
 
-/** A function that may be called by address, and the index by which the kernel enters it. */
+/** A function that may be called by address, and the resume index at which the kernel enters it. */
 export interface AddressedFunction {
   readonly name: FunctionName;
   readonly resumeIndex: number;
 }
 
 /**
- * Reads the register with the target's address at the call, so that liveness sees it. The code that compares it is
- * emitted only when all functions are known.
+ * Reads the register with the target's address at the call, so that liveness analysis sees the use. The code that
+ * compares the address is emitted only when all functions are known.
  */
 export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   const target = callTarget(i);
@@ -220,20 +224,25 @@ export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops("drop");
 }
 
-/** The locals of a call by address: the address, an i64, and where a fault would be, an i32. */
+/** The locals of an indirect call. */
 export interface IndirectCall {
+  /** The i64 local with the address of the target. */
   readonly address: number;
+  /** The i32 local with the encoded source location at which a fault would be reported. */
   readonly place: number;
 }
 
-/** Records a function that is called by its address, and the place of the call. */
+/** Sets the locals of an indirect call: the target's address and the call's encoded source location. */
 export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address, place }: IndirectCall): void {
   e.push(callTarget(i), u64);
   e.code.set(address);
   e.code.i32(e.place()).set(place);
 }
 
-/** Finds the function with an address and sets where the kernel continues. Faults if no function has the address. */
+/**
+ * Compares an address with those of the given functions, and sets the resume index of the one that it belongs to.
+ * Faults if it is none of them.
+ */
 export function chooseFunction(
   e: FunctionEmitter,
   { address, place }: IndirectCall,
@@ -283,7 +292,7 @@ export const allocateOnStack: Emit = (e, i) => {
   });
 };
 
-/** Reports a stack overflow. */
+/** Emits the fault of a stack overflow. */
 export function faultStack(e: FunctionEmitter, line: number): void {
   e.code.i32(faultKind.stackOverflow).i64(0n);
   e.pushPlace({ line });

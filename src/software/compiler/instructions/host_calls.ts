@@ -1,5 +1,6 @@
 /**
- * Calls of the functions that CUDA's compiler expects the device to provide: `printf`, `assert`, `malloc` and `free`.
+ * Emits calls of the functions that CUDA's compiler expects the device to provide: `printf`, `assert`, `malloc` and
+ * `free`.
  *
  * @module
  */
@@ -14,7 +15,7 @@ import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type { CallVariable } from "../typing/call_layout.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** Pushes the value of an argument that is not an array. */
+/** Pushes the value of a call's argument, which must not be an array. */
 function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
   const { parameters, layout } = callOperands(e, i);
   const argument = parameters[index]!;
@@ -25,7 +26,10 @@ function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number)
   e.getFrame().memory(loadOp(type), argument.offset);
 }
 
-/** Refuses a declaration whose parameters and result do not have the given bits. A result may be left out. */
+/**
+ * Refuses a call unless the declared parameters and result are integers of the given numbers of bits. A declaration may
+ * leave the result out.
+ */
 function checkHostCall(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -42,7 +46,7 @@ function checkHostCall(
   }
 }
 
-/** Pops the function's result, and assigns it where the call wants it. */
+/** Pops the function's result, and assigns it to the call's destination, if any. */
 function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "i64"): void {
   const local = e.temporary(value);
   e.code.set(local);
@@ -60,11 +64,12 @@ function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "
   }
 }
 
+/** Pushes the indices of the block and of the thread in it. */
 function pushThread(e: FunctionEmitter): void {
   for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
 }
 
-/** `vprintf(format, arguments)`. Returns how many arguments were printed. */
+/** `vprintf(format, arguments)`. Returns the number of arguments printed. */
 const print: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64, 64], result: 32 });
   pushArgument(e, i, 0);
@@ -85,7 +90,7 @@ const failAssertion: Emit = (e, i) => {
   e.callHelper("failAssertion").ops("unreachable");
 };
 
-/** `malloc(size)`. The address is aligned to 16 bytes at least. */
+/** `malloc(size)`. The address is a multiple of 16. */
 const allocate: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64], result: 64 });
   pushArgument(e, i, 0);
@@ -116,7 +121,7 @@ const free: Emit = (e, i) => {
   e.callHelper("free");
 };
 
-/** These functions, by name. */
+/** Maps each name of a function that the device provides to the lowering of its calls. */
 export const hostCalls: ReadonlyMap<string, Emit> = new Map([
   ["vprintf", print],
   ["__assertfail", failAssertion],

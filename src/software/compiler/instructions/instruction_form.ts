@@ -8,7 +8,7 @@ import type { InstructionRow, InstructionTraits } from "../../../ptx/instruction
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** An instruction whose row says what it compiles to. */
+/** A resolved instruction whose row in the table has a lowering. */
 export type CompiledInstruction = ResolvedInstruction<InstructionForm>;
 
 /** Emits the WebAssembly for one instruction. */
@@ -17,29 +17,32 @@ export type Emit = (emitter: FunctionEmitter, instruction: CompiledInstruction) 
 /** Emits an instruction on vectors, for all members of a gang at once. */
 export type EmitVectors = () => void;
 
-/** Finds how to emit an unpredicated instruction on vectors. Undefined if that is not possible. */
+/** Returns a function that emits an unpredicated instruction on vectors, or undefined if that is not possible. */
 export type GangForm = (gang: GangEmitter, instruction: CompiledInstruction) => EmitVectors | undefined;
 
-/** Emits what an instruction does to the shadows of its operands, which say which of their bits are uninitialized. */
+/**
+ * Emits code that sets the shadows of an instruction's results. A shadow has a 1 for each uninitialized bit of its
+ * register.
+ */
 export type ValidityRule = (e: FunctionEmitter, shadows: RegisterShadows, instruction: CompiledInstruction) => void;
 
-/** The traits of a form, with those that only the compiler asks for. */
+/** The traits of a form, including those that only the compiler uses. */
 export interface LoweringTraits extends InstructionTraits {
   /**
-   * How uninitialized bits of the sources reach the results; `emitted` if the instruction's own code says so, as that of
-   * loads does. Default: every result is wholly uninitialized if any bit of any source is.
+   * How uninitialized bits of the sources propagate to the results. `emitted` if the instruction's own code sets the
+   * shadows, as that of loads does. Default: every result is wholly uninitialized if any bit of any source is.
    */
   readonly validity?: ValidityRule | "emitted";
   /**
-   * How a gang executes the instruction on vectors. Undefined for an instruction with a modifier that the vectors do
-   * not implement. Default: member by member.
+   * How a gang executes the instruction on vectors. The function returns undefined for an instruction with a modifier
+   * that its vector code does not implement. Default: the members execute the instruction one by one.
    */
   readonly gangForm?: GangForm;
 }
 
-/** An instruction that suspends a thread until others have come as far. */
+/** An instruction that suspends the thread, for example until other threads have arrived at the same barrier. */
 export interface SuspendingInstruction {
-  /** What the thread requests. */
+  /** Describes what the thread requests from the scheduler. */
   describe(instruction: ResolvedInstruction): SuspensionRequest;
   /** Stores the operands of the request in the thread's record. */
   readonly request: Emit;
@@ -50,33 +53,33 @@ export interface SuspendingInstruction {
    * members of a gang diverge and wait one by one.
    */
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
-  /** Whether no lane of the warp resumes before all lanes have arrived. Default: some may. */
+  /** Whether no lane of the warp resumes before all lanes have arrived. Default: false. */
   gathersWarp?(instruction: ResolvedInstruction): boolean;
 }
 
-/** A row of the table: one form of an instruction, its syntax and its meaning. */
+/** A row of the instruction table: one form of an instruction, with its syntax, traits and lowering. */
 export interface InstructionForm extends InstructionRow {
-  /** Undefined if the instruction is only part of the control flow, or is refused. */
+  /** Emits the instruction. Undefined if it is control flow, suspends the thread, or is refused. */
   readonly emit: Emit | undefined;
-  /** Set if the instruction suspends the thread. */
+  /** How the instruction suspends the thread. Undefined if it does not. */
   readonly suspending: SuspendingInstruction | undefined;
-  /** Set if the device does not have the instruction: why. */
+  /** Why the device does not support the instruction. Undefined if it does. */
   readonly refusal: string | undefined;
   readonly traits: LoweringTraits;
 }
 
-/** The lowering of an instruction: code, or a suspension. Control flow needs neither. */
+/** The lowering of an instruction: a function that emits its code, or a suspension. Control flow needs neither. */
 export type Lowering = Emit | SuspendingInstruction | "control flow";
 
-/** The lowering of some rows, with the traits that only the compiler asks for. */
+/** The lowering of one or more rows, with the traits that only the compiler uses. */
 export interface LoweredRow extends Pick<LoweringTraits, "validity" | "gangForm"> {
   readonly lowering: Lowering;
 }
 
-/** The lowerings of a family of rows: one for each name. */
+/** The lowerings of a family of rows, by the names of the rows. */
 export type Lowerings<Name extends string> = Readonly<Record<Name, Lowering | LoweredRow>>;
 
-/** The forms of a family of rows, in their order. */
+/** Creates the forms of a family of rows, in the order of the rows. */
 export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Lowerings<Name>): InstructionForm[] {
   return (Object.keys(rows) as Name[]).flatMap((name) => {
     const found: Lowering | LoweredRow = lowerings[name];
@@ -89,7 +92,7 @@ export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Loweri
   });
 }
 
-/** A form with a cache policy as its last operand, which has no effect. Gangs execute it member by member. */
+/** Drops the last operand, a cache policy, which has no effect. Gangs execute such an instruction member by member. */
 function ignoringPolicy(lowering: Lowering): Emit {
   if (typeof lowering !== "function") throw new TypeError("Cannot ignore the policy of an instruction that waits");
   return (e, i) => {
@@ -101,24 +104,26 @@ function ignoringPolicy(lowering: Lowering): Emit {
 
 const u64 = typeNamed("u64");
 
-/** Creates a form without a row. Without traits, nothing is assumed of the instruction. */
+/** Creates a form without a row. If `traits` is omitted, the conservative value of each trait is assumed. */
 export function instructionForm(
   syntax: string,
   section: string,
   { lowering, traits = {}, refusal, refusedFor }: {
-    /** Undefined if the instruction is refused. */
+    /** How the instruction is compiled. Undefined if it is refused. */
     readonly lowering?: Lowering;
     readonly traits?: LoweringTraits;
-    /** Why the device does not have the instruction. */
+    /** Why the device does not support the instruction. */
     readonly refusal?: string;
-    /** If set, every instruction with this modifier is refused, whatever else it has. */
+    /**
+     * A modifier. If set, every instruction with this modifier is refused, whatever its operands and other modifiers.
+     */
     readonly refusedFor?: string;
   },
 ): InstructionForm {
   return new Form({ syntax, section, flow: undefined, traits: {} }, { lowering, traits, refusal, refusedFor });
 }
 
-/** A row with its lowering. */
+/** A form that consists of a row and its lowering. */
 class Form extends WrittenRow<LoweringTraits> implements InstructionForm {
   readonly emit: Emit | undefined;
   readonly suspending: SuspendingInstruction | undefined;

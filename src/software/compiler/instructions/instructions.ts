@@ -1,9 +1,9 @@
 /**
- * The table of instructions: everything that the compiler knows of a PTX instruction stands in its row.
+ * The table of instructions: everything that the compiler knows about a PTX instruction is in its row.
  *
- * A row has two sides. `src/ptx/instructions/rows/` has its syntax, its section in the manual and what may be assumed of
- * it (`instruction_traits.ts`); this file says what it compiles to, by the same name. A name that is missing on either
- * side does not compile. A trait that is left out takes the conservative value, so state only what is certain.
+ * A row has two sides. `src/ptx/instructions/rows/` has its syntax, its section in the manual and its traits, which say
+ * what may be assumed about it (`instruction_traits.ts`); this file has its lowering, by the same name. A name that is
+ * missing on either side does not compile. An omitted trait has the conservative value, so state only what is certain.
  * CONTRIBUTING.md lists the other steps; tests fail until they are done. Section numbers are those of PTX ISA 9.0.
  *
  * @module
@@ -392,9 +392,12 @@ const synchronizationLowerings = onFirstUse((): Lowerings<SynchronizationName> =
   nanosleep: sleep,
 }));
 
-/** Every atomic instruction is sequentially consistent, which is stronger than any of them requires. */
+/**
+ * The lowerings of atomic instructions. All of them are sequentially consistent, which is stronger than any of them
+ * requires.
+ */
 const atomicLowerings = onFirstUse((): Lowerings<AtomicName> => ({
-  // Every access is made in the order of the program, by one proxy.
+  // All accesses are made in program order through one proxy, so fences of proxies need nothing else.
   fence,
   atom: { lowering: atomic(true), validity: "emitted" },
   red: atomic(false),
@@ -442,9 +445,9 @@ let forms: readonly InstructionForm[] | undefined;
 let formsByOpcode: InstructionSet["forms"] | undefined;
 
 /**
- * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, what
- * they compile to, and their traits. All others are refused. The table is made on first use: a program that compiles no
- * PTX imports it, too.
+ * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, their
+ * lowerings, and their traits. All other instructions are refused. The table is created on first use, because programs
+ * that compile no PTX import this module, too.
  */
 export function allInstructions(): readonly InstructionForm[] {
   return forms ??= [
@@ -463,7 +466,7 @@ export function allInstructions(): readonly InstructionForm[] {
   ];
 }
 
-/** The instruction set that consists of the given forms. */
+/** Creates an instruction set from the given forms. */
 export function instructionSetOf(forms: readonly InstructionForm[]): InstructionSet {
   return { forms: byOpcode(forms), refusals: refusedOpcodes, isSpecialRegister };
 }

@@ -21,7 +21,7 @@ export const performanceEvent: Emit = (e, i) => {
   if (event === undefined || event < 0n || event > last) e.fail(`its operand must be a literal from 0 to ${last}`);
 };
 
-/** `setmaxnreg`: only speed depends on how many registers a warp has. */
+/** `setmaxnreg`: has no effect, since the number of a warp's registers only affects speed. */
 export const redistributeRegisters: Emit = (e, i) => {
   const count = constantOf(i.operands[0]);
   if (count === undefined || count < 24n || count > 256n || count % 8n !== 0n) {

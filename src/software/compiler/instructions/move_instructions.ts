@@ -10,7 +10,7 @@ import { specialRegister } from "./special_registers.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** `mov`. A vector on either side is unpacked or packed. */
+/** `mov`. A vector destination unpacks the source, and a vector source is packed. */
 export const move: Emit = (e, i) => {
   const [destination, source] = i.operands;
   if (destination?.kind === "vector") unpack(e, i, destination.elements);
@@ -37,12 +37,13 @@ export const moveVector: Emit = (e, i) => {
   });
 };
 
-/** The components of a special register such as `%tid`. */
+/** The components of a special register such as `%tid`. Undefined for other operands. */
 function componentsOf(operand: ResolvedOperand): ResolvedOperand[] | undefined {
   if (operand.kind !== "special" || specialRegister(`${operand.name}.x`) === undefined) return undefined;
   return [..."xyzw"].map((component) => ({ kind: "special", name: `${operand.name}.${component}` }));
 }
 
+/** The type of one of the `count` equal parts of an instruction's type. */
 function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: number): ScalarType {
   const bits = type.bits / count;
   if (type.kind !== "bits" || (count !== 2 && count !== 4) || bits < 8) {
@@ -51,6 +52,7 @@ function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: numb
   return typeNamed(`b${bits}`);
 }
 
+/** Assigns the parts of the source to the elements of the destination. */
 function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
@@ -75,6 +77,7 @@ function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly Reso
   });
 }
 
+/** Assigns the concatenation of the source's elements to the destination. */
 function pack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
@@ -114,7 +117,8 @@ export const selectBySign: Emit = (e, i) => {
     if (by.name === "s32") {
       third().i32(0).ops("i32GeS", "select");
     } else if (i.choices.has("ftz")) {
-      // Flushed numbers count as zeros: all that are greater than the largest negative normal number.
+      // Subnormal numbers count as zeros, so every number greater than the negative normal number of smallest magnitude
+      // is treated as positive.
       third().f32Bits(0x8080_0000n).ops("f32Gt", "select");
     } else {
       third().f32Bits(0n).ops("f32Ge", "select");

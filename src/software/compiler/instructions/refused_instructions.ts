@@ -1,8 +1,8 @@
 /**
- * Instructions and functions that PTX and GPUs have and the software device does not, with the reasons.
+ * Instructions and functions that GPUs support and the software device does not, with the reasons.
  *
- * The rows of supported instructions come first: a reason for an opcode is given only if the opcode has no row, and one
- * for a modifier only if no row before fits. What is supported is stated by those rows alone, not in the reasons.
+ * Rows of supported instructions take precedence: a reason for an opcode is given only if the opcode has no row, and a
+ * reason for a modifier only if no row fits. What is supported is stated by those rows alone, not in the reasons.
  *
  * @module
  */
@@ -17,7 +17,7 @@ const noBulkCopies = "bulk and tensor copies run asynchronously, which is not su
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 
-/** Opcodes that are always refused, with the manual's sections. */
+/** Opcodes that are always refused, with the reasons and the manual's sections. */
 export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ([
     ["wmma", "9.7.14.4", noTensorCores],
@@ -41,7 +41,7 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ),
 );
 
-/** The sections of the instructions of which some modifiers are refused. */
+/** The manual's sections of instructions that are refused only with some modifiers. */
 const sections = {
   addc: "9.7.2.2",
   cp: "9.7.9.25.3.1",
@@ -55,8 +55,8 @@ const sections = {
 } as const;
 
 /**
- * Instructions that are refused for one modifier: opcodes, modifiers, the manual's section if it differs from that of
- * the opcode, and the reason.
+ * Instructions that are refused for one modifier: opcodes, modifiers, the manual's section if it differs from the
+ * opcode's, and the reason.
  */
 const refusedModifiers = [
   ["cp", "bulk", "9.7.9.25.4.1", noBulkCopies],
@@ -85,7 +85,7 @@ const withoutSync = [
 
 let forms: readonly InstructionForm[] | undefined;
 
-/** The forms of refused instructions. A form for one modifier fits every instruction that has it. */
+/** Returns the forms of refused instructions. A form for one modifier fits every instruction that has this modifier. */
 export function refusedForms(): readonly InstructionForm[] {
   return forms ??= [
     ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
@@ -112,14 +112,17 @@ const noOperators =
   "a GPU has none either: CUDA's headers define new and delete by malloc and free, which the device has";
 const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not supported";
 
-/** Functions that a GPU provides and no module defines, by name. */
+/**
+ * Functions that GPUs or CUDA's libraries provide and that modules only declare: patterns of their names, and the
+ * reasons for refusing them.
+ */
 const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^(_Zn[wa]|_Zd[la]Pv)/, noOperators],
   [/^(__)?cuda/, noLaunches],
   [/^__nv_/, "it is part of libdevice, which must be linked into the compiler's output"],
 ];
 
-/** Why the device does not provide a function that a module only declares. */
+/** Returns the reason for which the device does not provide a function that a module only declares. */
 export function refusalOfFunction(name: string): string {
   const known = refusedFunctions.find(([names]) => names.test(name));
   return known?.[1] ?? "the device has no such function";

@@ -15,17 +15,18 @@ const reservedSharedPrefix = "%reserved_smem_offset_";
 
 /** A special register. */
 interface SpecialRegister {
-  /** 1 for a predicate. */
+  /** The width of the register in bits: 1 for a predicate. */
   readonly bits: 1 | 32 | 64;
   /**
-   * The difference from each thread of a gang to the next: 0 if all threads see the same value. Default: its values are
-   * varying.
+   * The difference between the values of adjacent threads of a gang: 0 if all threads see the same value. Undefined if
+   * values vary otherwise.
    */
   readonly stride?: 0n | 1n;
-  /** Pushes its value, as an i32 or an i64. */
+  /** Pushes the register's value, as an i32 or an i64. */
   push(emitter: FunctionEmitter): void;
 }
 
+/** Pushes the number of the thread in its block. */
 function pushThreadInBlock(e: FunctionEmitter): void {
   e.getFixed("threadZ");
   e.getFixed("blockDimY").ops("i32Mul");
@@ -34,6 +35,7 @@ function pushThreadInBlock(e: FunctionEmitter): void {
   e.getFixed("threadX").ops("i32Add");
 }
 
+/** Pushes the number of the thread's lane in its warp. */
 function pushLane(e: FunctionEmitter): void {
   pushThreadInBlock(e);
   e.code.i32(warpSize - 1).ops("i32And");
@@ -46,23 +48,24 @@ function pushMaskFrom(e: FunctionEmitter, mask: number): void {
   e.code.ops("i32Shl");
 }
 
+/** Describes a 32-bit register whose values may differ between threads in any way. */
 function register(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push };
 }
 
-/** A register that is the same in adjacent threads along x, within a warp. */
+/** Describes a 32-bit register with the same value in all threads of a warp that are adjacent along x. */
 function uniform(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 0n };
 }
 
-/** A register that counts the threads of a warp along x. */
+/** Describes a 32-bit register whose value grows by 1 from each thread of a warp to the next along x. */
 function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 1n };
 }
 
 /**
- * What the driver tells a kernel. `cooperative_groups` finds a cooperative launch's workspace there; all others are 0,
- * as on a GPU.
+ * Describes `%envreg0` to `%envreg31`, by which the driver passes values to a kernel. `cooperative_groups` finds a
+ * cooperative launch's workspace in two of them; all others are 0, as on a GPU.
  */
 function environmentRegister(index: number): SpecialRegister {
   const field = index === 1 ? "workspaceHigh" : index === 2 ? "workspaceLow" : undefined;
@@ -70,8 +73,8 @@ function environmentRegister(index: number): SpecialRegister {
 }
 
 /**
- * A place in the shared memory that precedes the block's own, at negative addresses. The block's own begins at 0, where
- * a GPU has the reserved part.
+ * Describes a register with an address in the reserved shared memory, which precedes the block's own at negative
+ * addresses. The block's own shared memory begins at 0, where the reserved part is on a GPU.
  */
 function reservedShared(name: string, offset: number): [string, SpecialRegister] {
   return [`${reservedSharedPrefix}${name}`, uniform((e) => e.code.i32(offset - sharedSpan.reserved))];
@@ -90,7 +93,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
   ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
   ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
-  // The fourth component of each exists, and is 0.
+  // The fourth component of these registers exists, and is 0.
   ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
     return [name, register((e) => e.code.i32(0))];
   }),
@@ -158,7 +161,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   reservedShared("0", 0),
   reservedShared("1", libraryReservedOffset),
   [`${reservedSharedPrefix}cap`, uniform((e) => e.code.i32(sharedSpan.reserved))],
-  // Every block is a cluster.
+  // Every block is a cluster of one block.
   ...["x", "y", "z"].flatMap((axis): [string, SpecialRegister][] => [
     [`%cluster_ctaid.${axis}`, uniform((e) => e.code.i32(0))],
     [`%cluster_nctaid.${axis}`, uniform((e) => e.code.i32(1))],
@@ -176,20 +179,20 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
 ]);
 
-/** The special register with that name. Undefined if it is not supported. */
+/** Returns the special register with the given name. Undefined if it is not supported. */
 export function specialRegister(name: string): SpecialRegister | undefined {
   return specialRegisters.get(name);
 }
 
-/** How values differ among the members of a gang, which are adjacent along x. */
+/** How the values of special registers differ between the members of a gang, which are adjacent along x. */
 export const gangRules: UniformityRules = { strideOfSpecial: (name) => specialRegister(name)?.stride };
 
-/** Whether an instruction finds out where the reserved shared memory is. */
+/** Whether an instruction reads an address of the reserved shared memory. */
 export function findsReservedShared({ operands }: ResolvedInstruction): boolean {
   return operands.some((operand) => operand.kind === "special" && operand.name.startsWith(reservedSharedPrefix));
 }
 
-/** Whether a name is that of a special register or a predefined constant, supported or not. */
+/** Whether a name is the name of a special register or a predefined constant, supported or not. */
 export function isSpecialRegister(name: string): boolean {
   return specialRegisters.has(name) ||
     /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|nclusterid|is_explicit|reserved|current)\w*(\.[xyzw])?$/

@@ -3,7 +3,7 @@
  * blocks. PTX ISA, sections 9.7.13, 9.7.9.23 and 9.7.9.24.
  *
  * A thread stores its request in its record and is suspended. When it resumes, the record holds the results. Every
- * block is a cluster of its own, with rank 0: its shared memory is that of the cluster.
+ * block is a cluster of one block with rank 0, and its shared memory is the cluster's.
  *
  * @module
  */
@@ -22,7 +22,7 @@ const b64 = typeNamed("b64");
 
 type Field = keyof typeof threadRecord;
 
-/** Stores an operand, or a number in place of a missing operand, in the thread's record. */
+/** Stores an operand, or a constant for a missing operand, in a field of the thread's record. */
 function leave(
   e: FunctionEmitter,
   field: Field,
@@ -37,14 +37,14 @@ function leave(
   if (field === "value") leaveShadow(e, field, () => e.shadows!.push(operand, type), type);
 }
 
-/** Stores the shadow of an operand where the scheduler finds it. */
+/** Stores the shadow of an operand in the shadow of the record, where the scheduler reads it. */
 function leaveShadow(e: FunctionEmitter, field: Field, push: () => void, type: ScalarType = b32): void {
   e.getFixed("record");
   push();
   e.code.memory(shadowStore({ ...type, bits: Math.max(32, type.bits) }), threadRecord[field] + shadowOffset);
 }
 
-/** Loads the shadow of a result. */
+/** Loads the shadow of a result from the shadow of the thread's record. */
 function takeShadow(
   e: FunctionEmitter,
   destination: ResolvedOperand | undefined,
@@ -56,14 +56,14 @@ function takeShadow(
   });
 }
 
-/** Loads a result from the thread's record, if it is used. */
+/** Loads a result from the thread's record, unless the destination is unused. */
 function take(e: FunctionEmitter, destination: ResolvedOperand | undefined, field: Field, type: ScalarType): void {
   e.assign(destination, type, () => e.getFixed("record").memory("i32Load", threadRecord[field]));
 }
 
 const nothing: Emit = () => {};
 
-/** Whether an instruction names all lanes of the warp, as its last operand. */
+/** Whether an instruction's last operand, a literal mask, includes all lanes of the warp. */
 function namesWholeWarp({ operands }: ResolvedInstruction): boolean {
   const mask = operands.at(-1);
   return mask?.kind === "integer" && BigInt.asUintN(32, mask.value) === 0xffff_ffffn;
@@ -87,7 +87,10 @@ export const barrierArrive: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** `bar.red` and `barrier.red`: how many threads have a true predicate, or whether all or any have. */
+/**
+ * `bar.red` and `barrier.red`: counts the threads whose predicate is true, or returns whether it is true for all or for
+ * any.
+ */
 export const barrierReduction: SuspendingInstruction = {
   describe: (i) => ({
     kind: "barrier",
@@ -111,6 +114,7 @@ export function aligned(barrier: SuspendingInstruction): SuspendingInstruction {
   return { ...barrier, describe: (i) => ({ ...barrier.describe(i), isAligned: true } as SuspensionRequest) };
 }
 
+/** Stores the operands of a barrier in the thread's record. Faults if they are out of range. */
 function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOperand[]): void {
   if (barrier?.kind === "integer" && (barrier.value < 0n || barrier.value > 15n)) {
     e.fail("the barriers of a block are 0 to 15");
@@ -124,7 +128,7 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   if (barrier?.kind !== "integer") {
     faultWhere(e, { field: "first", kind: faultKind.noBarrier, isWrong: () => e.code.i32(15).ops("i32GtU") });
   }
-  // Negative numbers are wrong too: their highest bit is tested.
+  // Negative numbers are invalid too, so the sign bit is tested as well.
   if (count !== undefined && count.kind !== "integer") {
     faultWhere(e, {
       field: "second",
@@ -134,7 +138,7 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   }
 }
 
-/** Faults if a field of the thread's record has a wrong value. */
+/** Faults if a field of the thread's record has an invalid value: `isWrong` pops the value and pushes whether it is. */
 function faultWhere(
   e: FunctionEmitter,
   { field, kind, isWrong }: { field: Field; kind: number; isWrong: () => unknown },
@@ -155,7 +159,7 @@ export const warpBarrier: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** `shfl.sync`, with or without the predicate that tells whether the source lane was in range. */
+/** `shfl.sync`, with or without the predicate that says whether the source lane was in range. */
 export const shuffle: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "shuffle", mode: i.choices.get("mode") as "up" | "down" | "bfly" | "idx" }),
@@ -170,6 +174,7 @@ export const shuffle: SuspendingInstruction = {
   resume: (e, i) => takeWithPredicate(e, i),
 };
 
+/** Loads a result and, if the destination is a pair, a predicate from the thread's record. */
 function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: ResolvedInstruction): void {
   const [result, isInRange] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
   take(e, result, "result", b32);
@@ -271,12 +276,12 @@ export const sleep: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** Behind the barriers of a block, which are 0 to 15. */
+/** The number of the cluster's barrier, which follows the block's barriers 0 to 15. */
 const clusterBarrier = 16;
 
 /**
- * `mapa`: the address of a variable in the shared memory of another block. Shared memories follow one another by rank,
- * and an access to that of any rank but 0 is a fault.
+ * `mapa`: the address of a variable in the shared memory of another block. Shared memories are adjacent, in the order
+ * of ranks, and an access to the shared memory of any rank except 0 is a fault.
  */
 export const mapAddress: Emit = (e, i) => {
   const [destination, address, rank] = i.operands;
@@ -296,7 +301,7 @@ export const rankOfAddress: Emit = (e, i) => {
   e.assign(destination, typeNamed("b32"), () => e.code.i32(0));
 };
 
-/** `barrier.cluster.arrive`: the block's threads meet where they wait. */
+/** `barrier.cluster.arrive`: only a fence, since the block's threads wait for each other at `barrier.cluster.wait`. */
 export const arriveAtCluster: Emit = (e) => {
   e.code.atomicFence();
 };

@@ -1,8 +1,8 @@
 /**
  * Instructions for whose results PTX only gives an error bound. PTX ISA, sections 9.7.3.8 and 9.7.3.13 to 9.7.3.22.
  *
- * Here the result is the nearest number, or nearly always so. Special operands give what the manual says. A 64-bit NaN
- * has the bits that arithmetic gives.
+ * Here, the result is nearly always the nearest number. Special operands give the results that the manual specifies. A
+ * 64-bit NaN has the same bits as one from arithmetic.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Helper } from "../../helpers/helper_functions.ts";
 import type { Emit } from "../instruction_form.ts";
 
-/** Computes a function, in 64 bits, of the number on the stack. */
+/** Emits code that replaces the number on the stack with a function of it, computed in 64 bits. */
 export type Approximation = (e: FunctionEmitter) => void;
 
-/** An instruction with one 32-bit operand, computed in 64 bits. */
+/** Returns the lowering of a function of one 32-bit operand that is computed in 64 bits. */
 function approximate(compute: Approximation): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -39,9 +39,9 @@ function byQuadrant(quadrant: number): Approximation {
   };
 }
 
-/** `ex2`, in 64 bits. */
+/** `ex2`, computed in 64 bits. */
 export const exponentialApproximation: Approximation = byHelper("exponential2");
-/** `tanh`, in 64 bits. */
+/** `tanh`, computed in 64 bits. */
 export const tangentApproximation: Approximation = byHelper("hyperbolicTangent");
 
 /** `ex2` */
@@ -61,7 +61,7 @@ export const reciprocalRoot: Emit = approximate((e) => {
   e.code.ops("f64Sqrt").set(root).f64(1).get(root).ops("f64Div");
 });
 
-/** `div.approx`: a times 1 / b, which is 0 for a large b. */
+/** `div.approx`: a * (1 / b). For |b| greater than 2^126, 1 / b counts as 0. */
 export const divideApproximately: Emit = (e, i) => {
   const { code } = e;
   const a = e.temporary("f32"), b = e.temporary("f32");
@@ -86,7 +86,7 @@ export const reciprocalRoot64: Emit = (e, i) => {
   });
 };
 
-/** `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which read and set only the upper 32 bits of a number. */
+/** `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which read and set only the upper 32 bits of a 64-bit float. */
 export function upperHalf(operation: "reciprocal" | "reciprocalRoot"): Emit {
   return (e, i) => {
     const { code } = e;

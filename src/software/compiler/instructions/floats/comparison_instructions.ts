@@ -21,7 +21,7 @@ import type { OpName } from "../../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
 
-/** WebAssembly's names for PTX's integer comparisons. */
+/** Maps PTX's integer comparisons to WebAssembly's. */
 export const integerComparisons: Readonly<Record<string, readonly [signed: string, unsigned: string]>> = {
   eq: ["Eq", "Eq"],
   ne: ["Ne", "Ne"],
@@ -36,8 +36,9 @@ export const integerComparisons: Readonly<Record<string, readonly [signed: strin
 };
 
 /**
- * WebAssembly's float comparisons are false for NaN, except `ne`, which is true. PTX's comparisons without a `u` are
- * false for NaN, including `ne`. Those with a `u` are true for NaN: the opposite comparison, negated.
+ * Maps PTX's float comparisons to WebAssembly's, and whether the result is negated. WebAssembly's comparisons are false
+ * for NaN, except `ne`, which is true. PTX's comparisons without a `u` are false for NaN, including `ne`. PTX's
+ * comparisons with a `u` are true for NaN: the opposite comparison, negated.
  */
 const floatComparisons: Readonly<Record<string, readonly [operation: string, negated: boolean]>> = {
   eq: ["Eq", false],
@@ -69,7 +70,8 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   if (type.kind === "signed" && ["lo", "ls", "hi", "hs"].includes(comparison)) {
     e.fail(`.${comparison} needs an unsigned type`);
   }
-  // Numbers are equal or not whichever way they are extended, and registers hold narrow ones with zeros above.
+  // Whether two numbers are equal does not depend on how they are extended, and registers hold narrow numbers
+  // zero-extended.
   const ignoresSign = comparison === "eq" || comparison === "ne";
   const read = ignoresSign && type.kind === "signed" ? typeNamed(`u${type.bits}`) : type;
   e.push(a, read);
@@ -78,7 +80,7 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
 }
 
-/** Compares two floats of 32 or 64 bits, which two functions push. */
+/** Compares two floats of 32 or 64 bits, which the functions in `push` push. */
 function compareFloats(
   e: FunctionEmitter,
   comparison: string,
@@ -119,7 +121,7 @@ function compareFloats(
   }
 }
 
-/** Compares operands of 16-bit floats. The returned function pushes the result for the elements at an index. */
+/** Prepares a comparison of 16-bit floats. The returned function pushes the result for the elements at an index. */
 function halfComparison(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -141,7 +143,7 @@ function halfComparison(
   return { count, push };
 }
 
-/** Combines the i32 on the stack with the predicate that may be the last operand. */
+/** Combines the i32 on the stack with the predicate that may be the last operand, as `.and`, `.or` and `.xor` say. */
 function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   const combination = i.choices.get("combine");
   const operand = i.operands[3];
@@ -190,7 +192,8 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   if (destination?.kind === "pair" && second === undefined) {
     e.fail("it needs one result for each element that it compares: p|q for two");
   }
-  // The manual requires two results for two elements. Where there is one, ptxas compiles the comparison of the first.
+  // The manual requires two results for two elements. If there is only one result, ptxas compiles the comparison of the
+  // first elements.
   if (destination?.kind !== "pair") {
     e.assign(destination, predicate, () => e.code.get(first));
     return;
@@ -199,7 +202,7 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.assign(destination.second, predicate, () => e.code.get(second!));
 }
 
-/** `set`: true is all ones, or 1.0. */
+/** `set`: the result is all ones or 1.0 if the comparison is true, else 0. */
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
   const compared = i.operands.slice(1);
@@ -220,7 +223,7 @@ export const setValue: Emit = (e, i) => {
   });
 };
 
-/** Converts 0 or 1 to the values of `set` in a type. */
+/** Converts the 0 or 1 on the stack to the result of `set` in a type. */
 function pushTruth(e: FunctionEmitter, name: string): void {
   const { code } = e;
   if (name === "f32") {

@@ -1,6 +1,6 @@
 /**
- * `cvt` between integers and floats of 8 to 64 bits, and to and from the types that only it has: two 16-bit or 8-bit
- * floats in a register, and `.tf32`. PTX ISA, section 9.7.9.21.
+ * `cvt` between integers and floats of 8 to 64 bits, and to and from types that only `cvt` supports: two 16-bit or
+ * 8-bit floats in a register, and `.tf32`. PTX ISA, section 9.7.9.21.
  *
  * Numbers of up to 16 bits are converted by way of 32 or 64 bits, which represent all of them, and rounded once. NaNs
  * have the bits that an H200 gives.
@@ -37,7 +37,7 @@ export const convert: Emit = (e, i) => {
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   const isBrain = from.name === "bf16" || to.name === "bf16";
   if (isBrain && i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
-  // As ptxas has it, only then are 8 bits not those of a wider register.
+  // In ptxas, only conversions between 8 bits and `.bf16` do not allow wider registers.
   const wide = !isBrain || (from.bits !== 8 && to.bits !== 8);
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide });
@@ -56,7 +56,7 @@ export const convert: Emit = (e, i) => {
   }, { wide });
 };
 
-/** Like a register, an integer literal may be wider than the type. Only its low bits count. */
+/** Truncates an integer literal to the width of the type. Like a register, a literal may be wider than the type. */
 function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarType): ResolvedOperand | undefined {
   if (operand?.kind !== "integer" || kind === "float") return operand;
   const { value } = operand;
@@ -91,7 +91,7 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
   code.tee(source);
   if (toInteger !== undefined) code.ops(`${from.value}${toInteger}` as OpName);
   if (isHalf(to)) {
-    // Between the two types of 16 bits, ptxas takes .rn for granted.
+    // For conversions between `.f16` and `.bf16`, ptxas assumes .rn by default.
     const isRounded = !holdsAll(to, declared) && (rounding !== undefined || declared.bits !== 16);
     const code16 = isRounded ? roundingOf(e, i) : roundingCodes.rn;
     if (from.value === "f32") code.ops("f64PromoteF32");
@@ -109,8 +109,7 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
 }
 
 /**
- * Replaces a 64-bit NaN on the stack with the one that comes from the canonical 32-bit NaN, through which `.ftz` takes
- * it.
+ * Replaces a 64-bit NaN on the stack with the result of widening the canonical 32-bit NaN, which is what `.ftz` gives.
  */
 function widenOneNaN(e: FunctionEmitter): void {
   const value = e.temporary("f64");
@@ -118,8 +117,8 @@ function widenOneNaN(e: FunctionEmitter): void {
 }
 
 /**
- * Replaces a NaN on the stack with a quiet NaN that has the sign and the high fraction bits of the NaN it was converted
- * from.
+ * Replaces a NaN on the stack with a quiet NaN that has the sign and the high fraction bits of the NaN in the local
+ * `source`.
  */
 function convertNaN(
   e: FunctionEmitter,
@@ -144,8 +143,8 @@ function convertNaN(
 }
 
 /**
- * Numbers out of range give the nearest end of the range. A NaN gives only the highest bit if either type has 64 bits,
- * else 0, as on an H200.
+ * Converts a float to an integer. Numbers out of range are clamped. A NaN gives an integer with only the highest bit
+ * set if either type has 64 bits, else 0, as on an H200.
  */
 function floatToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
   const { code } = e;
@@ -176,7 +175,7 @@ function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
     if (i.choices.has("sat")) saturate(e, to);
     return;
   }
-  // A 32-bit integer is exact in 64 bits. A 64-bit one is rounded to odd if it is rounded again.
+  // A 32-bit integer is exact in a 64-bit float. A 64-bit integer is rounded to odd if the result is rounded again.
   if (from.bits === 64) pushSumOfHalves(e, sign, to.name === "f64" ? rounding : roundingCodes.odd);
   else e.code.ops(`f64Convert${fromName}${sign}` as OpName);
   if (i.choices.has("sat")) saturate(e, double);
@@ -184,7 +183,7 @@ function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
   else if (to.name === "f32") roundToSingle(e, i, rounding);
 }
 
-/** Converts an i64 to a rounded 64-bit float, by way of its halves, which are exact. */
+/** Converts an i64 to a 64-bit float with a single rounding: as the sum of its 32-bit halves, which are exact. */
 function pushSumOfHalves(e: FunctionEmitter, sign: "S" | "U", rounding: number): void {
   const integer = e.temporary("i64");
   e.code.tee(integer).i64(32n).ops(`i64Shr${sign}`, `f64ConvertI64${sign}`).f64(2 ** 32);
@@ -245,10 +244,10 @@ const bits16 = typeNamed("b16");
 const half = typeNamed("f16");
 const singleAsBits = typeNamed("b32");
 
-/** The largest finite `.tf32`. */
+/** The largest finite number of type `.tf32`. */
 const largestTensorFloat = (2 - 2 ** -10) * 2 ** 127;
 
-/** Converts two 32-bit floats to 16 bits. The second becomes the lower half. */
+/** `cvt` of two 32-bit floats to two 16-bit floats. The second becomes the lower half. */
 export const convertToPair: Emit = (e, i) => {
   const { element } = elementsOf(i.type);
   const rounding = roundingCodes[i.choices.get("rounding") as Rounding];
@@ -261,7 +260,7 @@ export const convertToPair: Emit = (e, i) => {
     }));
 };
 
-/** Converts two floats of 32 or 16 bits to 8 bits. */
+/** `cvt` of two floats of 32 or 16 bits to two 8-bit floats. */
 export const convertToEightBits: Emit = (e, i) => {
   const { code } = e;
   const format = eightBitFormats[i.choices.get("format")!.slice(0, 4) as keyof typeof eightBitFormats];
@@ -288,7 +287,7 @@ export const convertToEightBits: Emit = (e, i) => {
   });
 };
 
-/** Converts two 8-bit floats to 16 bits. */
+/** `cvt` of two 8-bit floats to two 16-bit floats. */
 export const convertFromEightBits: Emit = (e, i) => {
   const { code } = e;
   const packed = e.temporary("i32");
@@ -310,8 +309,8 @@ export const convertFromEightBits: Emit = (e, i) => {
 };
 
 /**
- * Converts the upper byte of 16 bits, an `.e4m3`, to the bits of the `.f16` that is 2^-8 times it: an `.e4m3` has one
- * exponent bit less, and a bias of 7 instead of 15.
+ * Converts an `.e4m3` in the upper byte of 16 bits to the bits of an `.f16` that is 2^-8 times its value: an `.e4m3`
+ * has one exponent bit less, and a bias of 7 instead of 15.
  */
 function widenShortExponent(e: FunctionEmitter): void {
   const { code } = e;
@@ -321,7 +320,7 @@ function widenShortExponent(e: FunctionEmitter): void {
   code.i32(0x7c00).i32(0).get(bits).i32(0x7f00).ops("i32And").i32(0x7f00).ops("i32Eq", "select", "i32Or");
 }
 
-/** Converts a 32-bit float to the 19 bits of a `.tf32`, in the upper bits of a word. */
+/** `cvt` of a 32-bit float to a `.tf32`, which has 19 bits, in the upper bits of a word. */
 export const convertToTensorFloat: Emit = (e, i) => {
   const { code } = e;
   if (i.choices.get("rounding") === "rna") return roundAwayToTensorFloat(e, i);
@@ -339,8 +338,8 @@ export const convertToTensorFloat: Emit = (e, i) => {
 };
 
 /**
- * `.rna`, computed with integers. A NaN is truncated instead of rounded. With `.satfinite`, everything that is not
- * finite, including a NaN, loses one in its last place.
+ * `cvt.rna` to `.tf32`, computed with integers. A NaN is truncated instead of rounded. With `.satfinite`, infinities
+ * and NaNs are decremented by one in the last place.
  */
 function roundAwayToTensorFloat(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;

@@ -2,9 +2,9 @@
  * 32-bit and 64-bit floating-point arithmetic. PTX ISA, section 9.7.3.
  *
  * WebAssembly rounds to nearest even, as `.rn` does, and never fuses operations. It does not specify the bits of NaNs.
- * Here they are those of an H200. A 32-bit NaN is always 0x7fffffff. A 64-bit NaN is the operand that is a NaN, made
- * quiet: of several, the second (in a division the first, in a fused multiply-add the third before the first). If no
- * operand is a NaN, it is 0xfff8000000000000.
+ * Here, NaNs have the bits that an H200 gives. A 32-bit NaN is always 0x7fffffff. A 64-bit NaN is the operand that is a
+ * NaN, made quiet. If several operands are NaNs, it is the second one (in a division the first; in a fused multiply-add
+ * the second, then the third, then the first). If no operand is a NaN, it is 0xfff8000000000000.
  *
  * @module
  */
@@ -21,7 +21,10 @@ const predicate = typeNamed("pred");
 type FloatOperation<Name = OpName> = Name extends `f32${infer Rest}` ? `f64${Rest}` extends OpName ? Rest : never
   : never;
 
-/** Operations that are a WebAssembly instruction and that PTX rounds in all directions. */
+/**
+ * Operations that are a single WebAssembly instruction when they round to nearest even, and that PTX can round in all
+ * directions.
+ */
 type RoundedOperation = "Add" | "Sub" | "Mul" | "Div" | "Sqrt";
 
 function inType({ value }: ScalarType, operation: FloatOperation): OpName {
@@ -64,8 +67,8 @@ export function flushSubnormal(e: FunctionEmitter): void {
 const smallestNormal = 2 ** -126;
 
 /**
- * `.ftz` before a 64-bit number is rounded to 32 bits: replaces it with a zero of the same sign if it would be rounded
- * to less than the smallest normal number with an unbounded exponent.
+ * `.ftz` before a 64-bit number is rounded to 32 bits: replaces the number with a zero of the same sign if, with an
+ * unbounded exponent, it would round to a magnitude below the smallest normal number.
  */
 function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
@@ -89,8 +92,8 @@ function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
 }
 
 /**
- * Rounds a 64-bit number on the stack to 32 bits, in one of the modes of `roundingCodes`. If it is not exact, it has
- * been rounded to odd.
+ * Rounds a 64-bit number on the stack to 32 bits, in one of the modes of `roundingCodes`. The number must be exact or
+ * rounded to odd.
  */
 export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstruction, rounding: number): void {
   if (choices.has("ftz")) flushBeforeRounding(e, rounding);
@@ -102,7 +105,7 @@ export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstructi
   }
 }
 
-/** `.sat`: clamps to the range from 0 to 1. A NaN becomes +0. */
+/** `.sat`: clamps the number on the stack to the range from 0 to 1. A NaN becomes +0. */
 export function saturate(e: FunctionEmitter, type: ScalarType): void {
   const value = e.temporary(type.value);
   e.code.set(value);
@@ -116,15 +119,15 @@ export function saturate(e: FunctionEmitter, type: ScalarType): void {
   e.code.ops(inType(type, "Min"));
 }
 
-/** Pushes an operand, flushed if the instruction has `.ftz`. A 32-bit NaN may have any bits. */
+/** Pushes an operand, flushed if the instruction has `.ftz`. The bits of a 32-bit NaN are unspecified. */
 export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, i.type, { anyNaN: true });
   if (i.choices.has("ftz")) flushSubnormal(e);
 }
 
 /**
- * Pushes an operand as {@linkcode pushFloat} does. If it has 64 bits, also returns the local that holds it, because its
- * NaN may be the instruction's result.
+ * Pushes an operand as {@linkcode pushFloat} does. For a 64-bit operand, also returns the local that holds it, because
+ * the instruction's result may be the operand's NaN.
  */
 function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): number[] {
   pushFloat(e, i, operand);
@@ -136,7 +139,10 @@ function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedO
   return [local];
 }
 
-/** Assigns a float result, and finishes it as `.ftz`, `.sat` and the canonical NaN require. */
+/**
+ * Assigns the float that `compute` pushes, after applying `.ftz`, `.sat` and NaN canonicalization. `compute` returns
+ * the locals of the operands for {@linkcode canonicalizeNaN}.
+ */
 export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute: () => readonly number[]): void {
   e.assign(i.operands[0], i.type, () => {
     const operands = compute();
@@ -146,18 +152,18 @@ export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute:
   }, { anyNaN: true });
 }
 
-/** An instruction's rounding mode, one of `roundingCodes`. */
+/** The rounding mode of an instruction, one of `roundingCodes`. */
 function roundingOf({ choices }: ResolvedInstruction): number {
   return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
 }
 
-/** Whether WebAssembly's own instruction rounds and flushes as an instruction of PTX does. */
+/** Whether WebAssembly's instruction gives the same result as the PTX instruction with its rounding mode and `.ftz`. */
 function isRoundedAlike(i: ResolvedInstruction, operation: RoundedOperation): boolean {
   if (roundingOf(i) !== roundingCodes.rn) return false;
   return !i.choices.has("ftz") || (operation !== "Mul" && operation !== "Div");
 }
 
-/** Arithmetic that is a single WebAssembly instruction if it rounds to nearest even. */
+/** Returns the lowering of an operation that is a single WebAssembly instruction if it rounds to nearest even. */
 export function float(operation: RoundedOperation): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -176,7 +182,8 @@ export function float(operation: RoundedOperation): Emit {
 }
 
 /**
- * Computes with 32-bit operands in 64 bits. Of all operations, only sums must be rounded to odd to be rounded again.
+ * Computes a 32-bit operation in 64 bits, and rounds the result again. Only sums must be rounded to odd for that; the
+ * other results are exact enough.
  */
 function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: RoundedOperation): void {
   const rounding = roundingOf(i);
@@ -186,7 +193,10 @@ function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: Roun
   roundToSingle(e, i, rounding);
 }
 
-/** Rounding toward negative infinity, x - x is -0. Negating both operands and the result gives that. */
+/**
+ * Pushes the sum of two numbers, rounded to odd. When rounding toward negative infinity, x - x is -0: negating both
+ * operands and the result gives that.
+ */
 function addToOdd(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
   if (rounding !== roundingCodes.rm) {
@@ -198,6 +208,7 @@ function addToOdd(e: FunctionEmitter, rounding: number): void {
   e.callHelper("addToOdd").ops("f64Neg");
 }
 
+/** Computes a 64-bit operation in a rounding mode. */
 function roundDouble(e: FunctionEmitter, operation: RoundedOperation, rounding: number): void {
   const { code } = e;
   if (operation === "Div" || operation === "Sqrt") {
@@ -232,7 +243,7 @@ export const reciprocal: Emit = (e, i) =>
     return kept;
   });
 
-/** `neg` and `abs`. They do not change a NaN's sign. */
+/** `neg` and `abs`. Neither changes a NaN's sign. */
 export function signChange(operation: "Neg" | "Abs"): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -274,14 +285,16 @@ export const fusedMultiplyAdd: Emit = (e, i) =>
   });
 
 /**
- * The locals of factors and addend in the order in which their NaNs take effect. The second factor's comes before all
- * others.
+ * Sorts the locals of both factors and the addend by the precedence of their NaNs. The last one, the second factor,
+ * takes precedence over the others.
  */
 function factorLast([a, b, c]: readonly number[]): number[] {
   return [a, c, b].filter((local) => local !== undefined);
 }
 
-/** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third operand in 64 bits. */
+/**
+ * Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third operand, converted to 64 bits.
+ */
 function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [, ...operands] = i.operands;
   operands.forEach((operand, index) => {
@@ -293,8 +306,8 @@ function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
 
 /**
  * Adds two 64-bit numbers and rounds the sum to 32 bits. Rounding to 64 bits first is correct unless the rounded sum is
- * halfway between two 32-bit numbers. Its low bits show that, but not if the result is subnormal. In these cases the
- * sum is rounded to odd first.
+ * halfway between two 32-bit numbers. The low bits of the sum show that, except if the result is subnormal. In both
+ * cases, the sum is rounded to odd first.
  */
 function addAndRound(e: FunctionEmitter): void {
   const { code } = e;
@@ -325,7 +338,7 @@ export function extremeFloat(operation: Extreme): Emit {
   };
 }
 
-/** Which of two numbers is the result. */
+/** Selects `min` or `max`. */
 export type Extreme = "Min" | "Max";
 
 /** Pushes the minimum or the maximum of two numbers of 32 or 64 bits. */

@@ -1,7 +1,7 @@
 /**
- * 16-bit floating-point arithmetic, on one number or on two in a register. PTX ISA, section 9.7.4.
+ * 16-bit floating-point arithmetic on one float or on two floats in a register. PTX ISA, section 9.7.4.
  *
- * It is computed in 64 bits, exactly or rounded to odd, and rounded once. A NaN is 0x7fff, as on an H200.
+ * Results are computed in 64 bits, exactly or rounded to odd, and then rounded once. A NaN is 0x7fff, as on an H200.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instr
 
 const double = typeNamed("f64");
 
-/** The largest finite 16-bit floats. */
+/** The largest finite number of each 16-bit float type. */
 export const largestHalves: Readonly<Record<string, number>> = { f16: 65504, bf16: (2 - 2 ** -7) * 2 ** 127 };
 
-/** The type of one element in a register, and the number of elements. */
+/** The type of the elements in a register, and the number of elements. */
 export function elementsOf({ name, bits }: ScalarType): { readonly element: ScalarType; readonly count: number } {
   return { element: typeNamed(name.replace("x2", "")), count: bits / 16 };
 }
@@ -36,13 +36,13 @@ export function widenHalf(e: FunctionEmitter, { name }: ScalarType): void {
 
 /** How to convert a 64-bit float to 16 bits. */
 export interface NarrowOptions {
-  /** One of `roundingCodes`. */
+  /** The rounding mode, one of `roundingCodes`. */
   readonly rounding: number;
-  /** Whether a NaN keeps its upper bits. */
+  /** Whether a NaN keeps its upper bits. Default: it becomes 0x7fff. */
   readonly keepsNaN?: boolean;
 }
 
-/** Converts a 64-bit float to the bits of a 16-bit one. */
+/** Converts the 64-bit float on the stack to the bits of a 16-bit float. */
 export function narrowToHalf(
   e: FunctionEmitter,
   { name }: ScalarType,
@@ -72,18 +72,21 @@ export function narrowToHalf(
   }
 }
 
-/** `.relu` and `.satfinite` of a 64-bit number: at least +0, and at most the largest finite number. */
+/**
+ * Applies `.relu` and `.satfinite` to the 64-bit float on the stack: clamps it to at least +0, and to the finite range
+ * of the result.
+ */
 export function clampDouble(e: FunctionEmitter, { choices }: ResolvedInstruction, largest: number): void {
   if (choices.has("relu")) e.code.f64(0).ops("f64Max");
   if (choices.has("satfinite")) e.code.f64(largest).ops("f64Min").f64(-largest).ops("f64Max");
 }
 
-/** The smallest magnitude that would round to a normal number if the exponent were unbounded. */
+/** The smallest magnitude of an unrounded number that rounds to a normal `.f16` if the exponent is unbounded. */
 const leastRoundedToNormal = 2 ** -14 * (1 - 2 ** -12);
 
 /**
- * `.ftz`: replaces a number on the stack, held in 64 bits, with a zero of the same sign if it is subnormal in 16 bits.
- * A number that has not been rounded yet is judged as if the exponent were unbounded.
+ * `.ftz`: replaces the 64-bit float on the stack with a zero of the same sign if its magnitude is less than `least`:
+ * the smallest normal number, or {@linkcode leastRoundedToNormal} for a number that has not been rounded yet.
  */
 function flushHalf(e: FunctionEmitter, least: number): void {
   const value = e.temporary("f64");
@@ -102,7 +105,7 @@ export function pushElement(
   else if (count > 1) e.code.i32(0xffff).ops("i32And");
 }
 
-/** Puts the bits of operands into locals. */
+/** Copies the bits of operands to new locals. */
 export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonly ResolvedOperand[]): number[] {
   return operands.map((operand) => {
     const local = e.temporary("i32");
@@ -112,7 +115,7 @@ export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonl
   });
 }
 
-/** Pushes a register whose elements `push` pushes. The first element is the lowest. */
+/** Pushes the packed elements that `push` pushes one by one. The first element is the lowest. */
 export function packElements(e: FunctionEmitter, count: number, push: (index: number) => void): void {
   for (let index = 0; index < count; index++) {
     push(index);
@@ -120,7 +123,10 @@ export function packElements(e: FunctionEmitter, count: number, push: (index: nu
   }
 }
 
-/** An instruction on 16-bit floats. `compute` takes 64-bit locals with the operands, and pushes the result. */
+/**
+ * Returns the lowering of an instruction on 16-bit floats. `compute` receives 64-bit locals with the operands, and
+ * pushes the result.
+ */
 function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: readonly number[]) => void): Emit {
   return (e, i) => {
     const { code } = e;

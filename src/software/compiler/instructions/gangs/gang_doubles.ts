@@ -1,8 +1,8 @@
 /**
  * How gangs execute instructions on 64-bit floats, in vectors of two.
  *
- * Arithmetic on vectors gives any NaN, and PTX states its bits. Where a result is a NaN, `simd/gang_runs.ts` has the
- * members execute the instructions one by one.
+ * The bits of a NaN that vector arithmetic returns are unspecified, while an H200's are not. Where a result is a NaN,
+ * `simd/gang_runs.ts` has the members execute the instructions one by one.
  *
  * @module
  */
@@ -12,13 +12,16 @@ import type { Register, ResolvedInstruction } from "../../../../ptx/instructions
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
 import type { SimdOpName } from "../../webassembly/opcodes.ts";
 
-/** The destination if it is a 64-bit float in vectors. */
+/** The destination, if it is a 64-bit float that is held in vectors. Otherwise undefined. */
 function destinationIn(gang: GangEmitter, { operands: [destination] }: ResolvedInstruction): Register | undefined {
   if (destination?.kind !== "register" || !gang.hasDoubles(destination)) return undefined;
   return gang.holding(destination).kind === "vectors" ? destination : undefined;
 }
 
-/** A vector instruction on the operands in order, which rounds to nearest even if it rounds. */
+/**
+ * Returns the form of a vector instruction on the operands in order. If the instruction rounds, it must round to
+ * nearest even.
+ */
 export function onDoubles(operation: SimdOpName): GangForm {
   return (gang, i) => {
     const destination = destinationIn(gang, i);
@@ -59,7 +62,7 @@ export const selectDoubles: GangForm = (gang, i) => {
   };
 };
 
-/** `cvt` from 32-bit integers, which is exact. */
+/** `cvt` from 32-bit integers to 64-bit floats, which is exact. */
 export const convertToDoubles: GangForm = (gang, i) => {
   const destination = destinationIn(gang, i);
   const { sourceType: from, operands: [, source] } = i;
@@ -71,14 +74,14 @@ export const convertToDoubles: GangForm = (gang, i) => {
     const push = gang.vector(i, { operand: source, type: from });
     gang.assignVectors(destination, (part) => {
       push(part >> 1);
-      // The numbers of the second two members move to where those of the first two are.
+      // Moves the values of the upper two members to the lower half of the vector.
       if (part % 2 === 1) push(part >> 1).i8x16Shuffle([8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15]);
       return gang.code.simd(from.kind === "signed" ? "f64x2ConvertLowI32x4S" : "f64x2ConvertLowI32x4U");
     });
   };
 };
 
-/** The vector comparison of each of PTX, and whether its outcome is negated. */
+/** Maps each comparison of PTX to a vector comparison, and whether its result is negated. */
 export const comparisonsOfDoubles: Readonly<Record<string, readonly [operation: SimdOpName, isNegated: boolean]>> = {
   eq: ["f64x2Eq", false],
   lt: ["f64x2Lt", false],

@@ -1,5 +1,5 @@
 /**
- * How gangs execute instructions on vectors, for all members at once.
+ * The vector code by which gangs execute instructions for all members at once.
  *
  * @module
  */
@@ -13,8 +13,8 @@ import type { GangEmitter } from "../../simd/gang_emitter.ts";
 import type { OpName, SimdOpName } from "../../webassembly/opcodes.ts";
 
 /**
- * A form for 32-bit numbers in vectors. An instruction with a modifier that is not in one of the slots `implemented` is
- * executed member by member.
+ * Restricts a form to instructions on 32-bit values whose result is held in vectors. An instruction with a modifier
+ * that is not in one of the slots `implemented` is executed member by member.
  */
 function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly string[] } = {}): GangForm {
   return (gang, i) => {
@@ -23,7 +23,7 @@ function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly 
   };
 }
 
-/** Whether all registers except predicates have 32 bits, and the result is held in vectors. */
+/** Whether all registers except predicates have 32 bits and the result is held in vectors. */
 function holdsVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   const [destination] = instruction.operands;
   if (destination?.kind !== "register" || gang.holding(destination).kind !== "vectors") return false;
@@ -38,7 +38,7 @@ function destinationOf({ operands: [destination] }: CompiledInstruction): Regist
   return destination as Register;
 }
 
-/** Vector instructions on the operands in order. */
+/** Returns the form that pushes the operands in order and applies vector instructions. */
 function inOrder(...operations: readonly SimdOpName[]): GangForm {
   return (gang, i) => () => {
     const anyNaN = i.type.kind === "float";
@@ -50,7 +50,7 @@ function inOrder(...operations: readonly SimdOpName[]): GangForm {
   };
 }
 
-/** A float operation that rounds to nearest even. */
+/** Returns the form of a float operation, if it rounds to nearest even. */
 function rounded(operation: SimdOpName): GangForm {
   return (gang, i) => {
     const rounding = i.choices.get("rounding") ?? "rn";
@@ -62,7 +62,7 @@ const multiplyAddFloats: GangForm = (gang, i) => {
   return gang.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(gang, i) : undefined;
 };
 
-/** If one operand is a NaN, the result is the other one. */
+/** Returns the form of `min` or `max` of floats: if one operand is a NaN, the result is the other one. */
 function extremeFloats(operation: SimdOpName): GangForm {
   return (gang, i) => () => {
     const { code, emitter: e } = gang;
@@ -78,6 +78,7 @@ function extremeFloats(operation: SimdOpName): GangForm {
   };
 }
 
+/** Returns a form that chooses a vector instruction by the signedness of the type. */
 function bySign(signed: SimdOpName, unsigned: SimdOpName): GangForm {
   return (gang, i) => inOrder(i.type.kind === "signed" ? signed : unsigned)(gang, i);
 }
@@ -86,7 +87,10 @@ const move: GangForm = (gang, i) => () => {
   gang.assignVectors(destinationOf(i), gang.vector(i, { operand: i.operands[1] }));
 };
 
-/** A factor of 2^n or 2^n + 1, which shifts multiply by faster than a multiplication. */
+/**
+ * Decomposes a factor of the form 2^n or 2^n + 1, by which shifts multiply faster than a multiplication. Undefined for
+ * other factors.
+ */
 function shiftsOf(factor: bigint): { readonly distance: number; readonly isPlusOne: boolean } | undefined {
   for (let distance = 0; distance < 32; distance++) {
     if (factor === 1n << BigInt(distance)) return { distance, isPlusOne: false };
@@ -110,7 +114,7 @@ const multiplyLow: GangForm = (gang, i) => {
   };
 };
 
-/** A shift by a literal amount. */
+/** Returns the form of a shift by a literal amount. */
 function shift(direction: "left" | "right"): GangForm {
   return (gang, i) => {
     const [, value, amount] = i.operands;
@@ -128,7 +132,7 @@ function shift(direction: "left" | "right"): GangForm {
   };
 }
 
-/** `shf` by a literal amount. */
+/** `shf` by a literal amount: a funnel shift. */
 const funnelShift: GangForm = (gang, i) => {
   const [, low, high, amount] = i.operands;
   if (amount?.kind !== "integer") return undefined;
@@ -178,7 +182,7 @@ const permuteBytes: GangForm = (gang, i) => {
   if (selectors?.kind !== "integer") return undefined;
   const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
   if (picks.some((pick) => pick > 7)) return undefined;
-  // The bytes of two vectors that form each lane of the result.
+  // The indices of the result's bytes in the two source vectors.
   const bytes = [0, 4, 8, 12].flatMap((lane) => picks.map((pick) => lane + (pick < 4 ? pick : 12 + pick)));
   return () => {
     const pushA = gang.vector(i, { operand: a }), pushB = gang.vector(i, { operand: b });
@@ -203,7 +207,7 @@ const select: GangForm = (gang, i) => () => {
   });
 };
 
-/** The conversions between 32-bit floats and integers that are a single vector instruction. */
+/** `cvt` between 32-bit floats and integers, where it is a single vector instruction. */
 const convert: GangForm = (gang, i) => {
   const { sourceType: from, type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -222,7 +226,9 @@ const convert: GangForm = (gang, i) => {
   };
 };
 
-/** A form for predicates, which are masks, and for 32-bit numbers. On masks it implements no modifiers. */
+/**
+ * Returns a form for predicates, which are masks, and for numbers, by `numbers`. On masks, it implements no modifiers.
+ */
 function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: CompiledInstruction) => void): GangForm {
   return (gang, i) => {
     if (i.type.kind !== "predicate") return numbers(gang, i);
@@ -235,7 +241,7 @@ function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: CompiledIns
   };
 }
 
-/** Bitwise logic of two operands, predicates or numbers. */
+/** Returns the form of a bitwise operation on two operands, both predicates or both numbers. */
 function logic(onMasks: OpName, onNumbers: SimdOpName): GangForm {
   return alsoOnMasks(onWords(inOrder(onNumbers)), (gang, { operands: [, a, b] }) => {
     gang.pushMask(a);
@@ -257,6 +263,7 @@ const floatComparisons: Readonly<Record<string, readonly [operation: SimdOpName,
   geu: ["f32x4Lt", true],
 };
 
+/** Combines the mask on the stack with the predicate that may be the last operand. */
 function combine(gang: GangEmitter, i: CompiledInstruction): void {
   const combination = i.choices.get("combine");
   if (combination === undefined) return;
@@ -306,15 +313,15 @@ export const gangComparison: GangForm = (gang, i) => {
   };
 };
 
-/** The comparison with its operands swapped. */
+/** Maps each comparison to the equivalent one with swapped operands. */
 const mirrored: Readonly<Record<string, string>> = {
   ...{ lt: "gt", le: "ge", gt: "lt", ge: "le", lo: "hi", ls: "hs", hi: "lo", hs: "ls" },
 };
 const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", hs: "ge" };
 
 /**
- * Compares strided numbers with a uniform one. Usually all members agree, and the first and the last number show that
- * unless one in between wraps around.
+ * Compares strided values with a uniform value. Usually, all members agree, and the first and the last member's
+ * comparisons prove it unless a value in between wraps around.
  */
 function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors | undefined {
   const { type, choices, form } = i;
@@ -345,7 +352,7 @@ function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors 
     const push = (operand: ResolvedOperand | undefined, { isLeast, local }: { isLeast: boolean; local: number }) => {
       e.push(operand, type);
       if (isLeast && stride < 0n) constant(span).ops(op("Sub"));
-      // Signed numbers compare like unsigned ones after an offset of half the range.
+      // Signed values compare like unsigned ones after half the range is added.
       if (type.kind === "signed") constant(1n << BigInt(type.bits - 1)).ops(op("Xor"));
       code.set(local);
     };
@@ -362,7 +369,7 @@ function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors 
   };
 }
 
-/** The first form that an instruction has. */
+/** Returns a form that tries `first`, then `second`. */
 function either(first: GangForm, second: GangForm): GangForm {
   return (gang, i) => first(gang, i) ?? second(gang, i);
 }
@@ -397,7 +404,7 @@ type IntegerGangForm =
   | "logicOfThree"
   | "permuteBytes";
 
-/** For integers and untyped bits. */
+/** The gang forms of instructions on integers and untyped bits. */
 export const integerGangForms: Readonly<Record<IntegerGangForm, GangForm>> = {
   add: onWords(inOrder("i32x4Add")),
   subtract: onWords(inOrder("i32x4Sub")),
@@ -431,7 +438,7 @@ type FloatGangForm =
   | "minimum"
   | "maximum";
 
-/** For 32-bit floats. */
+/** The gang forms of instructions on 32-bit floats. */
 export const floatGangForms: Readonly<Record<FloatGangForm, GangForm>> = {
   add: onWords(rounded("f32x4Add"), { implemented: ["rounding"] }),
   subtract: onWords(rounded("f32x4Sub"), { implemented: ["rounding"] }),
@@ -451,7 +458,7 @@ const multiplyAddDoubles: GangForm = (gang, i) => {
 
 type DoubleGangForm = "add" | "subtract" | "multiply" | "multiplyAdd" | "divide" | "squareRoot" | "absolute" | "negate";
 
-/** For 64-bit floats. */
+/** The gang forms of instructions on 64-bit floats. */
 export const doubleGangForms: Readonly<Record<DoubleGangForm, GangForm>> = {
   add: onDoubles("f64x2Add"),
   subtract: onDoubles("f64x2Sub"),

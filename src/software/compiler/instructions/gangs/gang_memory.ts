@@ -1,6 +1,6 @@
 /**
- * Loads and stores where the members of a gang access adjacent numbers of 32 bits, or floats of 64 bits: one check, and whole vectors. If the
- * check fails, the members access memory one by one, as single threads do.
+ * Loads and stores of gangs whose members access adjacent 32-bit values or 64-bit floats: one check, then whole
+ * vectors. If the check fails, the members access memory one by one, as single threads do.
  *
  * @module
  */
@@ -18,24 +18,25 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
-/** The slots of modifiers that do not change what vectors load or store. */
+/** The slots of modifiers that do not affect loads and stores on vectors. */
 const implemented: readonly string[] = [
   ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
   ...["space", "nc", "cache", "eviction", "prefetch"],
 ];
 
-/** A load on vectors, of adjacent numbers. */
+/** A load of adjacent values on vectors. */
 export const gangLoad: GangForm = (gang, instruction) => {
   const [value, address] = instruction.operands;
   return value?.kind === "register" ? access(gang, instruction, { value, address, isLoad: true }) : undefined;
 };
 
-/** A store on vectors, of adjacent numbers. */
+/** A store of adjacent values on vectors. */
 export const gangStore: GangForm = (gang, instruction) => {
   const [address, value] = instruction.operands;
   return access(gang, instruction, { value, address, isLoad: false });
 };
 
+/** Returns the vector code of a load or store. Undefined if the instruction must be executed member by member. */
 function access(
   gang: GangEmitter,
   instruction: CompiledInstruction,
@@ -100,7 +101,7 @@ function access(
   };
 }
 
-/** Pops a condition, and pushes whether it holds, or any member's access lies outside of its origin. */
+/** Pops a condition, and pushes whether it is true or any member's access is outside of its origin. */
 function orIsStray(
   { code, emitter: e, width }: GangEmitter,
   address: ResolvedAddress,
@@ -113,6 +114,7 @@ function orIsStray(
   if (pushIsStray(e, address, { location, bytes: bytes * width })) code.ops("i32Or");
 }
 
+/** Stores a value of each member, vector by vector. */
 function store(
   gang: GangEmitter,
   instruction: CompiledInstruction,
@@ -126,7 +128,7 @@ function store(
   }
 }
 
-/** Caches the range that the last member's access was found in. */
+/** Caches the allocation in which the last member's access was found, for gang-wide accesses. */
 function remember(
   gang: GangEmitter,
   address: ResolvedAddress,
@@ -139,7 +141,7 @@ function remember(
   code.i64(BigInt(gang.width - 1)).ops("i64GtU", "select").set(count);
 }
 
-/** Pushes whether any member's access lies outside of shared memory, or all are misaligned. */
+/** Pushes whether any member's access is outside of shared memory, or the accesses are misaligned. */
 function pushBoundedIsOutside(
   gang: GangEmitter,
   { base, offset, firstOffset, bytes }: { base: Register; offset: bigint; firstOffset: number; bytes: number },

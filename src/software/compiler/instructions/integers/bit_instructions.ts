@@ -19,7 +19,7 @@ export function count(operation: "Popcnt" | "Clz"): Emit {
     });
 }
 
-/** `brev`, by swapping ever larger groups of bits. */
+/** `brev`: reverses the bits by swapping increasingly large groups. */
 export const reverseBits: Emit = (e, i) => {
   const { code } = e;
   const { type } = i;
@@ -37,7 +37,7 @@ export const reverseBits: Emit = (e, i) => {
     });
     constant(code.get(value), type, 16).ops(inType(type, "Rotl"));
     if (type.value === "i64") {
-      // The rotation has moved the outer quarters to the middle. Only the halves remain to be swapped.
+      // The rotation has moved the outer 16-bit quarters to the middle. Only the 32-bit halves remain to be swapped.
       code.set(value).get(value).i64(0xffff_0000_ffff_0000n).ops("i64And").i64(32n).ops("i64Rotl");
       code.get(value).i64(0x0000_ffff_0000_ffffn).ops("i64And", "i64Or");
     }
@@ -79,8 +79,8 @@ function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: Res
 }
 
 /**
- * What {@linkcode pushFieldBound} would push, limited to the bits of the type. Undefined if it is not known at compile
- * time.
+ * The value that {@linkcode pushFieldBound} pushes, limited to the bits of the type. Undefined if the operand is not a
+ * literal.
  */
 function knownFieldBound(i: ResolvedInstruction, operand: ResolvedOperand | undefined): number | undefined {
   const value = constantOf(operand);
@@ -89,7 +89,7 @@ function knownFieldBound(i: ResolvedInstruction, operand: ResolvedOperand | unde
   return bound > i.type.bits ? i.type.bits : Number(bound);
 }
 
-/** `bfe`. Bits past the end are zeros, or copies of the sign. */
+/** `bfe`: extracts a bit field. Bits past the end are zeros, or copies of the sign. */
 export const extractBits: Emit = (e, i) => {
   const position = knownFieldBound(i, i.operands[2]), length = knownFieldBound(i, i.operands[3]);
   e.assign(i.operands[0], i.type, () => {
@@ -124,7 +124,10 @@ function extractKnownBits(
   }
 }
 
-/** Shifts the field to the top and back down. A field that ends past the top is shifted up less. */
+/**
+ * Extracts a bit field whose bounds are not literals: shifts it to the top and back down. A field that ends past the
+ * top is shifted up less.
+ */
 function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
   const { type } = i;
@@ -137,7 +140,7 @@ function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   pushFieldBound(e, i, i.operands[3]);
   code.tee(length).ops("i32Eqz").if(type.value);
   constant(code, type, 0).else();
-  // Shifts the value down to the field. Past the top there are only copies of the sign.
+  // Shift the value down to the start of the field. Past the top, there are only copies of the sign.
   if (signed) {
     code.i32(type.bits - 1).get(position).get(position).i32(type.bits - 1).ops("i32GtU", "select").set(position);
     code.get(value).get(position);
@@ -189,7 +192,7 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   code.set(position);
   pushFieldBound(e, i, i.operands[4]);
   code.set(length);
-  // (1 << length) - 1, or all ones, shifted to the position, or 0 if that is past the top.
+  // The mask is (1 << length) - 1, or all ones, shifted to the position, or 0 if the position is past the top.
   constant(code, type, 1).get(length);
   extendAmount(code, type).ops(inType(type, "Shl"));
   constant(code, type, 1).ops(inType(type, "Sub"));
@@ -203,7 +206,7 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   constant(code.get(mask), type, -1).ops(inType(type, "Xor"), inType(type, "And"), inType(type, "Or"));
 }
 
-/** Pushes an operand as an i64 of at most 32, or with `.wrap` its low five bits. */
+/** Pushes an operand as an i64: clamped to 32 or, with `.wrap`, its low five bits. */
 function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   const { code } = e;
   e.push(operand, u32);
@@ -216,7 +219,10 @@ function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: Resol
   code.ops("i64ExtendI32U");
 }
 
-/** `bmsk`: a number of ones from a position on. The shift has 64 bits, so that ones past the top are lost. */
+/**
+ * `bmsk`: a mask of a given number of ones from a given position on. The shift has 64 bits, so that ones past the top
+ * are dropped.
+ */
 export const makeMask: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
     e.code.i64(1n);
@@ -227,7 +233,7 @@ export const makeMask: Emit = (e, i) => {
   });
 };
 
-/** `szext`: the low bits, extended. Zero bits give 0. */
+/** `szext`: sign- or zero-extends the low bits. A width of zero gives 0. */
 export const extendLowBits: Emit = (e, i) => {
   const { code } = e;
   e.assign(i.operands[0], i.type, () => {
@@ -235,15 +241,15 @@ export const extendLowBits: Emit = (e, i) => {
     e.push(i.operands[1], i.type);
     code.ops("i64ExtendI32U").i64(32n);
     pushBitCount(e, i, i.operands[2]);
-    // The first shift has 64 bits, so that nothing remains if no bits are to be kept.
+    // The first shift has 64 bits, so that the result is 0 if no bits are kept.
     code.ops("i64Sub").tee(above).ops("i64Shl", "i32WrapI64").get(above).ops("i32WrapI64");
     code.ops(i.type.kind === "signed" ? "i32ShrS" : "i32ShrU");
   });
 };
 
 /**
- * `fns`: the n-th set bit from a position, up or down. No bit past the ends is found. The most negative offset gives 0,
- * as on an H200.
+ * `fns`: the position of the n-th set bit from a position, upward or downward. If there is none, the result is -1. The
+ * most negative offset gives 0, as on an H200.
  */
 export const findNthSet: Emit = (e, i) => {
   const { code } = e;
@@ -251,7 +257,7 @@ export const findNthSet: Emit = (e, i) => {
   const mask = repeatable(e, i.operands[1], u32);
   const base = repeatable(e, i.operands[2], u32);
   const offset = repeatable(e, i.operands[3], s32);
-  /** Clears one bit after another until enough are gone. */
+  /** Clears `count` set bits one by one, or as many as there are. `pushRest` pushes `bits` without the next one. */
   const dropBits = (pushRest: () => void) => {
     code.loop().get(count).i32(0).ops("i32GtS").get(bits).i32(0).ops("i32Ne", "i32And").if();
     pushRest();

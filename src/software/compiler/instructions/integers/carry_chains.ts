@@ -1,8 +1,9 @@
 /**
  * Multi-word arithmetic. PTX ISA, section 9.7.2.
  *
- * The carry, 0 or 1, is a register that no instruction names. A subtraction sets it as an adder does that adds the
- * complement: to 1 if nothing was borrowed. nvcc's 128-bit division relies on that when it reads the carry with `addc`.
+ * The carry, 0 or 1, is a register that no instruction names. A subtraction sets it as an adder that adds the
+ * complement does: to 1 if there was no borrow. nvcc's 128-bit division relies on that when it reads the carry with
+ * `addc`.
  *
  * @module
  */
@@ -25,7 +26,7 @@ export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCa
     });
 }
 
-/** `mad.cc` and `madc`: one half of a product, added to a third operand. */
+/** `mad.cc` and `madc`: the low or the high half of a product, added to a third operand. */
 export function multiplyAddWithCarry({ takesCarry }: { takesCarry: boolean }): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -43,6 +44,7 @@ export function multiplyAddWithCarry({ takesCarry }: { takesCarry: boolean }): E
     });
 }
 
+/** The operation of {@linkcode pushSum}, and functions that push its operands. */
 interface Sum {
   readonly operation: "add" | "sub";
   readonly takesCarry: boolean;
@@ -50,6 +52,7 @@ interface Sum {
   pushSecond(): void;
 }
 
+/** Pushes a sum or a difference, and sets the carry if the instruction has `.cc`. */
 function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   const { code } = e;
   const { operation, takesCarry, pushFirst, pushSecond } = sum;
@@ -68,13 +71,16 @@ function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   code.ops(inType(i.type, add));
 }
 
-/** Pushes what to add to the operands, or to subtract from them. */
+/** Pushes the carry to add, or the borrow to subtract. */
 function pushCarry(e: FunctionEmitter, operation: Sum["operation"]): void {
   e.push(e.carry, u32);
   if (operation === "sub") e.code.ops("i32Eqz");
 }
 
-/** Computed in 64 bits, the carry is bit 32, and a borrow sets the sign. */
+/**
+ * Pushes a 32-bit sum, computed in 64 bits, and sets the carry: bit 32 of a sum; a borrow sets the sign of a
+ * difference.
+ */
 function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;
   const wide = e.temporary("i64");
@@ -96,7 +102,8 @@ function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
 }
 
 /**
- * A sum that is less than its first operand has carried. A number that is less than what is subtracted from it borrows.
+ * Pushes a 64-bit sum, and sets the carry. A sum carries if it is less than its first operand; a difference borrows if
+ * its first operand is less than its second.
  */
 function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;

@@ -1,5 +1,5 @@
 /**
- * Integer arithmetic, and common parts of all instructions on integers, such as operands that are read more than once.
+ * Integer arithmetic, and code shared by all integer instructions, such as for operands that are read more than once.
  * PTX ISA, section 9.7.1.
  *
  * @module
@@ -47,7 +47,10 @@ export function repeatable(
   return () => e.code.get(local);
 }
 
-/** An instruction whose first operand is computed from its others, all of its type. */
+/**
+ * Returns the lowering of an instruction whose destination is computed by `emit` from the other operands, all of the
+ * instruction's type.
+ */
 export function fromOperands(emit: (e: FunctionEmitter, i: ResolvedInstruction) => void): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -75,7 +78,7 @@ export function clampSigned32(e: FunctionEmitter, minimum: number, maximum: numb
 const smallestS32 = -0x8000_0000n;
 const largestS32 = 0x7fff_ffffn;
 
-/** An instruction that WebAssembly has too. */
+/** Returns the lowering of an operation that is a single WebAssembly instruction. */
 export function integer(operation: IntegerOperation): Emit {
   return fromOperands((e, i) => e.code.ops(inType(i.type, operation)));
 }
@@ -111,7 +114,10 @@ export function pushHighProduct(
   }
 }
 
-/** Adds the four products of halves. A signed product differs from the unsigned one by the other factor. */
+/**
+ * Pushes the high half of a 64-bit product, as the sum of four products of 32-bit halves. A signed product differs from
+ * the unsigned one: for each negative factor, the other factor is subtracted.
+ */
 function pushHighProduct64(
   e: FunctionEmitter,
   type: ScalarType,
@@ -179,7 +185,7 @@ export const multiplyWide: Emit = (e, i) => {
   });
 };
 
-/** `mul24` and `mad24`: 32 of the 48 bits of the product of the operands' low 24 bits. */
+/** `mul24` and `mad24`: the low or high 32 bits of the 48-bit product of the operands' low 24 bits. */
 export const multiply24: Emit = (e, i) => {
   const { code } = e;
   e.assign(i.operands[0], i.type, () => {
@@ -196,12 +202,14 @@ export const multiply24: Emit = (e, i) => {
   });
 };
 
+/** Adds the third source, if there is one, to the value on the stack. */
 function addThird(e: FunctionEmitter, i: ResolvedInstruction, type: ScalarType): void {
   if (i.operands[3] === undefined) return;
   e.push(i.operands[3], type);
   e.code.ops(inType(type, "Add"));
 }
 
+/** Adds the third source to the i32 on the stack, clamped to the range of an `.s32`. */
 function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops("i64ExtendI32S");
   pushWide(e, s32, i.operands[3]);
@@ -211,8 +219,8 @@ function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
 }
 
 /**
- * `div` and `rem`. PTX leaves division by zero to the hardware: as on an H200, all bits of the result are set. The
- * smallest number divided by -1 wraps around.
+ * `div` and `rem`. PTX leaves the result of a division by zero to the implementation: as on an H200, all bits of the
+ * result are set. The smallest number divided by -1 wraps around.
  */
 export function divide(part: "quotient" | "remainder"): Emit {
   const operations = part === "quotient" ? ["DivS", "DivU"] as const : ["RemS", "RemU"] as const;
@@ -257,7 +265,7 @@ export const negate: Emit = (e, i) => {
   });
 };
 
-/** `abs`. The smallest number stays as it is. */
+/** `abs`. The most negative number is returned unchanged. */
 export const absolute: Emit = (e, i) => {
   const { type } = i;
   e.assign(i.operands[0], type, () => {
@@ -305,7 +313,10 @@ export const absoluteDifference: Emit = (e, i) => {
   });
 };
 
-/** `dp4a` and `dp2a`: the products of the parts of one operand with bytes of another, added to a third. */
+/**
+ * `dp4a` and `dp2a`: dot products of the bytes or halves of one operand with the bytes of another, plus a third
+ * operand.
+ */
 export function dotProduct(parts: 2 | 4): Emit {
   return (e, i) => {
     const { code } = e;
@@ -325,7 +336,7 @@ export function dotProduct(parts: 2 | 4): Emit {
   };
 }
 
-/** Pops an i32, and pushes some of its bits, extended. */
+/** Pops an i32, and pushes the `bits` bits from bit `first` on, extended. */
 export function pushPart(
   { code }: FunctionEmitter,
   { first, bits, isSigned }: { first: number; bits: number; isSigned: boolean },

@@ -1,6 +1,6 @@
 /**
- * Logic and shifts. PTX ISA, section 9.7.8. `lop3` gives all functions of three bits by their truth tables: each has
- * its shortest expression here.
+ * Logic and shifts. PTX ISA, section 9.7.8. `lop3` specifies any function of three bits by its truth table, which is
+ * compiled to the shortest expression.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export const not: Emit = (e, i) => {
   });
 };
 
-/** `cnot`: 1 for 0, else 0. */
+/** `cnot`: 1 if the operand is 0, else 0. */
 export const logicalNot: Emit = fromOperands((e, i) => {
   e.code.ops(inType(i.type, "Eqz"));
   if (i.type.value === "i64") e.code.ops("i64ExtendI32U");
@@ -61,14 +61,16 @@ export function shift(direction: "left" | "right"): Emit {
   };
 }
 
-/** How far `shf` shifts the high word left. The low word is shifted right by the rest of 32. */
+/**
+ * The number of bits by which `shf` shifts the high word left. The low word is shifted right by 32 minus that number.
+ */
 export function knownDistance(choices: ReadonlyMap<string, string>, amount: bigint): number {
   const unsigned = BigInt.asUintN(32, amount);
   const bits = Number(choices.get("mode") === "wrap" ? unsigned & 31n : unsigned > 32n ? 32n : unsigned);
   return choices.get("direction") === "l" ? bits : 32 - bits;
 }
 
-/** `shf`: the upper or the lower half of two words that are shifted together. */
+/** `shf`: shifts the concatenation of two words, and returns its upper or its lower half. */
 export const funnelShift: Emit = (e, i) => {
   const { code } = e;
   const [, low, high, amount] = i.operands;
@@ -116,8 +118,8 @@ export const funnelShift: Emit = (e, i) => {
 };
 
 /**
- * `lop3`: any function of three bits, given by its truth table. With `.or` or `.and`, a predicate also tells whether
- * any bit is set, combined with another predicate.
+ * `lop3`: any function of three bits, given by its truth table. With `.or` or `.and`, a second result is the predicate
+ * "any bit is set", combined with another predicate.
  */
 export const logicOfThree: Emit = (e, i) => {
   const { code } = e;
@@ -159,10 +161,10 @@ export const logicOfThree: Emit = (e, i) => {
   }
 };
 
-/** An expression in three inputs. */
+/** An expression of bitwise operations on three inputs. */
 export type LogicTerm =
   | { readonly kind: "input"; readonly index: 0 | 1 | 2 }
-  /** 0, or -1 for all ones. */
+  /** A constant: 0, or -1 for all ones. */
   | { readonly kind: "constant"; readonly value: 0 | -1 }
   | {
     readonly kind: "operation";
@@ -179,16 +181,16 @@ const operations = [
 let terms: ReadonlyMap<number, LogicTerm> | undefined;
 
 /**
- * The expression with the fewest operations for a truth table. Bit 4a + 2b + c of the table is the result for a, b and
- * c.
+ * Returns the expression with the fewest operations for a truth table. Bit 4a + 2b + c of the table is the result for
+ * a, b and c.
  */
 export function shortestLogic(truthTable: number): LogicTerm {
   return (terms ??= findTerms()).get(truthTable)!;
 }
 
 /**
- * Finds functions by increasing number of operations: each combines two functions that have one operation less
- * together.
+ * Finds the shortest expressions of all truth tables, by increasing number of operations n: each combines two
+ * expressions that have n - 1 operations in total.
  */
 function findTerms(): ReadonlyMap<number, LogicTerm> {
   const found = new Map<number, LogicTerm>([

@@ -1,6 +1,6 @@
 /**
- * Packed integers in a register: pairs of 16 bits, bytes, the conversions that pack them, and `prmt`, which permutes
- * the bytes of two words. PTX ISA, sections 9.7.1, 9.7.9.22 and 9.7.9.7.
+ * Packed integers in a register: pairs of 16-bit integers, bytes, the conversions that pack them, and `prmt`, which
+ * permutes the bytes of two words. PTX ISA, sections 9.7.1, 9.7.9.22 and 9.7.9.7.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export const addPairs: Emit = (e, i) => {
   });
 };
 
-/** `min` and `max` of pairs. With `.relu`, negative results become 0. */
+/** `min` and `max` of pairs of 16-bit integers. With `.relu`, negative results become 0. */
 export function extremeOfPairs(which: "min" | "max"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -73,8 +73,8 @@ export const pack: Emit = (e, i) => {
 };
 
 /**
- * For each mode, the selectors for the four values of the last operand's low two bits. The lowest four bits select the
- * lowest byte.
+ * For each mode of `prmt`, the selectors for the values 0 to 3 of the last operand's low two bits. The lowest four bits
+ * of a selector select the lowest byte.
  */
 const modes: ReadonlyMap<string, readonly [number, number, number, number]> = new Map([
   ["f4e", [0x3210, 0x4321, 0x5432, 0x6543]],
@@ -85,7 +85,7 @@ const modes: ReadonlyMap<string, readonly [number, number, number, number]> = ne
   ["rc16", [0x1010, 0x3232, 0x1010, 0x3232]],
 ]);
 
-/** `prmt`: four bits of the selector for each byte of the result. */
+/** `prmt`: permutes bytes. Four bits of the selector choose each byte of the result. */
 export const permuteBytes: Emit = (e, i) => {
   const mode = modes.get(i.choices.get("mode") ?? "");
   const known = constantOf(i.operands[3]);
@@ -101,7 +101,7 @@ export const permuteBytes: Emit = (e, i) => {
   });
 };
 
-/** Pops the last operand, and pushes the selectors for it in a mode. */
+/** Pops the last operand, and pushes the selectors that it chooses in a mode. */
 function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   const { code } = e;
   const which = e.temporary("i64");
@@ -110,6 +110,7 @@ function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   code.ops("i64ShrU", "i32WrapI64");
 }
 
+/** Pushes a permutation whose selectors are not literals. */
 function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelectors: () => void): void {
   const { code } = e;
   const bytes = e.temporary("i64"), selectors = e.temporary("i32"), byte = e.temporary("i32");
@@ -128,17 +129,20 @@ function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelecto
   }
 }
 
-/** Bytes of the result that come from one rotation of one word, or from the sign of one byte. */
+/** The bytes of the result that come from one rotation of one source word, or from the sign of one byte. */
 interface Contribution {
   readonly word: 0 | 1;
-  /** The byte whose sign is replicated, or the bytes by which the word is rotated right. */
+  /**
+   * If `isSign`, the index of the byte whose sign is replicated. Otherwise the number of bytes by which the word is
+   * rotated right.
+   */
   readonly from: number;
   readonly isSign: boolean;
   /** The mask of these bytes in the result. */
   mask: number;
 }
 
-/** Bytes that are rotated by the same distance are moved together. */
+/** Pushes a permutation with literal selectors. Bytes that are rotated by the same distance are moved together. */
 function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, selectors: number): void {
   const { code } = e;
   const words = [i.operands[1], i.operands[2]] as const;
@@ -159,6 +163,7 @@ function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, select
   });
 }
 
+/** Groups the bytes of the result by the source word and the rotation or sign that they come from. */
 function findContributions(selectors: number, wordsAreSame: boolean): readonly Contribution[] {
   const contributions: Contribution[] = [];
   for (let index = 0; index < 4; index++) {
@@ -174,7 +179,9 @@ function findContributions(selectors: number, wordsAreSame: boolean): readonly C
   return contributions;
 }
 
-/** Pops a word, and pushes some of its bytes rotated right. A single shift is used if it clears the other bytes. */
+/**
+ * Pops a word, rotates it right, and pushes the bytes in `mask`. A single shift is used if it clears the other bytes.
+ */
 function pushRotated(code: CodeWriter, bits: number, mask: number): void {
   if (bits > 0) {
     if (mask === -1 >>> bits) code.i32(bits).ops("i32ShrU");

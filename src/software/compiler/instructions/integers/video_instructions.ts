@@ -1,13 +1,13 @@
 /**
  * Scalar and SIMD video instructions. PTX ISA, section 9.7.18.
  *
- * An operand of a scalar one may be a byte or a half of its register, and the result may replace one in a third
- * operand. SIMD ones compute with the halves or the bytes of registers. The elements of each source are selected from
- * both sources. The results replace elements of a third source, or are added to it.
+ * An operand of a scalar instruction may be a byte or a half of its register, and the result may replace a byte or a
+ * half of a third operand. SIMD instructions compute with the halves or the bytes of registers. The elements of each
+ * operand are selected from both sources. The results replace elements of a third source, or are added to it.
  *
- * GPUs since `sm_50` have no scalar video instructions: ptxas writes others for them, which compute with 64 bits. Their
- * results are not always those of the manual's pseudocode. These lowerings do what an H200 does with ptxas 13.0; a
- * comment that begins with "Unlike the manual" marks each deviation.
+ * GPUs since `sm_50` have no scalar video instructions: ptxas expands them to others, which compute with 64 bits. Their
+ * results are not always those of the manual's pseudocode. These lowerings give the results of an H200 with ptxas 13.0;
+ * a comment that begins with "Unlike the manual" marks each deviation.
  *
  * @module
  */
@@ -16,13 +16,13 @@ import type { Emit } from "../instruction_form.ts";
 import { clampSigned32, clampSigned64, pushPart, repeatable, s32, u32 } from "./integer_instructions.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
-/** The part of a register that a selector such as `.h1` names. */
+/** The bits of a register that a selector such as `.h1` names. */
 export interface RegisterPart {
   readonly first: number;
   readonly bits: number;
 }
 
-/** The part of an operand that is selected. Undefined for the whole register. */
+/** Returns the part of an operand that its selector names. Undefined for the whole register. */
 export function selectedPart(e: FunctionEmitter, i: ResolvedInstruction, index: number): RegisterPart | undefined {
   const selector = i.choices.get(`selector${index}`);
   if (selector === undefined) return undefined;
@@ -40,12 +40,12 @@ function pushSelected(e: FunctionEmitter, i: ResolvedInstruction, index: number,
   e.code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
 }
 
-/** Refuses what only some video instructions have. */
+/** Fails if an operand is negated, unless the instruction allows that. */
 function checkNegations(e: FunctionEmitter, i: ResolvedInstruction, allowed: boolean): void {
   if (!allowed && [1, 2, 3].some((index) => i.choices.has(`negated${index}`))) e.fail("its operands cannot be negated");
 }
 
-/** Pushes the minimum or the maximum of two i64 on the stack. */
+/** Pops two i64, and pushes their minimum or maximum. */
 function pushExtreme(e: FunctionEmitter, which: "min" | "max", { isSigned = true } = {}): void {
   const { code } = e;
   const a = e.temporary("i64"), b = e.temporary("i64");
@@ -53,13 +53,13 @@ function pushExtreme(e: FunctionEmitter, which: "min" | "max", { isSigned = true
   code.set(b).set(a).get(a).get(b).get(a).get(b).ops(comparison, "select");
 }
 
-/** Wraps an i64 on the stack around at a number of bits, and extends its sign. */
+/** Wraps the i64 on the stack to a number of bits, and sign-extends it. */
 function wrapSigned(e: FunctionEmitter, bits: number): void {
   const distance = BigInt(64 - bits);
   e.code.i64(distance).ops("i64Shl").i64(distance).ops("i64ShrS");
 }
 
-/** Clamps an i64 on the stack to the numbers of 32 bits. */
+/** Clamps the i64 on the stack to the range of 32-bit integers. */
 function clampToWord(e: FunctionEmitter, isSigned: boolean): void {
   if (isSigned) clampSigned64(e, -(1n << 31n), (1n << 31n) - 1n);
   else clampSigned64(e, 0n, (1n << 32n) - 1n);
@@ -80,7 +80,10 @@ function saturate(e: FunctionEmitter, { bits, isSigned }: { bits: number; isSign
   }
 }
 
-/** Pops the saturated intermediate result, and assigns what a second operation or a merge makes of it. */
+/**
+ * Pops the intermediate result, and assigns the result of the second operation, or of the merge into the selected part
+ * of the destination.
+ */
 function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): void {
   const { code } = e;
   const { choices, operands: [destination, , , c] } = i;
@@ -159,7 +162,7 @@ export function videoShift(direction: "left" | "right"): Emit {
     code.ops(direction === "left" ? "i64Shl" : "i64ShrS");
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) {
-      // As in the manual, results wrap around at 34 bits first. Unlike in the manual, they do so only here, they are
+      // As in the manual, results first wrap around at 34 bits. Unlike in the manual, they do so only here, they are
       // clamped to 32 bits even if a part of the destination is selected, and second operations see them with a sign.
       wrapSigned(e, 34);
       clampToWord(e, isSigned);
@@ -169,7 +172,10 @@ export function videoShift(direction: "left" | "right"): Emit {
   };
 }
 
-/** `vset`: 1 or 0. Unlike the manual, the second operation has the type of the first source. */
+/**
+ * `vset`: 1 if the comparison is true, else 0. Unlike the manual, the second operation has the type of the first
+ * source.
+ */
 export const videoComparison: Emit = (e, i) => {
   checkNegations(e, i, false);
   const isSigned = isSignedChoice(i, "first");
@@ -180,10 +186,10 @@ export const videoComparison: Emit = (e, i) => {
   finish(e, i, isSigned);
 };
 
-/** The signed comparisons, by their modifiers. */
+/** Maps the modifiers of comparisons to WebAssembly's signed comparisons. */
 const comparisons = { eq: "Eq", ne: "Ne", lt: "LtS", le: "LeS", gt: "GtS", ge: "GeS" } as const;
 
-/** `vmad`: a product, plus a third operand, plus 1 with `.po`, divided by a power of two. */
+/** `vmad`: a product, plus a third operand, plus 1 with `.po`, shifted right. */
 export const videoMultiplyAdd: Emit = (e, i) => {
   const { code } = e;
   const { choices } = i;
@@ -197,7 +203,7 @@ export const videoMultiplyAdd: Emit = (e, i) => {
   if (choices.has("selector0") || choices.has("selector3")) e.fail("only its factors can be parts of a register");
   const isSigned = types.includes(true) || isNegated || isSumNegated;
   if (isNegated) code.i64(0n);
-  // Unlike the manual, whole registers are signed, also if their type is not. Parts have their type.
+  // Unlike the manual, whole registers are read as signed even if their type is unsigned. Parts are read by their type.
   types.forEach((isSignedFactor, at) => {
     pushSelected(e, i, at + 1, isSignedFactor || selectedPart(e, i, at + 1) === undefined);
   });
@@ -217,7 +223,10 @@ export const videoMultiplyAdd: Emit = (e, i) => {
 
 type Operation = "add" | "sub" | "avrg" | "absdiff" | "min" | "max" | "set";
 
-/** The digits of a selector, that of the lowest element first. */
+/**
+ * The element numbers in a selector, beginning with the one for the lowest element. `otherwise` is the default
+ * selector.
+ */
 function selectedElements(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -226,7 +235,8 @@ function selectedElements(
   const letter = count === 2 ? "h" : "b";
   const selector = i.choices.get(`selector${index}`) ?? letter + otherwise;
   const digits = [...selector.slice(1)].map(Number).reverse();
-  // The elements of the destination come in order, and may be fewer. Those of a source come from both sources.
+  // The elements of a destination must be in ascending order, and may be fewer than `count`. The elements of a source
+  // are selected from both sources.
   const isMask = index === 0;
   const isValid = selector[0] === letter && digits.every((digit) => digit < (isMask ? count : 2 * count)) &&
     (isMask ? digits.every((digit, at) => at === 0 || digits[at - 1]! < digit) : digits.length === count);
@@ -234,7 +244,7 @@ function selectedElements(
   return digits;
 }
 
-/** Pops two elements of up to 16 bits, and pushes the result with all of its bits. */
+/** Pops two elements of up to 16 bits, and pushes the result without truncating it. */
 function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Operation): void {
   const { code } = e;
   const a = e.temporary("i32"), b = e.temporary("i32");
@@ -247,7 +257,7 @@ function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Opera
       code.get(a).get(b).ops("i32Sub");
       break;
     case "avrg":
-      // Half of the sum, rounded up unless the sum is negative, then down.
+      // Half of the sum: rounded up if the sum is not negative, else rounded down.
       code.get(a).get(b).ops("i32Add").tee(a).get(a).i32(0).ops("i32GeS", "i32Add").i32(1).ops("i32ShrS");
       break;
     case "absdiff":
@@ -262,7 +272,7 @@ function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Opera
   }
 }
 
-/** `vadd2`, `vset4` and so on. */
+/** SIMD instructions such as `vadd2` and `vset4`. */
 export function onElements(operation: Operation, count: 2 | 4): Emit {
   const bits = 32 / count;
   return (e, i) => {

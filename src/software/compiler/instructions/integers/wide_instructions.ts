@@ -1,7 +1,7 @@
 /**
  * Loads, stores, moves and atomics of 128 bits. PTX ISA, sections 9.7.9.8 to 9.7.9.11, 9.7.9.3 and 9.7.13.5.
  *
- * A register of 128 bits is a vector of two 64-bit registers, of which the first has the low half.
+ * A 128-bit register is represented as a vector of two 64-bit registers: the low half, then the high half.
  *
  * @module
  */
@@ -20,16 +20,16 @@ const b64 = typeNamed("b64");
 
 type Vector = Extract<ResolvedOperand, { kind: "vector" }>;
 
-/** The 64-bit halves of an operand: of a register or of a literal. */
+/** The 64-bit halves of an operand, which is a register or a literal. */
 function halvesOf(e: FunctionEmitter, operand: ResolvedOperand | undefined): Vector {
   if (operand?.kind === "vector" && operand.isWide) return operand;
   if (operand?.kind !== "integer") e.fail("it needs a register of 128 bits");
-  // Literals have 64 bits, and keep their sign.
+  // Literals have 64 bits, and are sign-extended.
   const high = { kind: "integer", value: operand.value < 0n ? -1n : 0n } as const;
   return { kind: "vector", elements: [operand, high], isWide: true };
 }
 
-/** The same instruction on the halves of an operand. */
+/** The instruction with an operand replaced by a vector of the operand's two halves. */
 function onHalves(e: FunctionEmitter, i: CompiledInstruction, index: number): CompiledInstruction {
   const operands = i.operands.with(index, halvesOf(e, i.operands[index]));
   return { ...i, type: b64, sourceType: b64, choices: new Map(i.choices).set("vector", "v2"), operands };
@@ -41,7 +41,7 @@ export const loadWide: Emit = (e, i) => load(e, onHalves(e, i, 0));
 /** `st.b128` */
 export const storeWide: Emit = (e, i) => store(e, onHalves(e, i, 1));
 
-/** `mov.b128`, of a register or between a register and a vector of two or four. */
+/** `mov.b128`: moves a register, or moves between a register and a vector of two or four elements. */
 export const moveWide: Emit = (e, i) => {
   const [destination, source] = i.operands.map((operand) => partsOf(e, operand)) as [
     ResolvedOperand[],
@@ -52,7 +52,7 @@ export const moveWide: Emit = (e, i) => {
   }
 };
 
-/** The halves of an operand, of which each may be a vector of two. */
+/** The halves of an operand. Each half may be a vector of two elements. */
 function partsOf(e: FunctionEmitter, operand: ResolvedOperand): ResolvedOperand[] {
   if (operand.kind !== "vector") return [...halvesOf(e, operand).elements];
   const { elements } = operand;
@@ -62,7 +62,7 @@ function partsOf(e: FunctionEmitter, operand: ResolvedOperand): ResolvedOperand[
 }
 
 /**
- * `atom.exch.b128` and `atom.cas.b128`. Plain loads and stores are enough, because only one thread runs at a time and is
+ * `atom.exch.b128` and `atom.cas.b128`. Plain loads and stores suffice, because only one thread runs at a time and is
  * never interrupted within an instruction. Other processes that share the memory may see one half before the other.
  */
 export const atomicWide: Emit = (e, i) => {

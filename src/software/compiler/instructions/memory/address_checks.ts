@@ -1,16 +1,16 @@
 /**
- * The offset in linear memory of an address operand, and the checks of accesses.
+ * Translates address operands to offsets in linear memory, and emits the checks of accesses.
  *
  * Every access is checked before it is made. A failed check reports the address and the line, and never returns. An
  * address that is neither aligned nor accessible is reported as misaligned, as an H200 does for most.
  *
- * For each pointer, the kernel caches the allocation that an instruction last accessed: where it begins, and how many
- * accesses of that size it has room for. Rotating the low bits that must be 0 to the top checks alignment and bounds in
- * one comparison. Only if that fails, a helper looks the address up.
+ * For each pointer, the kernel caches the allocation of its last access: the start, and the number of accesses of that
+ * size that fit in it. Rotating the low bits that must be 0 to the top checks alignment and bounds in one comparison.
+ * Only if that check fails, a helper looks up the address.
  *
- * If the address is the sum of a parameter of the kernel and an aligned offset, the offset is compared with the number
- * of bytes between the parameter and the end of its allocation. Accesses before the parameter, which are rare, call the
- * helper each time.
+ * If the address is the sum of a kernel parameter and an aligned offset, the offset is compared with the number of
+ * bytes between the parameter's address and the end of its allocation. Accesses before the parameter's address, which
+ * are rare, call the helper each time.
  *
  * @module
  */
@@ -31,28 +31,34 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 
-/** An access to memory. */
+/** A memory access. */
 export interface MemoryAccess {
   /** The name of the state space, or `generic`. */
   readonly space: string;
-  /** The bytes of the access: a power of two, and the alignment that it requires. */
+  /** The size of the access in bytes: a power of two, and the required alignment. */
   readonly bytes: number;
-  /** In global memory, the alignment that it requires if that is more. */
+  /** For global memory: the required alignment in bytes, if it is greater than the size. */
   readonly alignment?: number;
-  /** What it does. A kernel's parameters can only be read. */
+  /** What the access does. A kernel's parameters can only be read. */
   readonly operation: "read" | "write" | "atomic";
-  /** Whether other threads may access the memory at the same time, as by volatile and ordered accesses. */
+  /**
+   * Whether other threads may access the memory at the same time, as with volatile and ordered accesses. Default:
+   * false.
+   */
   readonly isStrong?: boolean;
-  /** How it is ordered, in `orderBits`. Default: it is weak. Null if no other access conflicts with it. */
+  /**
+   * The memory order of the access, as `orderBits`. Default: 0, a weak access. Null if no other access conflicts with
+   * it.
+   */
   readonly order?: number | null;
 }
 
-/** The address in an operand in brackets. */
+/** Returns the address in an operand in brackets. Fails for any other operand. */
 export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
   return operand?.kind === "address" ? operand : e.fail("its address must be in brackets");
 }
 
-/** The address in an operand in brackets, or of an element such as `array[4]`. */
+/** Returns the address in an operand in brackets, or the address of an element such as `array[4]`. */
 export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
   if (operand?.kind === "sum" && operand.isElement) {
     return { kind: "address", base: operand.variable, offset: operand.offset };
@@ -61,7 +67,7 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
   return addressOperand(e, operand);
 }
 
-/** Pushes the offset of an operand in linear memory, after the checks. */
+/** Pushes the offset of an address operand in linear memory, after the checks. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
@@ -87,7 +93,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
   }
 }
 
-/** Pops the location of an access, and stops the kernel if it may only be read. */
+/** Pops the offset of an access in linear memory, and faults if the memory there is read-only. */
 function faultIfReadOnly(
   e: FunctionEmitter,
   { location, bytes, operation }: { location: number } & Pick<MemoryAccess, "bytes" | "operation">,
@@ -101,7 +107,7 @@ function faultIfReadOnly(
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** Checks the access at the location on the stack. */
+/** Checks that the access whose offset is on the stack stays in its origin. */
 function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { base, offset } = address;
   if (e.originOf(base) === undefined) return;
@@ -112,6 +118,7 @@ function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { byte
   e.code.get(location);
 }
 
+/** Pushes the offset of an access in linear memory, after the bounds check of its state space. */
 function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
   if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
@@ -142,7 +149,7 @@ function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   }
 }
 
-/** Whether an access is aligned and lies in a variable, so that it needs no check. */
+/** Whether an access is aligned and within a variable, so that it needs no check. */
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
@@ -153,7 +160,7 @@ function isWithin(
     (BigInt(begin) + offset) % BigInt(alignment) === 0n;
 }
 
-/** Pushes an address as 64 bits, in the state space of the access. */
+/** Pushes an address as an i64, in the state space of the access. */
 function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, space: string): void {
   const { code } = e;
   if (base === undefined) {
@@ -177,7 +184,10 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
   }
 }
 
-/** Pushes the location of an access whose address is a parameter plus an offset. Otherwise returns false. */
+/**
+ * If an address is the sum of a kernel parameter and an offset, pushes the offset of the access in linear memory, after
+ * the checks. Otherwise returns false.
+ */
 function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
   const { bytes, space, operation, alignment = bytes } = access;
   if (space !== "global" && space !== "const" && space !== "generic" || alignment > bytes) return false;
@@ -201,7 +211,7 @@ function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, acc
     return true;
   }
   if (e.options.boundsChecks) {
-    // The helper computes the sum. Here, an engine would compute it before each check.
+    // The helper computes the sum: code for it here would be hoisted before every check by some engines.
     code.get(offset).get(reach).ops("i64GeU").ifUnlikely().get(pointer).get(offset);
     e.pushPlace({ operation, bytes });
     e.getFixed("bounds");
@@ -211,11 +221,12 @@ function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, acc
   return true;
 }
 
-/** The number of low bits that are 0 in an aligned address. */
+/** The number of low bits that are 0 in an address that is a multiple of `bytes`. */
 function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
 
+/** Pushes the offset of an access to `.global` or `.const` memory, after the checks. */
 function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { bytes, space, operation, alignment = bytes } = access;
   const { code } = e;
@@ -239,7 +250,7 @@ function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: Memory
   code.get(local).ops("i32WrapI64");
 }
 
-/** Pushes whether an address lies outside of the cached range. */
+/** Pushes whether an access is outside of the cached allocation or misaligned. */
 function pushIsOutside(
   { code }: FunctionEmitter,
   { address, begin, count, bytes }: { address: number; begin: number; count: number; bytes: number },
@@ -249,6 +260,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
+/** Pushes the offset of an access by a generic address, after the checks. */
 function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
@@ -261,7 +273,7 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, oper
   code.set(count).set(begin).set(location).end().get(location);
 }
 
-/** Pushes the offset of a generic address, and the range to cache. */
+/** Calls the helper for a generic address: pushes its offset in linear memory, and the allocation to cache. */
 function pushFound(
   e: FunctionEmitter,
   { address, bytes, operation }: { address: number } & Pick<MemoryAccess, "bytes" | "operation">,
@@ -273,8 +285,8 @@ function pushFound(
 }
 
 /**
- * Pushes the memory that may be read: the offsets and the bytes of the block's shared memory, of the thread's local
- * memory and of the kernel's parameters, and the offset of the bounds table.
+ * Pushes the readable memory as the helpers expect it: the offsets and sizes of the block's shared memory, of the
+ * thread's local memory and of the kernel's parameters, and the offset of the bounds table.
  */
 export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
   e.getFixed("shared");
@@ -285,8 +297,8 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 }
 
 /**
- * An address in `.param` in a register: an offset into the kernel's parameters, or the generic address of a variable in
- * a frame.
+ * Pushes the offset of an access by an address in `.param` in a register. The address is either an offset into the
+ * kernel's parameters, or the generic address of a variable in a frame.
  */
 function pushParameterOffset(
   e: FunctionEmitter,
@@ -302,7 +314,10 @@ function pushParameterOffset(
   code.ops("drop", "drop");
 }
 
-/** `.shared` and `.local`, whose addresses begin at 0. A sum with a 32-bit address wraps around at 32 bits. */
+/**
+ * Pushes the offset of an access to `.shared` or `.local`, whose addresses begin at 0, after the checks. A sum with a
+ * 32-bit address wraps around at 32 bits.
+ */
 function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { space, bytes } = access;
   const { code } = e;
@@ -343,8 +358,9 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
 }
 
 /**
- * Pushes how many aligned accesses a state space has room for, or the address behind the last one if accesses are known
- * to be aligned. If the kernel names no dynamic shared memory, that which a launch adds is not counted.
+ * Pushes the number of aligned accesses that fit in a state space or, if the access is known to be aligned, the address
+ * past the last valid one. If the kernel names no dynamic shared memory, dynamic memory that a launch adds is not
+ * counted.
  */
 function pushCapacity(
   e: FunctionEmitter,
@@ -356,7 +372,7 @@ function pushCapacity(
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 
-/** Pops the address, and ends the `if` that a check has begun. */
+/** Pops the address, calls the helper that checks it, and ends the `if` that a failed check has entered. */
 function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
   e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
   if (space === "shared") e.getFixed("sharedBytes");

@@ -1,7 +1,7 @@
 /**
  * `cp.async`: asynchronous copies from global to shared memory. PTX ISA, section 9.7.9.25.
  *
- * They are made at once, so waiting for them does nothing.
+ * The copies are made at once, so waiting for them has no effect.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import type { ResolvedAddress, ResolvedOperand } from "../../../../ptx/instructi
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../../webassembly/opcodes.ts";
 
-/** `cp.async.ca` and `cp.async.cg`: copies of 4, 8 or 16 bytes. The last of them may be filled with zeros instead. */
+/** `cp.async.ca` and `cp.async.cg`: copies of 4, 8 or 16 bytes. The trailing bytes may be filled with zeros instead. */
 export const copyAsynchronously: Emit = (e, i) => {
   const { code } = e;
   const [destination, source, size, given] = i.operands;
@@ -62,7 +62,10 @@ export const copyAsynchronously: Emit = (e, i) => {
   if (copied !== undefined) code.end();
 };
 
-/** Pushes the offset of a source of which only the first bytes must be accessible. It must be aligned as a whole. */
+/**
+ * Pushes the offset of a copy's source, of which only the bytes that are copied must be accessible. The source must be
+ * aligned to the full size.
+ */
 function pushLocationOfPart(
   e: FunctionEmitter,
   address: ResolvedAddress,
@@ -90,7 +93,10 @@ function isPredicate(operand: ResolvedOperand | undefined): boolean {
   return operand?.kind === "register" && operand.type.kind === "predicate";
 }
 
-/** A function that pushes how many bytes to copy or, for a predicate to ignore the source, whether to copy. */
+/**
+ * Returns a function that pushes the number of bytes to copy or, if `given` is a predicate to ignore the source,
+ * whether to copy.
+ */
 function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
   if (given.kind === "not" || isPredicate(given)) {
     return () => {

@@ -1,8 +1,8 @@
 /**
  * `atom` and `red`. PTX ISA, sections 9.7.13.5 and 9.7.13.7.
  *
- * All of them are sequentially consistent, which is stronger than any of them requires. An operation that WebAssembly
- * does not have is a loop of compare-exchanges. In `.shared` memory, plain loads and stores are enough, because only
+ * All of these instructions are sequentially consistent, which is stronger than any of them requires. An operation that
+ * WebAssembly lacks is a compare-exchange loop. In `.shared` memory, plain loads and stores are enough, because only
  * one of the block's threads runs at a time and is never interrupted within an instruction.
  *
  * @module
@@ -24,15 +24,17 @@ import { repeatable } from "../integers/integer_instructions.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
-/** An operation on one element. */
+/** An atomic operation on one element. */
 interface Access {
-  /** The local with the offset, and bytes to add to it. */
+  /** The local with the offset of the first element in linear memory. */
   readonly location: number;
+  /** The offset of this element in bytes from there. */
   readonly offset: number;
-  /** Functions that push the operands. */
+  /** Pushes the operand `b`. */
   readonly b: () => CodeWriter;
+  /** Pushes the operand `c`; pushes nothing if there is none. */
   readonly c: () => CodeWriter;
-  /** The local with the old value, as bits. */
+  /** The local with the element's old value, as bits. */
   readonly old: number;
 }
 
@@ -80,7 +82,7 @@ export function atomic(hasResult: boolean): Emit {
   };
 }
 
-/** The order of an atomic instruction, whose default scope is the device. */
+/** Returns the memory order of an atomic instruction. The default scope is the device. */
 export function atomicOrderOf(i: ResolvedInstruction, elements: number = 1): number {
   return accessOrderOf(i, { isStrong: true, elements, defaults: { scope: "gpu" } });
 }
@@ -100,12 +102,12 @@ function elementsOf(
   return operand.elements;
 }
 
-/** The type of the bits that are exchanged. */
+/** The untyped bits of the element's width. */
 function bitsType({ type }: ResolvedInstruction): ScalarType {
   return typeNamed(`b${type.bits}`);
 }
 
-/** WebAssembly's name for an operation. Undefined if it does not have it. */
+/** The WebAssembly instruction for an operation. Undefined if there is none. */
 function directName({ type, choices }: ResolvedInstruction): AtomicOpName | undefined {
   if (type.bits === 16) return choices.get("operation") === "cas" ? "i32AtomicCompareExchange16U" : undefined;
   if (type.kind === "float") return undefined;
@@ -128,6 +130,7 @@ function directName({ type, choices }: ResolvedInstruction): AtomicOpName | unde
   }
 }
 
+/** Updates an element by a single atomic instruction. */
 function updateDirectly(e: FunctionEmitter, i: ResolvedInstruction, { location, offset, b, c, old }: Access): void {
   e.code.get(location);
   b();
@@ -135,6 +138,7 @@ function updateDirectly(e: FunctionEmitter, i: ResolvedInstruction, { location, 
   e.code.atomic(directName(i)!, offset).set(old);
 }
 
+/** Updates an element in shared memory by a load and a store. */
 function updateAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { code } = e;
   const { location, offset, old } = access;
@@ -145,6 +149,7 @@ function updateAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access)
   code.memory(bits === 64 ? "i64Store" : bits === 32 ? "i32Store" : "i32Store16", offset);
 }
 
+/** Updates an element by a compare-exchange loop. */
 function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { code } = e;
   const { location, offset, old } = access;
@@ -160,7 +165,7 @@ function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Ac
   code.atomic(exchange, offset).tee(seen).get(old).ops(inType(type, "Ne")).brIf(0).end();
 }
 
-/** Pushes the bits of the new value. */
+/** Pushes the bits of the element's new value. */
 function pushUpdated(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { type } = i;
   if (type.kind !== "float") pushUpdatedInteger(e, i, access);
@@ -211,8 +216,8 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstr
 }
 
 /**
- * Pushes what depends on the state space: an H200 adds to global memory in its cache, and to shared memory as `add`
- * does.
+ * Pushes a value that depends on the state space: an H200 executes additions to global memory in its cache, and
+ * additions to shared memory like the instruction `add`.
  */
 function pushByMemory(
   e: FunctionEmitter,
@@ -233,8 +238,8 @@ function pushByMemory(
 }
 
 /**
- * In global memory, a NaN of the added number comes before that of the old value, and stays signalling. In shared
- * memory, the old value's NaN comes first and is made quiet.
+ * Pushes the sum for `.f64`. In global memory, a NaN of the added number takes precedence over one of the old value,
+ * and stays signaling. In shared memory, the old value's NaN takes precedence and is made quiet.
  */
 function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
@@ -257,7 +262,8 @@ function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
 }
 
 /**
- * In global memory, subnormal operands count as zeros and subnormal results become zeros. In shared memory they do not.
+ * Pushes the sum for `.f32`. In global memory, subnormal operands count as zeros, and subnormal results become zeros.
+ * In shared memory, they are kept.
  */
 function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
@@ -279,7 +285,7 @@ function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
   code.ops("i32ReinterpretF32");
 }
 
-/** 16-bit floats, or two of them in a word. Rounding the 32-bit sum again gives the correctly rounded sum. */
+/** Pushes the new value of one or two 16-bit floats. Rounding the 32-bit sum again gives the correctly rounded sum. */
 function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old }: Access): void {
   const { code } = e;
   const isBrain = i.type.name.startsWith("bf16");
@@ -305,8 +311,8 @@ function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old 
 }
 
 /**
- * Pushes the sum, the minimum or the maximum of two numbers. Of a number and a NaN, the number is the minimum and the
- * maximum.
+ * Pushes the sum, the minimum or the maximum of two numbers. Of a number and a NaN, the number is both the minimum and
+ * the maximum.
  */
 function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
   const operation = i.choices.get("operation");
@@ -318,13 +324,13 @@ function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: {
   code.get(x).get(x).ops("f32Ne", "select").get(y).get(y).ops("f32Ne", "select");
 }
 
-/** Pops a number, and pushes the bits of the nearest 16-bit float, or 0x7fff for a NaN. */
+/** Pops a 32-bit float, and pushes the bits of the nearest 16-bit float, or 0x7fff for a NaN. */
 function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
   const { code } = e;
   const number = e.temporary("f32"), bits = e.temporary("i32");
   code.set(number);
   if (isBrain) {
-    // Adds half of the last bit that stays, minus the least bit if that last bit is 0.
+    // Adds half of the last bit that is kept, minus the lowest bit if the last kept bit is 0.
     code.get(number).ops("i32ReinterpretF32").tee(bits).i32(0x7fff).ops("i32Add");
     code.get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(16).ops("i32ShrU");
   } else {

@@ -1,10 +1,10 @@
 /**
- * Matrices of 8 x 8 16-bit elements that the threads of a warp load, store and transpose together: `ldmatrix`,
- * `stmatrix` and `movmatrix`. PTX ISA, sections 9.7.14.5.15 to 9.7.14.5.17.
+ * `ldmatrix`, `stmatrix` and `movmatrix`: the threads of a warp together load, store and transpose matrices of 8 x 8
+ * 16-bit elements. PTX ISA, sections 9.7.14.5.15 to 9.7.14.5.17.
  *
- * They only move data, and need no tensor cores. Each thread has a fragment, a register with two elements, of each
- * matrix. The scheduler moves the elements when all threads of the warp have come, so that the memory accesses of all
- * threads are made at once.
+ * These instructions only move data, and need no tensor cores. Each thread has a fragment of each matrix: a register
+ * with two elements. The scheduler moves the elements when all threads of the warp have arrived, so that the memory
+ * accesses of all threads are made at once.
  *
  * @module
  */
@@ -71,7 +71,7 @@ export const transposeMatrix: SuspendingInstruction = {
   },
 };
 
-/** Stores the shadow of a fragment where the scheduler finds it. */
+/** Stores the shadow of a fragment in the shadow of the thread's record, where the scheduler reads it. */
 function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, field: number): void {
   if (e.shadows === undefined) return;
   e.getFixed("record");
@@ -79,17 +79,19 @@ function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, 
   e.code.memory("i32Store", field + shadowOffset);
 }
 
-/** Loads the shadow of one of the fragments that the scheduler has left. */
+/** Loads the shadow of a fragment that the scheduler has stored in the shadow of the thread's record. */
 function takeShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, index: number): void {
   e.shadows?.assign(fragment, b32, () => {
     e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index + shadowOffset);
   });
 }
 
+/** The number of matrices that an instruction moves. */
 function matricesOf({ choices }: ResolvedInstruction): number {
   return Number(choices.get("matrices")!.slice(1));
 }
 
+/** The registers with the thread's fragments. Fails unless there is one for each matrix. */
 function fragmentsOf(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -101,8 +103,9 @@ function fragmentsOf(
 }
 
 /**
- * Leaves the offset in linear memory of the row that the thread's address names, after the checks. The first eight
- * threads have the rows of the first matrix, and so on. The addresses of all others are ignored: they leave 0.
+ * Stores the offset in linear memory of the row at the thread's address in the thread's record, after the checks. The
+ * first eight threads have the rows of the first matrix, and so on. The addresses of threads beyond the last row are
+ * ignored: their record gets 0.
  */
 function leaveRow(
   e: FunctionEmitter,
@@ -126,7 +129,7 @@ function leaveRow(
   e.getFixed("record").get(row).memory("i32Store", threadRecord.value);
 }
 
-/** All threads of the warp take part: `.aligned` requires it. */
+/** Stores a full mask in the thread's record: `.aligned` requires all threads of the warp to take part. */
 function leaveMask(e: FunctionEmitter): void {
   e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
 }

@@ -1,7 +1,7 @@
 /**
  * `mbarrier`: barriers in shared memory. PTX ISA, section 9.7.13.15.
  *
- * A thread that waits asks again and again, in a loop, where it yields to the threads that have yet to arrive.
+ * A thread waits by testing a barrier in a loop, in which it yields to the threads that have yet to arrive.
  *
  * @module
  */
@@ -25,8 +25,9 @@ const { pending, expected, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
 /**
- * Pushes the offset of a barrier. Where one ends, that is not compared with the arrivals before it: the last thread to
- * leave a `cuda::pipeline` ends its barriers, and only some lanes of each warp tell it that they leave.
+ * Pushes the offset of a barrier in linear memory. If the instruction ends the barrier (`ends`), its access is not
+ * checked for races with earlier arrivals: the last thread to leave a `cuda::pipeline` ends its barriers, and only some
+ * lanes of each warp signal to it that they leave.
  */
 function pushBarrier(
   e: FunctionEmitter,
@@ -44,7 +45,7 @@ function pushBarrier(
   pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order: ends ? null : order });
 }
 
-/** Pushes a count as an i64. Without one, it is 1. */
+/** Pushes a count as an i64. The default is 1. */
 function pushCount(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
   if (operand === undefined) {
     e.code.i64(1n);
@@ -71,7 +72,10 @@ export const invalidateBarrier: Emit = (e, i) => {
   e.code.i64(0n).memory("i64Store");
 };
 
-/** `mbarrier.arrive` and `mbarrier.arrive_drop`. With `.expect_tx`, the operand counts bytes, and one thread arrives. */
+/**
+ * `mbarrier.arrive` and `mbarrier.arrive_drop`. With `.expect_tx`, the operand is a number of bytes to expect, and the
+ * count of arrivals is 1.
+ */
 export function arrive(drops: boolean): Emit {
   return (e, i) => {
     const { code } = e;
@@ -110,8 +114,8 @@ export function transact(completes: boolean): Emit {
 }
 
 /**
- * `mbarrier.test_wait` and `mbarrier.try_wait`: whether the phase of a state, or the one with a parity, has ended. Only
- * the current phase and the one before can be asked for.
+ * `mbarrier.test_wait` and `mbarrier.try_wait`: returns whether the phase of a state, or the phase with a parity, has
+ * completed. Only the current phase and the one before can be tested.
  */
 export const testWait: Emit = (e, i) => {
   const { code } = e;
@@ -143,8 +147,8 @@ export const pendingCount: Emit = (e, i) => {
 };
 
 /**
- * `cp.async.mbarrier.arrive`: the thread's copies are done, so it arrives at once. Without `.noinc`, the phase expects
- * this arrival in addition to the others, so that nothing changes.
+ * `cp.async.mbarrier.arrive`: arrives at once, because the thread's copies are complete already. Without `.noinc`, the
+ * phase would expect one more arrival for it, so that the barrier remains unchanged.
  */
 export const arriveAfterCopies: Emit = (e, i) => {
   pushOrder(e, orderBits.wait);

@@ -1,6 +1,6 @@
 /**
- * Loads, stores, address conversions and cache hints, PTX ISA, sections 9.7.9.8 to 9.7.9.20, and the orders of accesses and
- * fences, chapter 8. There are no caches, so hints do nothing.
+ * Loads, stores, address conversions and cache hints, PTX ISA, sections 9.7.9.8 to 9.7.9.20, and the memory orders of
+ * accesses and fences, chapter 8. There are no caches, so hints have no effect.
  *
  * @module
  */
@@ -90,7 +90,10 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
   };
 }
 
-/** Converts an address on the stack that is an offset into the kernel's parameters to a generic address. */
+/**
+ * Converts an address in `.param` on the stack to a generic address: adds the base of the kernel's parameters, unless
+ * the address is generic already.
+ */
 function addWhereSmall(e: FunctionEmitter): void {
   const address = e.temporary("i64");
   e.code.set(address).get(address).i64(parameterAddressBase).ops("i64Add").get(address);
@@ -113,7 +116,10 @@ export const isInSpace: Emit = (e, i) => {
   });
 };
 
-/** Constants are in the module's image with the other variables. Their range of addresses tells them apart. */
+/**
+ * Pushes whether an address is in `.const`. Constants are in the module's image with the other variables, in a range of
+ * their own.
+ */
 function pushIsConstant(e: FunctionEmitter, address: number): void {
   const { offset, byteLength } = e.sizes.constants;
   e.code.get(address).globalGet(imageAddressGlobal).i64(BigInt(offset)).ops("i64Add", "i64Sub");
@@ -127,7 +133,7 @@ export const fence: Emit = (e, i) => {
   if (order !== undefined) pushOrder(e, order);
 };
 
-/** Reports operations that order the accesses of a thread to the check of races. */
+/** Reports an operation that orders the accesses of a thread to the race checker. */
 export function pushOrder(e: FunctionEmitter, order: number): void {
   if (!e.options.kernelChecks.has("race")) return;
   e.pushPlace().i32(order);
@@ -144,6 +150,10 @@ function spaceBase(space: string): bigint {
   }[space]!;
 }
 
+/**
+ * The registers of an operand: the elements of a vector, or the operand itself. Fails if the vector has the wrong
+ * length.
+ */
 function vectorElements(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -158,6 +168,7 @@ function vectorElements(
   return operand.elements;
 }
 
+/** Assigns a kernel parameter at a known offset to a register. */
 function loadParameter(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -175,14 +186,14 @@ function loadParameter(
   e.assign(element, i.type, () => e.code.get(e.parameterLocal(offset, i.type)), { wide: true });
 }
 
-/** The load of one value of a type. */
+/** The WebAssembly instruction that loads a value of a type. */
 export function loadOp({ bits, kind, value }: ScalarType): MemoryOpName {
   if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
   if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
   return `${value}Load`;
 }
 
-/** The store of one value of a type. */
+/** The WebAssembly instruction that stores a value of a type. */
 export function storeOp({ bits, value }: ScalarType): MemoryOpName {
   if (bits === 8) return "i32Store8";
   if (bits === 16) return "i32Store16";
@@ -190,8 +201,8 @@ export function storeOp({ bits, value }: ScalarType): MemoryOpName {
 }
 
 /**
- * `prefetch`, `prefetchu`, `applypriority` and `discard`. PTX leaves the value of discarded memory undefined, so it may
- * keep its old value.
+ * `prefetch`, `prefetchu`, `applypriority` and `discard`. PTX leaves the value of discarded memory undefined, so the
+ * memory may keep its old value.
  */
 export const cacheHint: Emit = (e, i) => {
   addressOperand(e, i.operands[0]);
@@ -199,7 +210,7 @@ export const cacheHint: Emit = (e, i) => {
   if (size !== undefined && constantOf(size) !== 128n) e.fail("its size must be 128");
 };
 
-/** `createpolicy`. What a policy holds is not specified; all of them are 0 here. */
+/** `createpolicy`. The contents of a policy are unspecified; here, every policy is 0. */
 export const createPolicy: Emit = (e, i) => {
   const [destination, ...operands] = i.operands;
   for (const operand of operands) {
@@ -213,10 +224,11 @@ export const createPolicy: Emit = (e, i) => {
 const wideScopes: readonly (string | undefined)[] = ["gpu", "sys", "gl"];
 
 /**
- * The order of an access.
+ * Returns the memory order of an access, as `orderBits`.
  *
- * @param isStrong whether it is strong without saying how, as volatile and atomic ones are
- * @param defaults what an instruction means that does not say it: volatile accesses are relaxed in the widest scope
+ * @param isStrong whether the access is strong even without an explicit order, as volatile and atomic accesses are
+ * @param defaults the order and scope of an instruction that does not specify them: volatile accesses are relaxed in
+ * the widest scope
  */
 export function accessOrderOf(
   { choices, form }: ResolvedInstruction,
@@ -232,12 +244,15 @@ export function accessOrderOf(
   return count | orderBits.strong | semanticsOf(choices.get("semantics") ?? semantics) | (isWide ? orderBits.wide : 0);
 }
 
-/** The order that a fence gives. Undefined for fences of proxies and for instructions that are not fences. */
+/**
+ * Returns the memory order of a fence, as `orderBits`. Undefined for fences of proxies and for instructions that are
+ * not fences.
+ */
 export function fenceOrderOf({ choices }: ResolvedInstruction): number | undefined {
   const level = choices.get("level");
   const scope = level ?? choices.get("scope");
   if (scope === undefined) return undefined;
-  // `membar` is another name of `fence.sc`.
+  // `membar` is an alias of `fence.sc`.
   const semantics = level === undefined ? choices.get("semantics") ?? "acq_rel" : "sc";
   const isWide = wideScopes.includes(scope);
   return semanticsOf(semantics) | (isWide ? orderBits.wide : 0) | (semantics === "sc" ? orderBits.sequential : 0);
