@@ -2,21 +2,21 @@
  * Compiles PTX to WebAssembly, in these stages:
  *
  * 1. `src/ptx/` parses text into a syntax tree.
- * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the one table of instructions.
- *    `src/ptx/instructions/` has the instruction's syntax, its section in the manual and what may be assumed of it, and
- *    `instructions/` what it compiles to. The types of operands are checked later, while code is emitted.
+ * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the instruction table. A row has
+ * two halves: `src/ptx/instructions/` states syntax, section of the manual and traits, and `instructions/` the code to
+ * emit. The types of operands are checked later, while code is emitted.
  * 3. `contraction/` replaces products and sums with fused multiply-adds where a driver's compiler does.
- * 4. `control_flow/` builds a graph of basic blocks, once for each function. `src/ptx/analysis/` finds out what the
- *    next stages ask of it, and each that changes it takes a copy.
- * 5. `lockstep/` finds where the lanes of a warp must wait for each other, as those of a GPU's advance together.
- * 6. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
+ * 4. `control_flow/` builds a graph of basic blocks, once for each function. `src/ptx/analysis/` has the analyses that
+ * the next stages run on the graph. A stage that changes the graph works on a copy.
+ * 5. `lockstep/` finds where the lanes of a warp must wait for each other, because on a GPU they advance together.
+ * 6. `codegen/` emits the code of each instruction's row. Calls `helpers/` where WebAssembly has no such instruction.
  * 7. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
  * 8. `webassembly/` encodes the result.
  *
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
- * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
- * `deno task bench scaling` measures it. `../abi/` has what compiled kernels agree on with their caller.
+ * (`codegen/code_generator.ts`). Every stage takes O(n) or O(n log n) time for a kernel of n instructions, as `deno
+ * task bench scaling` measures. `../abi/` defines the interface between compiled kernels and their caller.
  *
  * @module
  */
@@ -59,76 +59,83 @@ export interface CompiledModule {
   /**
    * The WebAssembly module. It imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an i64 with
    * the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel it exports a
-   * function of the kernel's name, which takes the offset of a launch record (see `../abi/launch_record.ts`) and runs the
-   * blocks or threads that the record names.
+   * function of the kernel's name, which takes the offset of a launch record (see `../abi/launch_record.ts`) and runs
+   * the blocks or threads that the record names.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
-  /** The architecture of the target: 90 for sm_90. */
+  /** The number of the target architecture: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** The other kernels, with what the device does not support of each, or of a function that it may call. */
+  /** The kernels that were not compiled, with the unsupported PTX in each or in a function that it may call. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
-  /** The line of the source that a line of the PTX was compiled from. */
+  /** Maps lines of the PTX to the source lines that they were compiled from. */
   readonly lineInfo: LineInfo;
   /** The module's variables, to be placed in memory at a multiple of 65536 before the module is instantiated. */
   readonly image: ModuleImage;
 }
 
-/** A compiled kernel, and what its caller has to know to run it. */
+/** A compiled kernel, and the properties that its caller needs to run it. */
 export interface CompiledKernel {
   readonly name: string;
   readonly parameters: KernelSignature["parameters"];
   readonly parameterBytes: number;
-  /** Undefined if the kernel states no maximum. */
+  /** The maximum number of threads per block. Undefined if the kernel states no maximum. */
   readonly maxThreadsPerBlock: number | undefined;
   /** The block size that every launch must have, in x, y and z. Undefined if any size will do. */
   readonly requiredThreads: readonly [x: number, y: number, z: number] | undefined;
-  /** The static shared memory, in bytes. Dynamic shared memory begins behind it. */
+  /** The size of the static shared memory, in bytes. Dynamic shared memory begins after it. */
   readonly sharedBytes: number;
-  /**
-   * The local memory and the space for saved registers of each thread, in bytes. Those of successive threads are
-   * adjacent.
-   */
+  /** The distance between the local memories of successive threads, in bytes. */
   readonly localBytes: number;
+  /** The distance between the saved registers of successive threads, in bytes. */
   readonly savedBytes: number;
-  /** The bytes of local memory that the kernel's own frame takes. */
+  /** The size of the kernel's own frame in local memory, in bytes. */
   readonly frameBytes: number;
-  /** The bytes of its local memory that a thread may access. */
+  /** The size of the part of its local memory that a thread may access, in bytes. */
   readonly accessibleLocalBytes: number;
-  /** The lines where threads resume, by the `resumeIndex` of their records. Some are not known. */
+  /** The PTX lines where threads resume, by the `resumeIndex` of their records. Some entries are missing. */
   readonly resumeLines: readonly number[];
-  /** Whether threads may release what they have done to others, other than by barriers. Known with the check `race`. */
+  /** Whether threads may perform release operations other than barriers. Valid only with the check `race`. */
   readonly hasReleases: boolean;
-  /** Whether registers may be uninitialized for another reason than loads. Known with that check only. */
+  /**
+   * Whether registers may be uninitialized for a reason other than a load of uninitialized memory. Valid only with the
+   * check `initialization`.
+   */
   readonly mayReadUnset: boolean;
-  /** The calls of functions, by the `resumeIndex` of the callers' records. */
+  /** The call sites, by the `resumeIndex` where the caller resumes. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
-   * The places where threads may be suspended. Such a kernel runs one block at a time, and runs the block's threads
-   * again and again until all have exited. Undefined if every thread runs to its end; then all threads use the first
-   * one's local memory.
+   * The suspensions: the points where threads may be suspended. Such a kernel runs one block at a time, and its caller
+   * runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one call.
+   * All threads then use the local memory of the first one.
    */
   readonly suspensions: readonly Suspension[] | undefined;
-  /** The number of places where the lanes of a warp wait for each other because their accesses have an order. */
+  /**
+   * The number of points where the lanes of a warp wait for each other, because the order of their accesses matters.
+   */
   readonly lockstepPointCount: number;
   /**
-   * Whether it stores to memory that other lanes of a warp may access. If so, launches with blocks other than rows of
-   * whole warps may need other places, and so may those in which two of the parameters, given by their offsets, point
-   * into the same memory.
+   * Whether the kernel stores to memory that other lanes of a warp may access. If so, a launch may need other lockstep
+   * points if its blocks are not rows of whole warps, or if two of `pointerParameters` point into the same memory.
    */
   readonly ordersAccesses: boolean;
+  /** The offsets of the parameters that the kernel uses as pointers, in bytes. */
   readonly pointerParameters: readonly number[];
-  /** The variables that its code, and that of the functions that it may call, names. */
+  /**
+   * The variables that the kernel and the functions that it may call refer to. Empty unless the kernel makes checks.
+   */
   readonly variables: readonly Variable[];
-  /** Compiles the kernel again for such a launch. Undefined if it needs the same places. */
+  /**
+   * Recompiles the kernel for a launch with the given rules. Undefined if the launch needs the same lockstep points.
+   */
   compileForLaunch(rules: LaunchRules): KernelForLaunch | undefined;
   /**
-   * Compiles the kernel again, to run gangs of threads. Undefined if gangs cannot run it or would not be profitable.
+   * Recompiles the kernel to run gangs of threads. Undefined if gangs cannot run the kernel, or are not profitable.
    */
   compileGangs(width: GangWidth): GangKernel | undefined;
 }
 
-/** A kernel compiled again, with the WebAssembly module that exports it. */
+/** A kernel recompiled for a launch, with the WebAssembly module that exports it. */
 export interface KernelForLaunch {
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernel: CompiledKernel;
@@ -141,24 +148,24 @@ export interface KernelForLaunch {
 export interface GangKernel {
   /**
    * The WebAssembly module, with the imports of {@linkcode CompiledModule}. It exports two functions. `gangs` runs the
-   * blocks that the launch record names and returns the index of the block where it stopped. If that is not the end,
-   * the threads of that block have been saved in thread records, and `threads` runs them to their end, as a kernel with
-   * suspensions does.
+   * blocks that the launch record names and returns the index of the block where it stopped. If some blocks remain, the
+   * threads of the block where it stopped have been saved in thread records, and `threads` runs them to their end, like
+   * a kernel with suspensions.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
-  /** Threads in a gang. */
+  /** The number of threads in a gang. */
   readonly width: GangWidth;
-  /** How many of the registers in the innermost loops are held in vectors, each with one number for every member. */
+  /** The number of registers in the innermost loops that are held in vectors, with one value per member of the gang. */
   readonly vectorRegisters: number;
-  /** How many of these have 64 bits. */
+  /** The number of 64-bit registers among `vectorRegisters`. */
   readonly wideRegisters: number;
-  /** The bytes of each gang's save area. */
+  /** The size of each gang's save area, in bytes. */
   readonly gangBytes: number;
-  /** Whether all gangs of a block exist at once. If not, they run one after another. */
+  /** Whether the kernel has barriers, so that all gangs of a block are live at once. Otherwise, they run one by one. */
   readonly hasBarriers: boolean;
-  /** Whether gangs run a loop to its end although their members diverge. */
+  /** Whether some loop runs under a mask, so that a gang finishes the loop although its members diverge. */
   readonly hasMaskedLoops: boolean;
-  /** For each thread that has left its gang, as in {@linkcode CompiledKernel}. */
+  /** The fields from here on are those of {@linkcode CompiledKernel}, for threads that have left their gang. */
   readonly localBytes: number;
   readonly savedBytes: number;
   readonly frameBytes: number;
@@ -169,13 +176,18 @@ export interface GangKernel {
 const memoryPages = 65536;
 const maximumSharedBytes = 227 * 1024;
 const maximumLocalBytes = 512 * 1024;
-/** Engines' limits for one function: its locals, including parameters, and the bytes of its code. */
+/** The maximum number of locals of a WebAssembly function that engines accept, including its parameters. */
 const maximumFunctionLocals = 50_000;
+/** The maximum code size of a WebAssembly function that engines accept, in bytes. */
 const maximumFunctionBytes = 7_654_321;
-/** With more code for gangs that diverge in many places, a kernel runs thread by thread: engines took 7 GB for 5 MB. */
+/**
+ * The maximum code size of a gang kernel with more than `manyDivergencePoints` resume points, in bytes. Larger kernels
+ * run thread by thread, because engines took 7 GB of memory to compile 5 MB of such code.
+ */
 const maximumGangBytes = 3_000_000;
+/** The number of resume points above which `maximumGangBytes` applies. */
 const manyDivergencePoints = 1000;
-/** Directives on a kernel that affect its speed, or that the caller checks, but that do not change what it does. */
+/** Directives on a kernel that do not change its results: hints for speed, and limits that the caller checks. */
 const knownDirectives: ReadonlySet<string> = new Set([
   "maxntid",
   "reqntid",
@@ -236,7 +248,7 @@ export function compilePtx(
   return {
     wasm: encodeKernels(definitions),
     kernels,
-    // checkHeader has checked the name, "sm_90a" for example.
+    // checkHeader has validated the target's name, for example "sm_90a".
     ptxVersion: Number(/\d+/.exec(target.names[0]!)![0]),
     refusals,
     image,
@@ -318,7 +330,7 @@ function compileKernel(
   }
 }
 
-/** The variables that a kernel names, and the functions that it may call. */
+/** Returns the variables that a kernel and the functions that it may call refer to. */
 function namedVariables({ kernel, callees }: ResolvedKernel): Variable[] {
   const found = new Set<Variable>();
   for (const called of [kernel, ...callees.values()]) {
@@ -345,7 +357,7 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
 }
 
-/** Undefined if the control flow nests too deeply for structured code. */
+/** Returns the result of `generate`. Undefined if the control flow nests too deeply for structured code. */
 function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefined {
   try {
     return generate();

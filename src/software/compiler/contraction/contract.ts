@@ -1,14 +1,14 @@
 /**
  * Contracts products and sums to fused multiply-adds, as the compiler in NVIDIA's driver does.
  *
- * The PTX manual lets a compiler round once for a `mul` and an `add` or `sub` without rounding modifiers, and does not
- * say when it does. The rule here is that of `ptxas` 13.0 for `sm_90`, found by experiment:
- * `tests/compiler/contraction/` compares it with what `ptxas` does. In straight-line code, sum by sum, a product is
- * contracted if nothing but such sums read it, and each of them can be contracted with it. So a product that is read by
- * several sums is computed in each of them, and one that is read by anything else is not contracted at all.
+ * The PTX manual allows a compiler to contract a `mul` and an `add` or `sub` without rounding modifiers, so that they
+ * round once, and does not specify when. This module follows the rule of `ptxas` 13.0 for `sm_90`, found by experiment
+ * and tested by `tests/compiler/contraction/`: within straight-line code, going through the sums in order, a product is
+ * contracted if it is read only by sums that can all be contracted with it. A product that several sums read is
+ * computed in each of them, and a product with any other reader is not contracted.
  *
- * Straight-line code is that of the basic blocks of `ptxas`, after it has removed jumps that it does not need, and
- * before it unrolls loops or predicates branches.
+ * Straight-line code means the basic blocks of `ptxas` after it has removed unnecessary jumps, and before it unrolls
+ * loops or predicates branches.
  *
  * @module
  */
@@ -21,10 +21,10 @@ import { isPacked, type Product, type Products, productsIn, type Sum, type Term 
 import { liveRegisters, registerUseOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type BasicBlock, postorder, successors, type Terminator } from "../../../ptx/analysis/control_flow_graph.ts";
 
-/** The replacements of instructions: none, or other instructions. */
+/** Maps an instruction to the instructions that replace it; to none if it is removed. */
 type Replacements = Map<CompiledInstruction, readonly CompiledInstruction[]>;
 
-/** Contracts the products and sums of a kernel, and of the functions that it may call. */
+/** Contracts the products and sums of a kernel and of the functions that it may call. */
 export function contractKernel(resolved: ResolvedKernel, instructions: InstructionSet): ResolvedKernel {
   const contracted = (body: ResolvedFunction) => contractFunction(body, instructions);
   return {
@@ -53,7 +53,7 @@ function contractFunction(resolved: ResolvedFunction, instructions: InstructionS
 
 /** Decides which sums are contracted with which of their terms. */
 function decide(sums: readonly Sum[]): void {
-  // For types with one number, products that are read once come before the others.
+  // For scalar types, products that are read once are contracted first.
   for (const sum of sums) if (!isPacked(sum.instruction)) contractWith(sum, ({ count }) => count === 1);
   for (const sum of sums) contractWith(sum, () => true);
 }
@@ -70,16 +70,18 @@ function contractWith(sum: Sum, accepts: (product: Product) => boolean): void {
   sum.contracted = best;
   for (const { value: { product } } of sum.terms) {
     if (product === best.value.product) product?.sums.delete(sum);
-    // The sum still reads its other term.
+    // The sum still reads its other term, so a product there cannot be removed.
     else if (product !== undefined) product.isPinned = true;
   }
 }
 
-/** Replaces the sums that are contracted, and removes the products that nothing reads any longer. */
+/** Replaces contracted sums with multiply-adds, and removes products that have no readers left. */
 class Rewriter {
   readonly #replacements: Replacements;
   readonly #instructions: InstructionSet;
-  /** The registers that keep factors whose own registers are set before the sum. */
+  /**
+   * For each product, the new registers that preserve factors whose original registers are overwritten before the sum.
+   */
   readonly #kept = new Map<Product, (Register | undefined)[]>();
 
   constructor(replacements: Replacements, instructions: InstructionSet) {
@@ -108,7 +110,7 @@ class Rewriter {
     }
   }
 
-  /** One multiply-add instead of a sum, behind the negations that it needs. */
+  /** Returns the multiply-add that replaces a sum, preceded by the negations of operands that it needs. */
   #fused(sum: Sum, term: Term): CompiledInstruction[] {
     const { instruction, terms } = sum;
     const { operands: [destination], choices, type } = instruction;
@@ -142,7 +144,7 @@ class Rewriter {
     });
   }
 
-  /** Negates numbers. Those of 16 bits by their bits, which is cheaper. */
+  /** Creates the negation of an operand. Flips the sign bits of 16-bit floats by `xor`, which is cheaper than `neg`. */
   #negation(
     instruction: CompiledInstruction,
     { result, operand }: { result: Register; operand: ResolvedOperand },
@@ -169,15 +171,16 @@ class Rewriter {
   }
 }
 
-/** Instructions that execute one after another, and the registers that are read after them. */
+/** Instructions that execute one after another. */
 export interface StraightLineCode {
   readonly instructions: readonly CompiledInstruction[];
+  /** The registers that are live after the last instruction. */
   readonly liveAtEnd: ReadonlySet<Register>;
 }
 
 type Block = BasicBlock<CompiledInstruction>;
 
-/** The straight-line code of a function, without what no path reaches. */
+/** Returns the reachable straight-line code of a function. */
 function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
   const { entry, divided } = blocksOf(resolved);
   const next = new Map<Block, readonly Block[]>();
@@ -193,7 +196,7 @@ function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
       ? only
       : undefined;
   };
-  // From the entry on, so that most chains are complete when they are found.
+  // In reverse postorder, so that most chains are complete when they are found.
   const order = [...next.keys()].reverse();
   const chains = new Map(order.map((block) => [block, [block]]));
   for (const first of order) {
@@ -217,7 +220,7 @@ function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
   }));
 }
 
-/** Basic blocks, and those that stay apart from the one in front of them. */
+/** Builds the basic blocks of a function. `divided` are the blocks that must not be merged with their predecessor. */
 function blocksOf({ items }: ResolvedFunction): { readonly entry: Block; readonly divided: ReadonlySet<Block> } {
   const labelled = new Map<LabelName, Block>();
   for (const item of items) if (item.kind === "label") labelled.set(item, newBlock());
@@ -236,7 +239,7 @@ function blocksOf({ items }: ResolvedFunction): { readonly entry: Block; readonl
     if (targets === undefined && !dividesBlock(item)) continue;
     const next = newBlock();
     block.terminator = terminatorOf(item, [...targets ?? [], undefined].map((name) => labelled.get(name!) ?? next));
-    // What follows an exit under a predicate is divided from it, too.
+    // The block after an exit or return is not merged with its predecessor, either.
     if (targets === undefined || targets.length === 0) divided.add(next);
     block = next;
   }
@@ -247,7 +250,7 @@ function newBlock(): Block {
   return { instructions: [], terminator: { kind: "exit" } };
 }
 
-/** Where an instruction jumps to. Undefined if the next one follows. */
+/** Returns the labels that an instruction may jump to. Undefined if it always continues with the next instruction. */
 function targetsOf({ form: { flow }, operands }: CompiledInstruction): readonly LabelName[] | undefined {
   if (flow === "return" || flow === "exit") return [];
   const target = operands[flow === "switch" ? 1 : 0];
@@ -255,7 +258,9 @@ function targetsOf({ form: { flow }, operands }: CompiledInstruction): readonly 
   return flow === "switch" && target?.kind === "labels" ? target.labels : undefined;
 }
 
-/** @param targets where the instruction may lead, and where it leads if its predicate does not hold */
+/**
+ * @param targets the blocks that the instruction may jump to, and last the block that follows it if it does not jump
+ */
 function terminatorOf(
   instruction: CompiledInstruction,
   targets: readonly Block[],
@@ -268,8 +273,8 @@ function terminatorOf(
 }
 
 /**
- * Whether `ptxas` divides a block at an instruction: because it replaces the instruction with several blocks, or
- * because it branches around it where its predicate does not hold.
+ * Whether `ptxas` ends a block at an instruction: because it expands the instruction into several blocks, or because it
+ * branches around the instruction if its predicate is false.
  */
 function dividesBlock(instruction: CompiledInstruction): boolean {
   const { form: { flow, traits }, predicate } = instruction;
@@ -278,7 +283,7 @@ function dividesBlock(instruction: CompiledInstruction): boolean {
   return predicate !== undefined && (!isComputation || flow !== undefined);
 }
 
-/** The first block at or behind a block that does something, or that stays apart from the one in front of it. */
+/** Skips empty blocks: returns the first block, from the given one on, that has instructions or must not be merged. */
 function pastEmptyBlocks(block: Block, divided: ReadonlySet<Block>): Block {
   const passed = new Set<Block>();
   let at = block;

@@ -1,5 +1,6 @@
 /**
- * Which sums in straight-line code `ptxas` may contract with which products: what reads each product.
+ * Finds the products in straight-line code and their readers, which determine the sums that `ptxas` may contract them
+ * with.
  *
  * @module
  */
@@ -13,13 +14,16 @@ import type { StraightLineCode } from "./contract.ts";
 export interface Product {
   readonly instruction: CompiledInstruction;
   readonly factors: readonly [Value, Value];
-  /** The sums that read it. One that has been contracted with it reads it no longer. */
+  /** The sums that read the product, except those that have been contracted with it. */
   readonly sums: Set<Sum>;
-  /** How many sums read it at first. */
+  /** The number of reads by sums, before any contraction. */
   count: number;
-  /** Whether something else reads it, so that it is not contracted. */
+  /** Whether the product has a reader that cannot be contracted, so that it must not be contracted at all. */
   isPinned: boolean;
-  /** Whether it is computed even if it is contracted, because it is packed with something else. */
+  /**
+   * Whether the product must be computed even if it is contracted, because it is packed into a register with other
+   * values.
+   */
   isPacked: boolean;
 }
 
@@ -27,7 +31,7 @@ export interface Product {
 export interface Sum {
   readonly instruction: CompiledInstruction;
   readonly terms: readonly [Term, Term];
-  /** The instruction with which it is contracted. */
+  /** The term with whose product the sum is contracted, if any. */
   contracted: Term | undefined;
 }
 
@@ -35,25 +39,25 @@ export interface Sum {
 export interface Term {
   readonly operand: ResolvedOperand;
   readonly value: Value;
-  /** Whether the sum subtracts the product that the value is, or adds it negated. */
+  /** If the value is a product, whether the sum subtracts it, or adds its negation. */
   readonly isNegated: boolean;
-  /** For each factor, whether its register still holds it at the sum. */
+  /** For each factor of the product, whether its register still has the factor's value at the sum. */
   readonly isIntact: readonly boolean[];
 }
 
-/** The value of a register. Two registers with the same value have the same object. */
+/** The value of a register. Compared by identity: registers known to have the same value share one object. */
 export interface Value {
-  /** Set if the value is this product, or its negation. */
+  /** Set if the value is this product; with `isNegated`, the product's negation. */
   readonly product?: Product;
   readonly isNegated?: boolean;
-  /** Set if the value was packed from these. */
+  /** Set if the value was packed from these values. */
   readonly parts?: readonly Value[];
 }
 
-/** The products and sums in straight-line code. */
+/** The sums in straight-line code, with the products that they read. */
 export interface Products {
   readonly sums: readonly Sum[];
-  /** The instructions that only copy or negate a product. */
+  /** Maps instructions that only copy or negate a product to the product. */
   readonly copies: ReadonlyMap<CompiledInstruction, Product>;
 }
 
@@ -69,7 +73,7 @@ export function productsIn({ instructions, liveAtEnd }: StraightLineCode): Produ
   return walk;
 }
 
-/** The instructions whose results are read, or that do something else. */
+/** Returns the instructions that are not dead: their results are read, or they have side effects. */
 function neededInstructions({ instructions, liveAtEnd }: StraightLineCode): Set<CompiledInstruction> {
   const live = new Set(liveAtEnd);
   const needed = new Set<CompiledInstruction>();
@@ -91,7 +95,7 @@ function pin({ product, parts }: Value): void {
   parts?.forEach(pin);
 }
 
-/** Follows the values of registers from instruction to instruction. */
+/** Tracks the values of registers through straight-line code. */
 class ProductWalk implements Products {
   readonly sums: Sum[] = [];
   readonly copies = new Map<CompiledInstruction, Product>();
@@ -170,7 +174,7 @@ class ProductWalk implements Products {
     );
   }
 
-  /** Follows a value through an instruction that does not change it, or only its sign. */
+  /** If an instruction only copies, packs, unpacks or negates values, tracks them to its results and returns true. */
   #copies(instruction: CompiledInstruction): boolean {
     const { form: { traits }, operands: [destination, source], choices } = instruction;
     if (destination === undefined || source === undefined) return false;
@@ -206,12 +210,14 @@ class ProductWalk implements Products {
   }
 }
 
-/** Whether a product may be contracted with a sum of these types and modifiers. */
+/** Whether a product may be contracted with a sum, according to their types and modifiers. */
 function fits({ instruction }: Product, { type, choices }: CompiledInstruction): boolean {
   return instruction.type === type && instruction.choices.has("ftz") === choices.has("ftz");
 }
 
-/** Whether both terms are the same number, which `ptxas` doubles, or subtracts from itself. */
+/**
+ * Whether both terms are the same product. `ptxas` then doubles it, or subtracts it from itself, without contraction.
+ */
 function isTwice([first, second]: readonly [Term, Term]): boolean {
   const one = first.value.product;
   const other = second.value.product;
@@ -223,12 +229,12 @@ function isTwice([first, second]: readonly [Term, Term]): boolean {
   return (a === c && b === d) || (a === d && b === c);
 }
 
-/** Whether an instruction computes two numbers. */
+/** Whether an instruction computes on packed pairs of numbers. */
 export function isPacked({ type }: CompiledInstruction): boolean {
   return type.name.endsWith("x2");
 }
 
-/** Whether `ptxas` contracts the negation of a product as it does the product. */
+/** Whether `ptxas` contracts the negation of a product like the product itself. */
 function seesThroughNegation({ type, choices }: CompiledInstruction, { instruction }: Product): boolean {
   if (type !== instruction.type || type.name === "bf16x2") return false;
   return !choices.has("ftz") || (type.name === "f32" && instruction.choices.has("ftz"));

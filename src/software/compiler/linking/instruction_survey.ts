@@ -1,5 +1,5 @@
 /**
- * Lists the instructions of a module, and how the device supports each of them.
+ * Lists the instructions of a module, and how the software device supports each of them.
  *
  * @module
  */
@@ -27,18 +27,18 @@ interface Use {
   readonly line: number;
 }
 
-/** In this order they are listed: what concerns a user most comes first. */
+/** The order of the list: the kinds of support that matter most to users come first. */
 const order: readonly InstructionSupport["support"][] = ["unsupported", "approximate", "ignored", "exact"];
 
 /**
- * Lists what the kernels of a module, given as one PTX or several that are linked, reach. Throws `PtxError` or
- * `LinkError` as compiling does.
+ * Lists the instructions that the kernels of a module may execute. The module is one PTX text, or several that are
+ * linked. Throws `PtxError` or `LinkError` like the compiler.
  */
 export function surveyInstructions(images: readonly SurveyedPtx[]): InstructionSupport[] {
   const { module, placeOf } = parse(images);
   const scope = moduleScope(module, instructionSet);
   const found = new Map<string, { kind: Kind; lines: Set<number>; kernels: Set<string> }>();
-  // What refuses other kernels than those of a first pass is found only while code is emitted.
+  // Some unsupported PTX is detected only while code is emitted, so compiles the module for its refusals.
   const { refusals } = compilePtx(module, { gangs: false });
   for (const kernel of module.functions) {
     if (kernel.kind !== "entry" || kernel.body === undefined) continue;
@@ -67,9 +67,10 @@ function parse(images: readonly SurveyedPtx[]): { module: PtxModule; placeOf: (l
 }
 
 /**
- * The instructions of a kernel and of the functions that it may call. If a declaration is not supported, only that.
+ * Returns the instructions of a kernel and of the functions that it may call. If a declaration is not supported,
+ * returns only its refusal.
  *
- * @param options.refusal why the device does not compile the kernel
+ * @param options.refusal the compiler's reason for refusing the kernel, if any
  */
 function usesOf(
   kernel: FunctionDeclaration,
@@ -109,7 +110,7 @@ function kindOf(instruction: ResolvedInstruction): Kind {
   return { ...named, support: "exact", mayBeFused: mayBeContracted(instruction) };
 }
 
-/** The name of the special register that an operand is, if the device has it not. */
+/** If an operand is a special register that the device does not support, returns its name. */
 function unsupportedRegister(operand: ResolvedOperand): string | undefined {
   return operand.kind === "special" && specialRegister(operand.name) === undefined ? operand.name : undefined;
 }
@@ -119,7 +120,7 @@ function kindOfRefusal({ instruction, message }: UnsupportedPtxError, kernel: st
     const { text, section, reason } = instruction;
     return { instruction: text, section, support: "unsupported", reason };
   }
-  // A directive, a variable or a size: the message says which.
+  // The refusal concerns a directive, a variable or a size, whose name the message quotes.
   const reason = message.replace(/^(?:In .*?: )?Line \d+: /, "");
   return { instruction: /"([^"]*)"/.exec(reason)?.[1] ?? kernel, section: undefined, support: "unsupported", reason };
 }

@@ -1,10 +1,10 @@
 /**
- * Links PTX modules to one, as a GPU's linker links the machine code that is compiled from each: a name with a linkage
- * directive is the same in all of them, and any other name belongs to its own module.
+ * Links PTX modules into one, as a GPU's linker links the machine code compiled from each: a symbol with a linkage
+ * directive is global, and any other symbol is local to its module.
  *
- * Every module is parsed twice. The first pass finds the names that a module shares with others and those that it has for
- * itself. The second gives the latter new names where others have the same, and numbers the lines of all modules through,
- * so that a line tells the module.
+ * Every module is parsed twice. The first pass finds the global and local symbols of each module. The second pass
+ * renames local symbols that conflict with those of other modules, and numbers the lines of all modules consecutively,
+ * so that a line number identifies the module.
  *
  * @module
  */
@@ -24,15 +24,15 @@ import { LineInfo } from "../../../ptx/line_info.ts";
 
 export { LinkError } from "./symbols.ts";
 
-/** A PTX module, and the name that messages call it by. */
+/** A PTX module, and its name in messages. */
 export interface NamedPtx {
   readonly name: string;
   readonly ptx: string;
 }
 
 /**
- * Links modules and compiles the result, with the options of `compilePtx`. The lines of errors are those in the module of
- * the name that they say.
+ * Links modules and compiles the result, with the options of `compilePtx`. Line numbers in errors refer to the module
+ * that the error names.
  *
  * @throws {PtxError} for anything that is not PTX
  * @throws {LinkError} If the modules do not fit together
@@ -50,13 +50,13 @@ export function compileLinked(
     return compiled;
   } catch (error) {
     if (error instanceof PtxError) lines.locate(error);
-    // A GPU's linker compiles each module first.
+    // On a GPU, each module is compiled before linking, so its own errors take precedence over link errors.
     if (error instanceof LinkError) { for (const image of images) compileAlone(image); }
     throw error;
   }
 }
 
-/** Links modules that are known to fit together. */
+/** Links modules that are known to link without errors. */
 export function linkModules(images: readonly NamedPtx[]): {
   readonly module: Omit<PtxModule, "lineInfo">;
   readonly lines: LinkedLines;
@@ -65,7 +65,7 @@ export function linkModules(images: readonly NamedPtx[]): {
   return { module: merge(modules, images), lines };
 }
 
-/** Throws if a module is not PTX. */
+/** Compiles one module, to throw the errors that it has by itself. */
 function compileAlone(image: NamedPtx): void {
   nameIn(image, () => compilePtx(image.ptx, { gangs: false }));
 }
@@ -118,7 +118,7 @@ function parseAlone(image: NamedPtx): PtxModule {
   });
 }
 
-/** Makes the message of an error in a module's PTX name the module. */
+/** Runs `body`, and adds the name of the module to the message of a `PtxError` that it throws. */
 function nameIn<T>({ name }: NamedPtx, body: () => T): T {
   try {
     return body();
@@ -128,7 +128,7 @@ function nameIn<T>({ name }: NamedPtx, body: () => T): T {
   }
 }
 
-/** For each module, new names for its own functions and variables whose names others have, too. */
+/** Returns for each module the new names of its local symbols that conflict with symbols of other modules. */
 function localNames(modules: readonly PtxModule[]): ReadonlyMap<string, string>[] {
   const namesOf = modules.map((module) => {
     const isShared = new Map<string, boolean>();
@@ -155,14 +155,16 @@ function localNames(modules: readonly PtxModule[]): ReadonlyMap<string, string>[
   });
 }
 
-/** A module among several whose lines are numbered through. */
+/**
+ * One of several linked modules whose lines are numbered consecutively. `firstLine` is the number of its first line.
+ */
 export interface LinkedPart {
   readonly name: string;
   readonly firstLine: number;
   readonly lineInfo: LineInfo;
 }
 
-/** The lines of linked modules: which module they belong to, and which source they were compiled from. */
+/** Maps the lines of linked modules to the modules, and to the sources that they were compiled from. */
 export class LinkedLines extends LineInfo {
   readonly #parts: readonly LinkedPart[];
 
@@ -171,14 +173,16 @@ export class LinkedLines extends LineInfo {
     this.#parts = parts;
   }
 
-  /** The line of the source, or else of the module's PTX. */
+  /**
+   * Returns the source line that a line was compiled from. If that is not known, returns the line of the module's PTX.
+   */
   override sourceOf(line: number): string | undefined {
     const part = this.#partAt(line);
     if (part === undefined) return undefined;
     return part.lineInfo.sourceOf(line) ?? `line ${line - part.firstLine + 1} of ${part.name}`;
   }
 
-  /** Makes an error's message name the module, and the line in it. */
+  /** Rewrites an error's message to name the module and the line in the module. */
   locate(error: PtxError): void {
     const part = this.#partAt(error.line);
     const prefix = `Line ${error.line}: `;
@@ -186,7 +190,7 @@ export class LinkedLines extends LineInfo {
     error.message = `In ${part.name}: Line ${error.line - part.firstLine + 1}: ${error.message.slice(prefix.length)}`;
   }
 
-  /** The module that a line belongs to, and the line in it. */
+  /** Returns the module that a line belongs to, and the line number in the module. */
   placeOf(line: number): { readonly image?: string; readonly line: number } {
     const part = this.#partAt(line);
     return part === undefined ? { line } : { image: part.name, line: line - part.firstLine + 1 };

@@ -1,6 +1,6 @@
 /**
- * Resolves functions and variables that several modules declare, and reports references to symbols that none of them
- * defines. Where nvlink refuses, so does this, in nvlink's words.
+ * Resolves functions and variables that several modules declare, and reports references to symbols that no module
+ * defines. Reports the errors that nvlink reports, with nvlink's messages.
  *
  * @module
  */
@@ -16,18 +16,18 @@ import type {
 import { byteLengthOf } from "../../../ptx/instructions/names.ts";
 import { scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
 
-/** Modules do not fit together. */
+/** Thrown if modules cannot be linked, for example because of an undefined symbol. */
 export class LinkError extends Error {
   override readonly name = "LinkError";
 }
 
-/** A declaration, and the name of the module that it stands in. */
+/** A declaration, and the name of the module that contains it. */
 export interface Owned<T> {
   readonly value: T;
   readonly owner: string;
 }
 
-/** One declaration of each function: its definition if there is one. */
+/** Returns one declaration of each function: its definition, if there is one. Appends conflicts to `problems`. */
 export function mergeFunctions(
   declarations: readonly Owned<FunctionDeclaration>[],
   problems: string[],
@@ -44,7 +44,7 @@ export function mergeFunctions(
   });
 }
 
-/** One declaration of each variable: its definition if there is one. */
+/** Returns one declaration of each variable: its definition, if there is one. Appends conflicts to `problems`. */
 export function mergeVariables(
   declarations: readonly Owned<VariableDeclaration>[],
   problems: string[],
@@ -75,7 +75,7 @@ function groupByName<T extends { readonly name: string }>(declarations: readonly
   return groups;
 }
 
-/** The definition that is not weak, or else the first. */
+/** Returns the definition that is not weak, or else the first. Appends multiple strong definitions to `problems`. */
 function chooseDefinition<T extends { readonly name: string; readonly linkage: string | undefined }>(
   definitions: readonly Owned<T>[],
   problems: string[],
@@ -87,7 +87,7 @@ function chooseDefinition<T extends { readonly name: string; readonly linkage: s
   return strong[0] ?? definitions[0];
 }
 
-/** Common variables are merged to one that has room for each. So are declarations of dynamic shared memory. */
+/** Returns the largest of several declarations of a common variable or of dynamic shared memory, which are merged. */
 function largest(declarations: readonly Owned<VariableDeclaration>[]): Owned<VariableDeclaration> {
   const key = ({ value }: Owned<VariableDeclaration>) => [sizeOf(value) ?? 0, value.alignment ?? 0] as const;
   return declarations.reduce((best, other) => {
@@ -104,14 +104,17 @@ function differenceOf(one: VariableDeclaration, other: VariableDeclaration): str
 }
 
 /**
- * Undefined if a declaration leaves it to the definition, or to the launch, or if the device does not know the type, such
- * as a texture's.
+ * Returns the size of a variable, in bytes. Undefined for an array without a length, whose size the definition or the
+ * launch determines, and for a type that the device does not support, such as a texture.
  */
 function sizeOf(declaration: VariableDeclaration): number | undefined {
   return declaration.elementCount === 0 || !scalarTypes.has(declaration.type) ? undefined : byteLengthOf(declaration);
 }
 
-/** Whether calls pass the same: as many values of the same sizes, each a float, an array or neither. */
+/**
+ * Whether two prototypes are compatible: the same number of values, of the same sizes, each a float, an array or
+ * neither.
+ */
 function samePrototype(one: FunctionDeclaration, other: FunctionDeclaration): boolean {
   const [first, second] = [one, other].map(({ kind, results, parameters }) =>
     [kind, results.map(passedAs).join(), parameters.map(passedAs).join()].join(";")
@@ -124,7 +127,10 @@ function passedAs(variable: VariableDeclaration): string {
   return `${kind} ${sizeOf(variable)}`;
 }
 
-/** Functions that the device itself has, or would have: a kernel that calls one is refused later, by name. */
+/**
+ * Functions that CUDA's device runtime defines. If the software device lacks one, a kernel that calls it is refused
+ * later.
+ */
 const systemFunctions: ReadonlySet<string> = new Set([
   "vprintf",
   "__assertfail",
@@ -141,8 +147,8 @@ export interface LinkedSymbols {
 }
 
 /**
- * The names in a module of functions that it uses and declares without `.extern`, but does not define. ptxas refuses such
- * a module before it is linked.
+ * Returns the names of the functions that a module uses and declares without `.extern`, but does not define. ptxas
+ * refuses such a module before it is linked.
  */
 export function unresolvedFunctions({ functions, variables, aliases }: PtxModule): string[] {
   const names = new Set(functions.filter(({ linkage }) => linkage !== "extern").map(({ name }) => name));
@@ -162,8 +168,8 @@ function visitAll(
 }
 
 /**
- * A message for each function that is used, and each variable that is declared, and that no module defines. A function
- * that is only declared does no harm, as with nvlink.
+ * Returns an error message for each undefined symbol: a function that is used, or a variable that is declared, but that
+ * no module defines. As in nvlink, an unused function may be undefined.
  */
 export function findUndefined({ functions, variables, aliases }: LinkedSymbols): string[] {
   const missing = new Map<string, string>();

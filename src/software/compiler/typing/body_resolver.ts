@@ -43,7 +43,7 @@ interface OperandContext {
   readonly form: InstructionForm;
 }
 
-/** The components of a vector by the names of colors, and their order. */
+/** Maps color names of vector components to coordinate names. */
 const coordinates: ReadonlyMap<string, string> = new Map([["r", "x"], ["g", "y"], ["b", "z"], ["a", "w"]]);
 
 function asOperand(named: Named): ResolvedOperand {
@@ -58,21 +58,21 @@ function componentOf(
   if (index < 0) throw new PtxError(line, `cannot use "${name}.${component}": the components are x, y, z and w`);
   const register = components[index];
   if (register !== undefined) return register;
-  // `ptxas` takes it and reads another register.
+  // `ptxas` accepts such a component, and reads another register.
   throw new UnsupportedPtxError(line, `cannot use "${name}.${component}": it has only ${components.length} components`);
 }
 
-/** Frames are rounded up to what their variables need. */
+/** The maximum alignment of a variable in a frame, in bytes. Frames are rounded up to their alignment. */
 const maximumLocalAlignment = 65536;
 
-/** Resolves the names in the body of one function, and the form of each instruction. */
+/** Resolves the names and the instruction forms in the body of one function. */
 export class BodyResolver {
   readonly items: (CompiledInstruction | LabelName)[] = [];
   readonly #module: ModuleScope;
   readonly #shared: SharedLayout;
   readonly #frame: SpaceLayout;
   readonly #unsupported: UnsupportedPtxError[];
-  /** The function's results that it has in registers. */
+  /** The results that the function declares as registers. */
   readonly #resultRegisters: { readonly variable: CallVariable; readonly operand: ResolvedOperand }[] = [];
 
   constructor(
@@ -85,7 +85,7 @@ export class BodyResolver {
     this.#unsupported = unsupported;
   }
 
-  /** Declares a function's results and parameters. Parameters in registers are loaded from the frame. */
+  /** Declares a function's results and parameters, and loads parameters in registers from the frame. */
   declareCall({ results, parameters }: CallLayout, { scope, line }: { scope: Scope; line: number }): void {
     for (const variable of [...results, ...parameters]) {
       const { name, type, registerCount } = variable;
@@ -101,7 +101,7 @@ export class BodyResolver {
     }
   }
 
-  /** Stores the results in registers to the frame, as every return does. */
+  /** Stores results in registers to the frame. Called before every return. */
   storeResults(line: number): void {
     for (const { operand, variable } of this.#resultRegisters) this.#inserted(line).store(variable, operand);
   }
@@ -119,7 +119,10 @@ export class BodyResolver {
     }
   }
 
-  /** Continues after an instruction that is not supported, because what is not PTX may follow. */
+  /**
+   * Resolves an instruction. If the instruction is not supported, records that and continues, because a later statement
+   * may be invalid PTX, which takes precedence.
+   */
   #addInstruction(instruction: Instruction, scope: Scope): void {
     try {
       this.items.push(this.#instruction(instruction, scope));
@@ -157,7 +160,10 @@ export class BodyResolver {
     }
   }
 
-  /** All targets of an indirect call have the same parameters. */
+  /**
+   * Returns the prototype of a list of call targets: the first target's declaration, because all have the same
+   * parameters.
+   */
   #prototypeOf({ name, targets, line }: CallTargets): Prototype {
     const [declaration] = targets.map((target) => {
       const called = this.#module.functions.get(target);
@@ -273,7 +279,7 @@ export class BodyResolver {
     if (this.#module.instructions.isSpecialRegister(name)) return { kind: "special", name };
     const declaration = this.#module.variables.get(name);
     if (declaration !== undefined) {
-      // An indirect call may name a table of the functions that it may call.
+      // An indirect call may name an array of function addresses instead of a prototype.
       const target = form.flow === "call" ? this.#functionIn(declaration.initializer) : undefined;
       if (target !== undefined) return { kind: "prototype", name, declaration: target };
       return this.#moduleVariable(declaration, line);
@@ -315,7 +321,9 @@ export class BodyResolver {
     return this.#inserted(where.line).element({ ...variable, elementBytes: variable.elementBytes }, register);
   }
 
-  /** Instructions that compute an operand, in front of the instruction that is being resolved. */
+  /**
+   * Returns a writer of instructions that compute an operand, inserted before the instruction that is being resolved.
+   */
   #inserted(line: number): InsertedInstructions {
     return new InsertedInstructions(this.items, { instructions: this.#module.instructions, line });
   }
@@ -344,7 +352,7 @@ export class BodyResolver {
   }
 }
 
-/** Refuses registers of 128 bits, for an instruction that takes none. */
+/** Throws `PtxError` if an operand is a 128-bit register, for an instruction that does not accept them. */
 export function refuseWide(operands: readonly ResolvedOperand[], { line, text }: { line: number; text: string }): void {
   for (const operand of operands) {
     if (operand.kind === "list") refuseWide(operand.elements, { line, text });
@@ -354,7 +362,7 @@ export function refuseWide(operands: readonly ResolvedOperand[], { line, text }:
   }
 }
 
-/** Moves the selectors and the signs of operands, such as `-%r1.h1`, to the choices. */
+/** Removes the selectors and signs of operands such as `-%r1.h1`, and records them as choices. */
 export function withSelectors(
   { operands }: Instruction,
   chosen: ReadonlyMap<string, string>,

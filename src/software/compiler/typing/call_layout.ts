@@ -1,5 +1,6 @@
 /**
- * The layout of the variables of calls, and how much stack a kernel and the functions that it calls need.
+ * Lays out the parameters and results of calls, and computes the stack size of a kernel and the functions that it
+ * calls.
  *
  * @module
  */
@@ -17,9 +18,9 @@ import type { ResolvedFunction, ResolvedKernel } from "./resolver.ts";
 
 /** A result or a parameter of a function. */
 export interface CallVariable extends Variable {
-  /** The element type, if it is an array. */
+  /** The type. For an array, the type of its elements. */
   readonly type: ScalarType;
-  /** Set if the function has it in a register, or in a vector of that many registers. */
+  /** The number of registers, if the function declares the variable as a register (1) or a vector of registers. */
   readonly registerCount?: number;
 }
 
@@ -28,17 +29,19 @@ export interface CallLayout {
   readonly results: readonly CallVariable[];
   readonly parameters: readonly CallVariable[];
   readonly byteLength: number;
-  /** The largest alignment of a result or a parameter. */
+  /** The largest alignment of a result or a parameter, in bytes. */
   readonly alignment: number;
 }
 
-/** The least alignment of every frame in bytes. The frames of a kernel are aligned to the most that one of them needs. */
+/**
+ * The minimum alignment of frames, in bytes. All frames of a kernel have the largest alignment that one of them needs.
+ */
 export const frameAlignment = 16;
 
-/** More than a frame can hold, and few enough to copy quickly. */
+/** The maximum total size of a function's parameters and results, in bytes. Small enough to copy quickly. */
 const maximumPassedBytes = 65536;
 
-/** Lays out the results and parameters of a function or a prototype. Equal types give equal layouts. */
+/** Lays out the results and parameters of a function or a prototype. The layout depends only on their types. */
 export function layOutCall(
   { results, parameters }: {
     results: readonly VariableDeclaration[];
@@ -68,26 +71,31 @@ export function layOutCall(
   return { ...placed, byteLength: layout.byteLength, alignment: layout.alignment };
 }
 
-/** The target of a call: a function, or a register with the address of one. */
+/** Returns the target of a call: a function, or a register that holds the address of one. */
 export function callTarget({ operands, line, text }: ResolvedInstruction): FunctionName | Register {
   const target = operands.find(({ kind }) => kind !== "list");
   if (target?.kind === "function" || target?.kind === "register") return target;
   throw new PtxError(line, `cannot compile "${text}": it must name a function, or a register with its address`);
 }
 
-/** The stack that a kernel and the functions that it calls need. */
+/** The maximum stack size of a kernel and the functions that it calls. */
 export interface StackDepth {
+  /** The size in bytes. If `isUnbounded`, the size without recursive calls. */
   readonly byteLength: number;
-  /** Whether functions may call themselves, so that the depth has no bound. */
+  /** Whether functions may be recursive, so that the size has no bound. */
   readonly isUnbounded: boolean;
 }
 
-/** What calls by address call: it calls all functions whose address is taken, so that these are listed once. */
+/**
+ * A pseudo-function that stands for the target of indirect calls. Its callees are all functions whose address is taken,
+ * so that they need not be listed for every indirect call.
+ */
 const anyAddressed = "any addressed function";
 type Callee = ResolvedFunction | typeof anyAddressed;
 
 /**
- * The maximum that a kernel and the functions that it calls need at once. `bytesOf` gives the bytes of each function.
+ * Computes the maximum stack size over all chains of calls from a kernel. `bytesOf` returns the bytes that one function
+ * needs.
  */
 export function stackDepth(
   { kernel, callees }: ResolvedKernel,

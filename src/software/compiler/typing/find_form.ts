@@ -1,6 +1,6 @@
 /**
- * Finds the form of an instruction in an instruction set, and inserts instructions that compute what PTX has in place
- * of an operand.
+ * Finds the form of an instruction in an instruction set, and inserts instructions that compute operands which are
+ * expressions.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import type { CallVariable } from "./call_layout.ts";
 import type { LabelName, Register, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** Resolves an instruction except for its operands and its predicate. */
+/** Resolves an instruction, except for its operands and its predicate. */
 export function resolveForm(
   instruction: Instruction,
   instructions: InstructionSet,
@@ -34,7 +34,7 @@ export function resolveForm(
   };
 }
 
-/** Finds the form that fits an instruction's modifiers and number of operands. */
+/** Finds the form that matches an instruction's modifiers and number of operands. */
 function findForm(
   { opcode, modifiers, operands, line }: Instruction,
   { text, instructions }: { text: string; instructions: InstructionSet },
@@ -77,12 +77,12 @@ function findForm(
   if (!forms.some((form) => hasModifier(form, modifier))) {
     throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
   }
-  // The instruction has this modifier. Whether it has it together with the others cannot be told.
+  // Some form has the modifier, but no form has this combination. It may be valid PTX that is not supported.
   const section = nearest?.section;
   throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
 }
 
-/** Why an opcode is refused. */
+/** The reason for refusing an opcode. */
 export interface Refusal {
   /** The section of the PTX ISA manual. */
   readonly section: string;
@@ -93,15 +93,15 @@ export interface Refusal {
 export interface InstructionSet {
   /** The forms of each instruction, by opcode. */
   readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;
-  /** Opcodes without a form that are refused, and not unknown. */
+  /** Known opcodes without a form, with the reasons for refusing them. */
   readonly refusals: ReadonlyMap<string, Refusal>;
-  /** Whether a name is that of a special register or a predefined constant, supported or not. */
+  /** Whether a name is a special register or a predefined constant, which need not be supported. */
   isSpecialRegister(name: string): boolean;
 }
 
 /**
- * Instructions that compute what PTX has in place of an operand: a sum with a register, and the address of an element
- * whose index is in a register. As `ptxas` does, they are inserted in front of the instruction.
+ * Inserts instructions that compute an operand which is an expression: the sum of a register and a constant, or the
+ * address of an array element whose index is in a register. As in `ptxas`, they precede the instruction.
  */
 export class InsertedInstructions {
   readonly #items: (CompiledInstruction | LabelName)[];
@@ -117,7 +117,7 @@ export class InsertedInstructions {
     this.#line = line;
   }
 
-  /** The sum of a register and a number, in the register's width. */
+  /** Computes the sum of a register and a constant, in the register's width. */
   sum(operand: ResolvedOperand, offset: bigint): Register {
     const register = operand.kind === "special"
       ? this.add("mov.u32", typeNamed("u32"), [operand])
@@ -134,7 +134,7 @@ export class InsertedInstructions {
     return this.add(`add.s${type.bits}`, type, [register, { kind: "integer", value: offset }]);
   }
 
-  /** The address of an element of a variable. As `ptxas` does, the index is unsigned, whatever its register's type. */
+  /** Computes the address of an array element. As in `ptxas`, the index is unsigned, even if its register is signed. */
   element(array: Variable & { readonly elementBytes: number }, index: ResolvedOperand): Register {
     const type = index.kind === "register" ? index.type : undefined;
     if (type === undefined || type.kind === "float" || type.bits < 16) {
@@ -147,7 +147,7 @@ export class InsertedInstructions {
     return this.add("mad.lo.u64", wide, [extended, factor, begin], { isElement: true });
   }
 
-  /** Loads a register, or a vector of them, from a variable of the frame. */
+  /** Loads a register or a vector of registers from a variable in the frame. */
   load(operand: ResolvedOperand, variable: CallVariable): void {
     this.addTo(`ld.param${accessType(variable)}`, [operand, { kind: "address", base: variable, offset: 0n }]);
   }
@@ -156,7 +156,7 @@ export class InsertedInstructions {
     this.addTo(`st.param${accessType(variable)}`, [{ kind: "address", base: variable, offset: 0n }, operand]);
   }
 
-  /** Adds an instruction that sets a new register. */
+  /** Adds an instruction with a new register as its result, and returns the register. */
   add(
     text: string,
     type: ScalarType,
@@ -177,7 +177,7 @@ export class InsertedInstructions {
   }
 }
 
-/** The modifiers of an access to all of a variable. */
+/** Returns the vector and type modifiers of a load or store of an entire variable. */
 function accessType({ type, registerCount = 1 }: CallVariable): string {
   const name = type.kind === "float" && type.value === "i32" ? `b${type.bits}` : type.name;
   return `${registerCount > 1 ? `.v${registerCount}` : ""}.${name}`;

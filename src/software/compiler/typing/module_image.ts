@@ -1,6 +1,6 @@
 /**
- * The variables of a module in `.global` and `.const`, as one image: their places in it and their initial values. PTX
- * ISA, section 5.4.
+ * Lays out the `.global` and `.const` variables of a module as one image, with their initial values (PTX ISA, section
+ * 5.4).
  *
  * @module
  */
@@ -17,47 +17,50 @@ import type { FunctionName, Variable } from "../../../ptx/instructions/resolved_
 import { type ScalarType, singleBits } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
-/** A variable, with its place in the image. */
+/** A variable, with its offset in the image. */
 export interface ImageVariable {
   readonly space: "global" | "const";
   /** Bytes from the start of the image. */
   readonly offset: number;
   readonly byteLength: number;
-  /** As in {@linkcode Variable}. */
+  /** The bytes per index, if the variable is an array, as in {@linkcode Variable}. */
   readonly elementBytes?: number | undefined;
 }
 
-/** A number to store before any kernel runs. */
+/** A value to store in the image before any kernel runs. */
 export interface InitialValue {
   /** Bytes from the start of the image. */
   readonly offset: number;
   readonly byteLength: number;
   readonly value: bigint;
-  /** Set if the address of the image is to be added: the sum is then shifted right by this many bits. */
+  /**
+   * Set if `value` is relative to the image: the number of bits by which to shift the sum of `value` and the address of
+   * the image to the right.
+   */
   readonly addressShift: bigint | undefined;
 }
 
-/** All variables of a module. Each starts a granule, so that the bounds table tells where it ends. */
+/** The image of a module's variables. Each variable starts a granule of the bounds table, which records its bounds. */
 export interface ModuleImage {
   readonly byteLength: number;
   readonly variables: ReadonlyMap<string, ImageVariable>;
-  /** Variables that the device does not support, with the reasons. They have no place in the image. */
+  /** Variables that the device does not support, with the reasons. The image does not contain them. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
-  /** The part of the image that holds the variables in `.const`. */
+  /** The part of the image that contains the `.const` variables. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
-  /** All values except zeros. */
+  /** All initial values other than zeros. */
   readonly initialValues: readonly InitialValue[];
 }
 
-/** The size of the memory that device addresses span. */
+/** The maximum size of an image, in bytes: the size of the device's linear memory. */
 const maximumImageBytes = 2 ** 32;
 const maximumConstantBytes = 65536;
-/** The image itself starts at a multiple of this. */
+/** The maximum alignment of a variable, in bytes: the alignment of the image itself. */
 const maximumAlignment = 65536;
 
 /**
- * The variables of a module by name. A definition takes precedence over `.extern` declarations. Throws `PtxError` if a
- * variable is defined twice.
+ * Returns the variables of a module by name. A definition takes precedence over `.extern` declarations. Throws
+ * `PtxError` if a variable is defined twice.
  */
 export function variablesByName(
   declarations: readonly VariableDeclaration[],
@@ -73,7 +76,7 @@ export function variablesByName(
   return variables;
 }
 
-/** Refuses what no variable of a module may be. */
+/** Throws `PtxError` for a state space, linkage or initializer that a variable at module scope cannot have. */
 function checkPlace({ name, line, space, linkage, initializer }: VariableDeclaration): void {
   if (space === "local" || space === "param") {
     throw new PtxError(line, `cannot declare "${name}" in ".${space}" outside a function`);
@@ -87,8 +90,8 @@ function checkPlace({ name, line, space, linkage, initializer }: VariableDeclara
 }
 
 /**
- * Lays out the variables that a module defines, except those that are not supported. Throws `PtxError` for a variable or
- * an initial value that is not PTX.
+ * Lays out the variables that a module defines, except those that are not supported. Throws `PtxError` for a variable
+ * or an initial value that is not PTX.
  */
 export function layOutImage(
   declarations: Iterable<VariableDeclaration>,
@@ -141,7 +144,7 @@ export function initializeImage(
   }
 }
 
-/** Undefined if the variable is not supported: then it is added to the refusals. */
+/** Places a variable. If the variable is not supported, adds it to `refusals` and returns undefined. */
 function placeIfSupported(
   declaration: VariableDeclaration,
   { refusals, ...where }: { space: ImageVariable["space"]; end: number; refusals: Map<string, UnsupportedPtxError> },
@@ -155,7 +158,7 @@ function placeIfSupported(
   }
 }
 
-/** Refuses the variables that are initialized with the address of a variable that has no place in the image. */
+/** Adds to `refusals` the variables whose initializers contain the address of a variable that is not in the image. */
 function refuseDependents(
   declarations: readonly VariableDeclaration[],
   refusals: Map<string, UnsupportedPtxError>,
@@ -208,7 +211,7 @@ function placeVariable(
   return { space, offset, byteLength, elementBytes: elementLayout(declaration).type.bits / 8 };
 }
 
-/** As on a GPU, the constants of a module take at most 64 KiB together. */
+/** Throws `PtxError` if a module's `.const` variables exceed 64 KiB, the limit of a GPU. */
 function checkConstants(defined: readonly VariableDeclaration[]): void {
   const layout = new SpaceLayout("const");
   for (const declaration of defined) {
@@ -246,7 +249,7 @@ class ImageWriter {
     this.#variables = variables;
   }
 
-  /** Elements without an initializer stay 0. */
+  /** Writes a value, or recursively an array of values. Elements without an initializer stay 0. */
   write(initializer: Initializer, { shape, offset }: { shape: readonly number[]; offset: number }): void {
     const [length, ...inner] = shape;
     if (length === undefined) return this.#writeElement(initializer, offset);
@@ -280,10 +283,10 @@ class ImageWriter {
     if (value !== 0n) this.#values.push({ offset, byteLength, value, addressShift: undefined });
   }
 
-  /** Which bits of an address an initializer selects: a range as wide as an element. Returns where it begins. */
+  /** Returns the position of the lowest bit of an address that an initializer selects, from its mask. */
   #shiftOf({ mask, line }: AddressInitializer): bigint {
     const { bits, kind, name } = this.#type;
-    // 32 bits take the lower half.
+    // An element of 32 bits is initialized with the lower half of the address.
     if (mask === undefined && bits >= 32 && kind !== "float") return 0n;
     for (let shift = 0n; mask !== undefined && shift < 64n && bits === 8 && kind !== "bits"; shift += 8n) {
       if (mask === 0xffn << shift) return shift;
@@ -299,14 +302,17 @@ class ImageWriter {
     return BigInt(variable.offset) + offset;
   }
 
-  /** An integer that is too large loses its high bits, as on a GPU. */
+  /** Returns the bits of an integer. Drops the high bits of an integer that is too large, as a GPU's driver does. */
   #integer(value: bigint): bigint {
     const { kind, bits, name } = this.#type;
     if (kind === "float") this.#fail(`the integer ${value} is used where a ".${name}" is needed`);
     return BigInt.asUintN(bits, value);
   }
 
-  /** As with `ptxas`, untyped 8 and 16 bits are the low bits of a number, and a single-precision one those of 64. */
+  /**
+   * Returns the bits of a floating-point number. As in `ptxas`, an element of type `b8` or `b16` is set to the low bits
+   * of the number, and a 64-bit element to the zero-extended bits of a single-precision number.
+   */
   #float({ precision, bits }: FloatOperand): bigint {
     const { kind, bits: width, name, value } = this.#type;
     const takesFloats = kind === "bits" || value === "f32" || value === "f64";
@@ -320,7 +326,7 @@ class ImageWriter {
   }
 }
 
-/** The variable as an operand of instructions. */
+/** Returns a variable of the image as an operand of instructions. */
 export function operandOf(name: string, { space, offset, byteLength, elementBytes }: ImageVariable): Variable {
   return { kind: "variable", name, space, offset, byteLength, elementBytes };
 }

@@ -1,5 +1,5 @@
 /**
- * What a module declares: its variables, its functions, and those that may be called by their addresses.
+ * Collects the declarations of a module: its variables, its functions, and the functions that may be called indirectly.
  *
  * @module
  */
@@ -17,20 +17,24 @@ import type { InstructionSet } from "./find_form.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
 import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** What a module declares. */
+/** The declarations of a module, and the instruction set to resolve its code against. */
 export interface ModuleScope {
   readonly instructions: InstructionSet;
   readonly image: ModuleImage;
   readonly functions: ReadonlyMap<string, FunctionName>;
-  /** The functions that can be called by address. */
+  /** The functions whose address is taken, so that they may be called indirectly. */
   readonly addressed: ReadonlySet<FunctionName>;
-  /** All variables: those in the image, those in `.shared`, and those that the module only declares. */
+  /** The variables at module scope by name: those in the image, those in `.shared`, and `.extern` declarations. */
   readonly variables: ReadonlyMap<string, VariableDeclaration>;
-  /** The variables in `.global` and `.const` that functions declare, as they are declared in the image. */
+  /**
+   * Maps `.global` and `.const` variables that functions declare to copies with unique names, which are in the image.
+   */
   readonly ofFunctions: ReadonlyMap<VariableDeclaration, VariableDeclaration>;
 }
 
-/** What a module declares, with the places of its variables. Throws `PtxError` for a declaration that is not PTX. */
+/**
+ * Collects a module's declarations, and lays out its variables. Throws `PtxError` for a declaration that is not PTX.
+ */
 export function moduleScope(
   { functions: declarations, variables: declared, aliases }: {
     readonly functions: readonly FunctionDeclaration[];
@@ -54,8 +58,8 @@ export function moduleScope(
 }
 
 /**
- * The variables in `.global` and `.const` that functions declare, each with a name that no other has. They live as long
- * as those of the module.
+ * Maps the `.global` and `.const` variables that functions declare to copies with unique names. They have the same
+ * lifetime as the module's variables.
  */
 function variablesOfFunctions(
   declarations: readonly FunctionDeclaration[],
@@ -73,8 +77,8 @@ function variablesOfFunctions(
 }
 
 /**
- * The functions of a module by name, including kernels and functions that are only declared. Throws `PtxError` if a
- * function is defined twice or an alias has no target.
+ * Returns the functions of a module by name, including kernels and functions that are only declared. Throws `PtxError`
+ * if a function is defined twice or the target of an alias is not declared.
  */
 function functionsByName(
   declarations: readonly FunctionDeclaration[],
@@ -98,7 +102,7 @@ function functionsByName(
   return functions;
 }
 
-/** The functions with a body whose address is taken, so that they may be called indirectly. */
+/** Returns the functions with a body whose address is taken, so that they may be called indirectly. */
 function addressedFunctions(
   { declarations, variables }: {
     readonly declarations: readonly FunctionDeclaration[];

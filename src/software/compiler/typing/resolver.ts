@@ -8,44 +8,47 @@ import { Scope, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import { SharedLayout } from "./shared_layout.ts";
 import type { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
-/** A function's body as a sequence of instructions and labels. */
+/** A resolved function: its body as a sequence of instructions and labels, and the layout of its frame. */
 export interface ResolvedFunction {
   readonly name: string;
   readonly line: number;
-  /** The layout of its results and parameters. Undefined for a kernel. */
+  /** The layout of the function's results and parameters. Undefined for a kernel. */
   readonly call: CallLayout | undefined;
   readonly items: readonly (CompiledInstruction | LabelName)[];
-  /** The bytes of its variables in `.local`, and of the parameters and results in its frame. */
+  /** The size of the `.local` variables, parameters and results in the function's frame, in bytes. */
   readonly variableBytes: number;
-  /** The same, rounded up to the alignment of frames. */
+  /** `variableBytes`, rounded up to `frameAlignment`. */
   readonly frameBytes: number;
-  /** The same for all functions of a kernel, so that each frame begins where the one below it ends. */
+  /**
+   * The alignment of the frame, in bytes. All functions of a kernel have the same, so that a callee's frame begins
+   * where the caller's ends.
+   */
   readonly frameAlignment: number;
 }
 
-/** A function's instructions, without its labels. */
+/** Returns a function's instructions, without its labels. */
 export function instructionsOf({ items }: ResolvedFunction): CompiledInstruction[] {
   return items.filter((item) => item.kind === "instruction");
 }
 
-/** A kernel, and the functions that it may call, directly or not. */
+/** A kernel, and the functions that it may call, directly or indirectly. */
 export interface ResolvedKernel {
   readonly kernel: ResolvedFunction;
   readonly callees: ReadonlyMap<FunctionName, ResolvedFunction>;
   readonly sharedBytes: number;
-  /** Whether it uses dynamic shared memory. */
+  /** Whether the kernel or a callee uses dynamic shared memory. */
   readonly usesDynamicShared: boolean;
 }
 
-/** The layout of a kernel's parameters, and the module around the kernel. */
+/** The layout of a kernel's parameters, and the declarations of its module. */
 export interface KernelContext {
   readonly parameters: readonly Variable[];
   readonly module: ModuleScope;
 }
 
 /**
- * Resolves a kernel's body and those of the functions that it may call: their names, and each instruction's form.
- * Throws `PtxError` for an undeclared name or an unknown instruction, and `UnsupportedPtxError` for what the device does
+ * Resolves the names and instruction forms in the bodies of a kernel and the functions that it may call. Throws
+ * `PtxError` for an undeclared name or an unknown instruction, and `UnsupportedPtxError` for PTX that the device does
  * not support.
  */
 export function resolveKernel(declaration: FunctionDeclaration, context: KernelContext): ResolvedKernel {
@@ -55,8 +58,8 @@ export function resolveKernel(declaration: FunctionDeclaration, context: KernelC
 }
 
 /**
- * Resolves a kernel as far as it is supported, and lists what is not: `resolved` lacks these instructions. Throws
- * `PtxError` as `resolveKernel` does.
+ * Resolves a kernel without its unsupported instructions, and returns the errors for those in `unsupported`. Throws
+ * `PtxError` like `resolveKernel`.
  */
 export function surveyKernel(
   declaration: FunctionDeclaration,
@@ -69,7 +72,10 @@ export function surveyKernel(
   const kernel = resolveFunction(declaration, { scope, module, shared, unsupported, call: undefined });
   const callees = new Map<FunctionName, ResolvedFunction>();
   let callsAny = false;
-  /** The functions with a body that a function may call. Those that are called by address are added once. */
+  /**
+   * Returns the functions with a body that a function may call. Only the first function with an indirect call lists all
+   * possible targets.
+   */
   const calledBy = ({ items }: ResolvedFunction) => {
     const called: FunctionName[] = [];
     for (const item of items) {
@@ -116,7 +122,7 @@ function resolveFunction(
     scope: Scope;
     module: ModuleScope;
     shared: SharedLayout;
-    /** Where what is not supported is added. */
+    /** Receives the errors for unsupported instructions. */
     unsupported: UnsupportedPtxError[];
     call: CallLayout | undefined;
   },
@@ -141,7 +147,7 @@ function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple;
 }
 
-/** Directives on a function that do not change what it does. */
+/** Directives on a function that do not change its results. */
 const functionDirectives: ReadonlySet<string> = new Set([
   "noreturn",
   "noinline",

@@ -2,13 +2,13 @@ import type { VariableDeclaration } from "../../../ptx/syntax.ts";
 import { elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type { Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** The minimum alignment of dynamic shared memory, as measured on an H100. */
+/** The minimum alignment of dynamic shared memory, in bytes, as measured on an H100. */
 const dynamicSharedAlignment = 16;
 
-/** The shared memory of a kernel and of the functions that it may call. */
+/** Lays out the shared memory of a kernel and the functions that it may call. */
 export class SharedLayout {
   readonly #layout = new SpaceLayout("shared");
-  /** The module's variables that have been placed, by name. */
+  /** The variables of the module that have been placed, by name. */
   readonly #placed = new Map<string, Variable>();
   /** Variables in dynamic shared memory, which all have the same offset. */
   readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
@@ -22,7 +22,7 @@ export class SharedLayout {
     return this.#layout.place(declaration);
   }
 
-  /** Places a variable that the module declares, unless it has been placed already. */
+  /** Places a variable that the module declares, on its first use. */
   placeOfModule(declaration: VariableDeclaration): Variable {
     const { name } = declaration;
     const variable = this.#placed.get(name) ?? this.#placeNew(declaration);
@@ -38,7 +38,7 @@ export class SharedLayout {
     return variable;
   }
 
-  /** Places dynamic shared memory behind all other. Returns whether there is any. */
+  /** Places dynamic shared memory after all static variables. Returns whether there is any. */
   placeDynamic(): boolean {
     if (this.#dynamic.length === 0) return false;
     const begin = this.#layout.align(

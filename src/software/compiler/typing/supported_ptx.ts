@@ -1,16 +1,16 @@
 /**
- * The PTX that the software device accepts: what CUDA 13.0 accepts for compute capability 9.0.
+ * The PTX versions and targets that the software device accepts: those of CUDA 13.0 for compute capability 9.0.
  *
  * @module
  */
 import { PtxError, type PtxHeader } from "../../../ptx/syntax.ts";
 
-/** The version of a PTX text is not supported. */
+/** Thrown if the version of PTX text is not supported. */
 export class PtxVersionError extends PtxError {}
 
 const newestVersion = "9.0";
 
-/** The last minor version of each major version. */
+/** The last minor version of each major version of PTX. */
 const lastMinorParts: ReadonlyMap<number, number> = new Map([
   [1, 5],
   [2, 3],
@@ -49,10 +49,10 @@ const architecturesSince: ReadonlyMap<number, readonly string[]> = new Map([
 const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_independent", "debug"]);
 
 /**
- * Refuses PTX with a header that the device cannot accept.
+ * Throws if the device does not support the version or the target in a PTX header.
  *
- * @throws {PtxVersionError} If the version does not exist, or is newer than the supported ones
- * @throws {PtxError} If the device cannot run the target, or the version does not have it
+ * @throws {PtxVersionError} If the version does not exist, or is newer than the supported versions
+ * @throws {PtxError} If the device does not support the target, or the PTX version predates it
  */
 export function checkHeader({ version: { major, minor, line }, target: { names, line: targetLine } }: PtxHeader): void {
   const text = `${major}.${minor}`;
