@@ -1,5 +1,5 @@
 /**
- * Decodes messages as PROTOCOL.md describes. Checks every rule that can be checked within a single message.
+ * Decodes messages as specified by PROTOCOL.md. Checks every rule that can be checked within a single message.
  *
  * @module
  */
@@ -26,17 +26,17 @@ export const headerByteLength = 8;
 /** The first bytes of HELLO and WELCOME: `poolpass` in ASCII. */
 export const greetingBytes: Uint8Array<ArrayBuffer> = new TextEncoder().encode("poolpass");
 
-/** The kinds of POOL, in the order of their numbers, which begin at 1. */
+/** The kinds of POOL, in the order of their numbers in messages, which start at 1. */
 export const poolKinds = ["device", "host", "memory"] as const;
-/** The kinds of OFFER, in the order of their numbers, which begin at 1. */
+/** The kinds of OFFER, in the order of their numbers in messages, which start at 1. */
 export const offerKinds = ["buffer", "pool", "channel"] as const;
-/** The kinds of FORGET, in the order of their numbers, which begin at 1. */
+/** The kinds of FORGET, in the order of their numbers in messages, which start at 1. */
 export const forgetKinds = ["pool", "allocation", "event"] as const;
 
 /** The header of a message. */
 export interface Header {
   readonly bodyByteLength: number;
-  /** The number of a message type in `messageLayouts`. */
+  /** The number of the message type, as in `messageLayouts`. */
   readonly type: number;
   /** The number of descriptors, 0 or 1. */
   readonly descriptors: number;
@@ -47,11 +47,11 @@ export interface MessageLayout {
   readonly type: Message["type"];
   readonly number: number;
   readonly descriptors: number;
-  /** The minimum length of the body in bytes. */
+  /** The minimum length of the body, in bytes. */
   readonly minimum: number;
-  /** The maximum length of the body in bytes. */
+  /** The maximum length of the body, in bytes. */
   readonly maximum: number;
-  /** The body's length is a multiple of this number of bytes above the minimum. */
+  /** The length of the body exceeds the minimum by a multiple of this number of bytes. */
   readonly unit: number;
 }
 
@@ -84,12 +84,12 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
 };
 
 const layoutsByNumber: readonly (MessageLayout | undefined)[] = byNumber(Object.values(messageLayouts));
-/** The characters of a short string while it is decoded. */
+/** A reusable buffer for the characters of a short string that is being decoded. */
 const characters: number[] = [];
 const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-/** The length in bytes up to which a loop over the bytes is faster than the decoder. */
+/** The maximum length, in bytes, of a string for which a loop over the bytes is faster than `TextDecoder`. */
 const shortStringByteLength = 64;
-/** The number of characters or bytes that an error quotes of an invalid string. */
+/** The maximum number of characters or bytes that an error quotes of an invalid string. */
 const quotedLength = 40;
 
 let latestView: DataView = new DataView(new ArrayBuffer(0));
@@ -97,7 +97,7 @@ let latestView: DataView = new DataView(new ArrayBuffer(0));
 /**
  * Decodes the header of a message, before any memory is allocated for its body.
  *
- * @param bytes contain all 8 bytes of the header from `offset` on
+ * @param bytes a buffer that contains all 8 bytes of the header, starting at `offset`
  * @throws {SharingError} `bad-message` if the header is invalid
  */
 export function decodeHeader(bytes: Uint8Array, offset: number): Header {
@@ -124,8 +124,8 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
  * Decodes a message. The result does not reference `body`, which may be overwritten afterwards.
  *
  * @param header the result of `decodeHeader`
- * @param body exactly as many bytes as the header says
- * @param handle the descriptor that came with the message; if this throws, the caller keeps it
+ * @param body the body, with exactly the length that the header states
+ * @param handle the descriptor received with the message; if this function throws, the caller still owns it
  * @throws {SharingError} `bad-message` if the message breaks a rule
  */
 export function decodeMessage(header: Header, body: Uint8Array, handle: ShareableHandle | undefined): Message {
@@ -136,9 +136,7 @@ export function decodeMessage(header: Header, body: Uint8Array, handle: Shareabl
   return decodeMessageAt(body, 0, { header, handle });
 }
 
-/**
- * Like `decodeMessage`, for a body that begins at an offset of `bytes` and is complete. Saves the allocation of a view.
- */
+/** Like `decodeMessage`, for a complete body at an offset of `bytes`. Avoids allocating a view of the body. */
 export function decodeMessageAt(
   bytes: Uint8Array,
   begin: number,
@@ -224,7 +222,7 @@ export function decodeMessageAt(
   }
 }
 
-/** The name of a message type in PROTOCOL.md. */
+/** Returns the name of a message type in PROTOCOL.md. */
 export function messageName(type: Message["type"]): string {
   return type.toUpperCase().replaceAll("-", "_");
 }
@@ -300,13 +298,13 @@ function decodeFrame(reader: BodyReader, bodyByteLength: number): FrameMessage {
 class BodyReader {
   #type: Message["type"] = "hello";
   #bytes: Uint8Array = new Uint8Array(0);
-  /** A view of the whole buffer of the bytes. */
+  /** A view of the whole `ArrayBuffer` that `#bytes` is part of. */
   #view: DataView = latestView;
-  /** The offset of the bytes in their buffer. */
+  /** The offset of `#bytes` in the `ArrayBuffer`. */
   #base = 0;
-  /** The offset of the body in that buffer. */
+  /** The offset of the body in the `ArrayBuffer`. */
   #bodyBegin = 0;
-  /** The offset of the next field in that buffer. */
+  /** The offset of the next field in the `ArrayBuffer`. */
   #position = 0;
 
   /** Starts reading a body at an offset of `bytes`. */
@@ -397,7 +395,10 @@ class BodyReader {
     return this.#bytes.subarray(begin, begin + byteLength);
   }
 
-  /** Whether all of the next bytes are ASCII characters other than NUL. If so, they are in `characters`. */
+  /**
+   * Returns whether the next `byteLength` bytes are all ASCII characters other than NUL. If so, stores them in
+   * `characters`.
+   */
   #isPlain(byteLength: number): boolean {
     const begin = this.#position - this.#base;
     characters.length = byteLength;
@@ -410,7 +411,7 @@ class BodyReader {
   }
 }
 
-/** Shared by all messages, because they are decoded one at a time. */
+/** The reader of all messages, which are decoded one at a time. */
 const bodyReader = new BodyReader();
 
 function layout(
@@ -427,7 +428,10 @@ function byNumber(layouts: readonly MessageLayout[]): (MessageLayout | undefined
   return Array.from({ length: last + 1 }, (_, place) => layouts.find(({ number }) => number === place));
 }
 
-/** A view of a whole buffer. Caches the last one, because consecutive messages usually lie in the same buffer. */
+/**
+ * Returns a view of a whole `ArrayBuffer`. Caches the last view, because consecutive messages are usually in the same
+ * buffer.
+ */
 function viewOf(buffer: ArrayBufferLike): DataView {
   if (latestView.buffer !== buffer) latestView = new DataView(buffer);
   return latestView;

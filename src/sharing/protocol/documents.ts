@@ -1,24 +1,28 @@
 /**
- * Documents: JSON of any length, in parts that fit messages. Reads the members of those that other processes send.
+ * Documents: JSON objects of any length, sent in parts that fit messages, and typed access to the members of received
+ * documents.
  *
  * @module
  */
 import { badMessage, type DocumentMessage, limitExceeded, maximumPartByteLength, type Message } from "./messages.ts";
 import type { JsonValue } from "./metadata.ts";
 
-/** The maximum number of bytes of a document that asks for something, unless a receiver allows more. */
+/** The maximum size in bytes of a document that is a request, unless the receiver sets another limit. */
 export const maximumAskByteLength: number = 8 * 2 ** 20;
 
-/** The maximum number of documents of a peer that have arrived in part: each takes more than its bytes. */
+/**
+ * The maximum number of partially received documents of a peer. The limit on bytes does not suffice, because each
+ * document also has a fixed overhead.
+ */
 const maximumPending = 256;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A JSON object whose members are not known. */
+/** A JSON object with any members. */
 export type JsonObject = { readonly [name: string]: JsonValue };
 
-/** Sends a document. */
+/** Sends a JSON object as a document, in as many messages as needed. */
 export function sendDocument(
   send: (message: Message) => void,
   document: Pick<DocumentMessage, "type" | "request">,
@@ -27,12 +31,12 @@ export function sendDocument(
   for (const message of partsOf(document, encodeDocument(value))) send(message);
 }
 
-/** A document as bytes. */
+/** Returns the bytes of a document: JSON in UTF-8. */
 export function encodeDocument(value: object): Uint8Array<ArrayBuffer> {
   return encoder.encode(JSON.stringify(value));
 }
 
-/** The messages that carry a document, for a sender that stops while its peer does not read. */
+/** Yields the messages that carry a document, so that a sender can stop while its peer does not read. */
 export function* partsOf(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   bytes: Uint8Array<ArrayBuffer>,
@@ -43,14 +47,14 @@ export function* partsOf(
   }
 }
 
-/** A document whose bytes are made as they are sent. */
+/** A document whose bytes are generated while they are sent. */
 export interface PiecewiseDocument {
   readonly byteLength: number;
-  /** The bytes of the document, in order. A piece is not kept. */
+  /** Yields the bytes of the document in order. A yielded array may be overwritten afterwards. */
   pieces(): Iterable<Uint8Array<ArrayBuffer>>;
 }
 
-/** The messages that carry a document that is made piece by piece: each when the sender asks for it. */
+/** Yields the messages that carry a `PiecewiseDocument`, generating each only when the sender requests it. */
 export function* partsOfPieces(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   document: PiecewiseDocument,
@@ -74,36 +78,39 @@ export function* partsOfPieces(
   }
 }
 
-/** The parts of a document that has not arrived completely. */
+/** A document that has been received in part. */
 interface Pending {
-  /** Grows with what has arrived: a peer may send a document in parts of a byte, or announce much and send nothing. */
+  /**
+   * The buffer for the document. It grows with the received bytes, not the announced length, because a peer may
+   * announce a long document and send nothing; it doubles, because a peer may send single bytes.
+   */
   bytes: Uint8Array<ArrayBuffer>;
   byteLength: number;
   remaining: number;
 }
 
-/** Puts the documents of one peer together. */
+/** Assembles the documents of one peer from their parts. */
 export class Documents {
   readonly #maximum: number;
   readonly #pending = new Map<number, Pending>();
   #byteLength = 0;
-  /** How many bytes the document had that `add` returned last. */
+  /** The size in bytes of the document that `add` returned last. */
   lastByteLength = 0;
 
-  /** How many bytes of documents have arrived in part. */
+  /** The number of received bytes of all incomplete documents. */
   get byteLength(): number {
     return this.#byteLength;
   }
 
-  /** @param maximum bytes of all documents that have arrived in part */
+  /** @param maximum the maximum number of bytes of all incomplete documents together */
   constructor(maximum: number) {
     this.#maximum = maximum;
   }
 
   /**
-   * Adds a part. Returns the document that it completes, which is an object; undefined if it completes none.
+   * Adds a part. Returns the document that the part completes; undefined if the document is still incomplete.
    *
-   * @throws {SharingError} `bad-message` if the parts contradict each other, or are no JSON object, `limit-exceeded`
+   * @throws {SharingError} `bad-message` if the parts contradict each other or are not a JSON object; `limit-exceeded`
    */
   add({ type, request, remaining, part }: DocumentMessage): JsonObject | undefined {
     const pending = this.#pending.get(request) ??
@@ -111,7 +118,7 @@ export class Documents {
     if (pending.remaining !== part.length + remaining) {
       throw badMessage(`the parts of document ${request} of ${type.toUpperCase()} contradict each other`);
     }
-    // The announced length counts: a peer is refused before it sends that much.
+    // Checks the announced length, so that a peer is refused before it sends that many bytes.
     if (this.#byteLength + part.length + remaining > this.#maximum) {
       throw limitExceeded(
         `accept a document of ${pending.byteLength + pending.remaining} bytes`,
@@ -157,7 +164,7 @@ function parse({ bytes, byteLength }: Pending, name: string): JsonObject {
   return value as JsonObject;
 }
 
-/** The maximum length of a string that an error quotes. */
+/** The maximum number of characters that an error quotes of an invalid member. */
 const quotedLength = 60;
 
 /** Returns a member of a document that must be a string. */
@@ -206,7 +213,7 @@ export function objectsOf(document: JsonObject, name: string): readonly JsonObje
   });
 }
 
-/** Returns a member of a document. Undefined if it is absent. */
+/** Returns a member of a document; undefined if it is absent. */
 export function memberOf(document: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(document, name) ? document[name] : undefined;
 }

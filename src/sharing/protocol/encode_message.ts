@@ -1,5 +1,5 @@
 /**
- * Encodes messages as PROTOCOL.md describes.
+ * Encodes messages as specified by PROTOCOL.md.
  *
  * @module
  */
@@ -28,14 +28,18 @@ import {
 } from "./messages.ts";
 
 const textEncoder = new TextEncoder();
-/** The length up to which a loop over the characters of a string is faster than the encoder. */
+/**
+ * The maximum length, in UTF-16 code units, of a string for which a loop over the characters is faster than
+ * `TextEncoder`.
+ */
 const shortStringLength = 64;
 
 /**
- * Returns the bytes of a message: its header and its body. The caller sends a POOL's descriptor with the first of them.
+ * Returns the bytes of a message: its header and body. The caller must send the descriptor of a POOL with the first
+ * byte.
  *
- * Throws if a value does not fit its field, so that no message can be mistaken for another. Does not check whether the
- * values make sense. Truncates the text of a GOODBYE to its maximum length.
+ * Throws if a value does not fit its field, so that every message is decoded as it was meant. Does not check whether
+ * the values are valid otherwise. Truncates the text of a GOODBYE to its maximum length.
  *
  * @throws {RangeError} If a number, bytes or a string do not fit their field
  */
@@ -45,8 +49,8 @@ export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Writes a message to `bytes` from `begin` on, where `roomFor(message)` bytes must be available. Returns the number of
- * bytes written. If this throws, that range may have been overwritten.
+ * Writes a message to `bytes` at offset `begin`, where `roomFor(message)` bytes must be available. Returns the number
+ * of bytes written. If this throws, the available range may have been overwritten.
  */
 export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, begin: number): number {
   writer.begin(message.type, bytes, begin);
@@ -54,9 +58,9 @@ export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, beg
 }
 
 /**
- * Returns an upper bound of the length of a message in bytes: the maximum of its type, or less if its strings are short.
- * Only types whose maximum is more than a batch of `MessageWriter` are measured by their strings, so that short messages
- * of these types are joined with others too.
+ * Returns an upper bound of the length of a message in bytes: the maximum of its type, or less if its strings are
+ * short. The strings are taken into account only for types whose maximum exceeds a batch of `MessageWriter`, so that
+ * short messages of these types can be batched, too.
  */
 export function roomFor(message: Message): number {
   let stringLength = 0;
@@ -64,7 +68,7 @@ export function roomFor(message: Message): number {
   else if (message.type === "frame") stringLength = message.metadata.length;
   else if (message.type === "ask" || message.type === "answer") return headerByteLength + 8 + message.part.length;
   else return headerByteLength + messageLayouts[message.type].maximum;
-  // A string takes at most three bytes of UTF-8 for each UTF-16 code unit. Strings that are too long are refused later.
+  // UTF-8 takes at most three bytes for each UTF-16 code unit. Strings that are too long are refused later.
   return headerByteLength + Math.min(messageLayouts[message.type].minimum + 3 * stringLength, maximumBodyByteLength);
 }
 
@@ -145,7 +149,7 @@ function writeBody(message: Message): BodyWriter {
 }
 
 function writeOffer(message: OfferMessage): BodyWriter {
-  // The lengths of the strings precede them, so the strings are written first.
+  // The strings are written first, because the fields before them contain their lengths in UTF-8.
   const name = writer.stringAt(40, { field: "name", value: message.name, maximum: maximumNameByteLength });
   const metadata = writer.metadataAt(40 + name, message.metadata);
   return writer
@@ -190,7 +194,7 @@ class BodyWriter {
   #bytes = new Uint8Array(0);
   #view = new DataView(this.#bytes.buffer);
   #type: Message["type"] = "hello";
-  /** The offset of the message. */
+  /** The offset of the message in `#bytes`. */
   #begin = 0;
   #position = 0;
 
@@ -236,11 +240,13 @@ class BodyWriter {
     return this;
   }
 
-  /** Writes a string at a later offset of the body. Returns its length in bytes. */
+  /**
+   * Writes a string at offset `place` of the body, which must not precede the next field. Returns its length in bytes.
+   */
   stringAt(place: number, { field, value, maximum }: { field: string; value: string; maximum: number }): number {
     const begin = this.#begin + headerByteLength + place;
     if (this.#writePlain(begin, value)) return value.length;
-    // An encoder would replace what UTF-8 cannot represent.
+    // `TextEncoder` would silently replace lone surrogates, which UTF-8 cannot represent.
     if (!value.isWellFormed() || value.includes("\0")) {
       this.#refuse(field, JSON.stringify(value), "a string without a NUL or a lone surrogate");
     }
@@ -254,7 +260,7 @@ class BodyWriter {
     return this.stringAt(place, { field: "metadata", value: json, maximum: maximumMetadataByteLength });
   }
 
-  /** Skips bytes that were written before. */
+  /** Advances past strings that were written before. */
   skip(byteLength: number): this {
     this.#position += byteLength;
     return this;
@@ -271,7 +277,7 @@ class BodyWriter {
     return true;
   }
 
-  /** Writes as many characters as fit. */
+  /** Writes as many characters as fit in `maximum` bytes. */
   truncatedText(text: string, maximum: number): this {
     const room = this.#bytes.subarray(this.#position, this.#position + maximum);
     this.#position += textEncoder.encodeInto(text, room).written;

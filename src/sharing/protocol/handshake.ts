@@ -12,15 +12,15 @@ import { type ConnectionRole, type Message, protocolVersions, reasonOfError, ver
 export interface HandshakeOptions extends WaitOptions {
   /** The time limit for the whole handshake, in milliseconds. */
   readonly handshakeTimeout: number;
-  /** The `performance.now()` at which the handshake began: now by default. */
+  /** The `performance.now()` when the handshake began; by default, when the function is called. */
   readonly since?: number;
-  /** The path at which the peer listens, for error messages. */
+  /** The path at which the peer listens, for error messages; absent on the listener's side. */
   readonly path?: string;
 }
 
 /**
- * Performs the importer's part: sends HELLO and waits for WELCOME. Afterwards, the stream is paused until it is started
- * again. If this rejects, the stream has ended.
+ * Performs the importer's side of the handshake: sends HELLO and waits for WELCOME. Afterwards, the stream is paused
+ * until it is started again. If this rejects, the stream has ended.
  *
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone`, `not-permitted` ...
  */
@@ -41,10 +41,10 @@ export async function greet(
 }
 
 /**
- * Performs the exporter's part: waits for HELLO and sends WELCOME. Afterwards, the stream is paused until it is started
- * again. If this rejects, the stream has ended.
+ * Performs the exporter's side of the handshake: waits for HELLO and sends WELCOME. Afterwards, the stream is paused
+ * until it is started again. If this rejects, the stream has ended.
  *
- * @param options `beforeWelcome` is called for a valid HELLO, and throws to refuse the peer
+ * @param options `beforeWelcome` is called after a valid HELLO, and may throw to refuse the peer
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone` ...
  */
 export async function answerGreeting(
@@ -64,7 +64,9 @@ export async function answerGreeting(
   });
 }
 
-/** Waits for one message and pauses the stream behind it. `take` throws to refuse the message. */
+/**
+ * Waits for one message, passes it to `take`, which may throw to refuse it, and pauses the stream after the message.
+ */
 function firstMessage(
   stream: MessageStream,
   { handshakeTimeout, since = performance.now(), signal, path }: HandshakeOptions,
@@ -120,7 +122,10 @@ function firstMessage(
   });
 }
 
-/** The error of a connection that ended before a message came from the listener, which may be of another program. */
+/**
+ * Returns the error for a connection that ended before any message arrived from the listener, which may be another
+ * program.
+ */
 function errorOfListener(stream: MessageStream, path: string, cause: SharingError): SharingError {
   const { pid } = stream.peer;
   if (isGoodbye(cause)) return cause;

@@ -1,5 +1,5 @@
 /**
- * Assembles whole messages from the pieces that a socket returns.
+ * Assembles whole messages from the bytes and descriptors read from a socket.
  *
  * @module
  */
@@ -12,17 +12,18 @@ import { decodeHeader, decodeMessageAt, type Header, headerByteLength } from "./
 import { maximumBodyByteLength, type Message } from "./messages.ts";
 import { outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
-/** A descriptor, and the part of the stream that one read returned with it. */
+/** A descriptor, and the range of the bytes that the same read returned. */
 interface ReceivedDescriptor {
   readonly fd: number;
-  /** Offsets in the stream. */
+  /** The offset in the stream of the first byte of the read. */
   readonly begin: number;
+  /** The offset in the stream after the last byte of the read. */
   readonly end: number;
 }
 
 /**
- * Reads a socket, many messages at a time, and never further ahead than the longest message. After it has thrown, it
- * must not be used any more.
+ * Reads messages from a socket, many at a time, buffering at most the bytes of the longest message. Must not be used
+ * after it has thrown.
  */
 export class MessageReader {
   readonly #fd: number;
@@ -30,11 +31,11 @@ export class MessageReader {
   readonly #buffer = new Uint8Array(headerByteLength + maximumBodyByteLength);
   #begin = 0;
   #end = 0;
-  /** The offset in the stream of the byte at `#begin`. */
+  /** The offset in the stream of the byte at index `#begin` of the buffer. */
   #offset = 0;
-  /** The header of the message that has arrived in part. */
+  /** The header of the next message, if the header has arrived but the body has not arrived completely. */
   #header: Header | undefined;
-  /** Descriptors that have arrived before the whole message that declares them, in that order. */
+  /** Descriptors whose messages have not arrived completely, in order of arrival. */
   readonly #descriptors: ReceivedDescriptor[] = [];
 
   constructor(fd: number, peer: Peer) {
@@ -42,7 +43,7 @@ export class MessageReader {
     this.#peerName = `process ${peer.pid}`;
   }
 
-  /** Whether part of a message has arrived. Meaningful once `next` has returned undefined. */
+  /** Whether part of a message has arrived. Meaningful only after `next` has returned undefined. */
   get hasPartialMessage(): boolean {
     return this.#end > this.#begin;
   }
@@ -57,8 +58,8 @@ export class MessageReader {
     if (this.#begin > 0) this.#buffer.copyWithin(0, this.#begin, this.#end);
     this.#end -= this.#begin;
     this.#begin = 0;
-    // One read returns the descriptors of at most one write, and no message has more than one. The read ends with that
-    // write, and may begin with others that had none.
+    // A read returns the descriptors of at most one write, and a message has at most one descriptor. The read ends with
+    // the write that has a descriptor, and may begin with writes that have none.
     const { byteLength, arrived, fds, truncated } = receiveFrom(this.#fd, this.#buffer.subarray(this.#end), 1);
     const begin = this.#offset + this.#end;
     for (const fd of fds) this.#descriptors.push({ fd, begin, end: begin + byteLength });
@@ -85,7 +86,7 @@ export class MessageReader {
   }
 
   /**
-   * The next whole message; undefined if there is none. The caller must dispose of the handle in it.
+   * Returns the next whole message; undefined if none has arrived. The caller must dispose of the message's handle.
    *
    * @throws {SharingError} `bad-message`
    */
@@ -111,14 +112,14 @@ export class MessageReader {
     }
   }
 
-  /** Closes the descriptors whose messages have not arrived. Does not close the socket. */
+  /** Closes the received descriptors whose messages have not arrived. Does not close the socket. */
   close(): void {
     for (const { fd } of this.#descriptors.splice(0)) closeAside(fd);
   }
 
   /**
-   * Throws if a descriptor has arrived that the next message should have declared, and has not. A descriptor belongs to
-   * the last message that begins in its read.
+   * Throws if a descriptor has arrived that belongs to the next message but that its header does not declare. A
+   * descriptor belongs to the last message that begins in the read that returned the descriptor.
    */
   #checkDescriptors(header: Header | undefined, byteLength: number): void {
     const end = this.#offset + byteLength;
@@ -128,7 +129,7 @@ export class MessageReader {
     if (own.length > allowed || own.some(({ begin }) => begin > this.#offset)) throw this.#unannounced();
   }
 
-  /** The handle that belongs to the next message, which ends at an offset in the stream. */
+  /** Returns the handle that belongs to the next message, which ends at offset `end` in the stream. */
   #takeHandle(end: number): ShareableHandle {
     const [first] = this.#descriptors;
     if (first === undefined || first.end > end) {

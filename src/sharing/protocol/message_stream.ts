@@ -31,33 +31,33 @@ import {
   type UnixSocket,
 } from "../transport/unix_socket.ts";
 
-/** Errors that peers have stated when they ended a connection. */
+/** The errors that represent the GOODBYE of a peer. */
 const goodbyes = new WeakSet<SharingError>();
 
-/** Whether an error was stated by the peer, in the protocol, when it ended the connection. */
+/** Whether an error represents the GOODBYE by which the peer ended the connection. */
 export function isGoodbye(error: SharingError): boolean {
   return goodbyes.has(error);
 }
 
 /**
- * The callbacks of a stream. None is called during a call of one of the stream's methods, except `receiveNow`. An error
- * that `onDrain` or `onEnd` throws is uncaught.
+ * The callbacks of a stream. None is called during a call of a method of the stream, except `receiveNow`. An error
+ * thrown by `onDrain` or `onEnd` becomes an uncaught error.
  */
 export interface MessageStreamHandlers {
-  /** Receives a message other than GOODBYE. If this throws, the peer is sent the error and the stream ends. */
+  /** Receives a message other than GOODBYE. If this throws, the error is sent to the peer and the stream ends. */
   onMessage(message: Message): void;
-  /** The queue was written completely, after `isBacklogged` was true. */
+  /** Called when the queue has been written completely after `isBacklogged` was true. */
   onDrain(): void;
   /**
-   * The stream has ended: nothing more arrives, and nothing can be sent. The error is undefined if the peer sent
-   * GOODBYE `done`. Called once.
+   * Called once, when the stream has ended: no more messages arrive, and none can be sent. The error is undefined if
+   * the peer sent GOODBYE `done`.
    */
   onEnd(error: SharingError | undefined): void;
 }
 
-/** The traffic of connections. */
+/** The traffic of one or more connections. */
 export interface TrafficStatistics {
-  /** The number of messages that were sent, or queued because the peer does not read them. */
+  /** The number of messages that were sent, or queued while the peer does not read. */
   messagesSent: number;
   /** The number of whole messages that were received. */
   messagesReceived: number;
@@ -69,33 +69,36 @@ export interface TrafficStatistics {
 
 /** Options of a stream. */
 export interface MessageStreamOptions {
-  /** The time limit from the first byte of a message to its last, in milliseconds. */
+  /** The maximum time from the arrival of a message's first byte to its last, in milliseconds. */
   readonly messageTimeout: number;
-  /** Counts the traffic, together with other streams. */
+  /** The counters to which the stream's traffic is added, which other streams may share. */
   readonly traffic?: TrafficStatistics;
 }
 
-/** The number of bytes after which reading yields to the event loop. */
+/** The number of bytes read after which the stream yields to the event loop. */
 const bytesPerTurn = 65_536;
-/** The queue length in bytes from which messages are written immediately. */
+/** The size of the queue, in bytes, from which messages are written immediately. */
 const eagerByteLength = 4096;
-/** The number of writes in one turn after which further messages are collected until the next turn. */
+/** The number of writes in one turn of the event loop after which messages are collected until the next turn. */
 const writesPerTurn = 2;
-/** Milliseconds after which another turn must have begun. */
+/** Milliseconds after which a new turn is assumed to have begun, if polls do not show it. */
 const turnMilliseconds = 1;
-/** More bytes than a socket buffers: bytes beyond them cannot come from the process that has ended. */
+/**
+ * The maximum number of bytes read after the end of the peer's process: more than a socket buffers, so that any further
+ * bytes come from another process.
+ */
 const bytesAfterEnd = 2 ** 20;
 
 /**
- * A connection over which messages go both ways. From `start` until its end, it is watched and keeps this process
+ * A bidirectional connection for messages. While it is started and has not ended, it is polled and keeps this process
  * alive.
  */
 export class MessageStream {
   /** The process at the other end. */
   readonly peer: Peer;
-  /** The version of the protocol that the handshake has agreed on. */
+  /** The version of the protocol negotiated by the handshake. */
   version: number = protocolVersions.lowest;
-  /** The peer's process. It outlives the stream: its user must dispose of it. */
+  /** The peer's process. The user of the stream must dispose of it, also after the end of the stream. */
   readonly process: PeerProcess;
   readonly #fd: number;
   readonly #messageTimeout: number;
@@ -104,15 +107,14 @@ export class MessageStream {
   readonly #writer: MessageWriter;
   #handlers: MessageStreamHandlers | undefined;
   #watch: Watch | undefined;
-  /** The events that are watched for. */
+  /** The bit mask of the events that `#watch` waits for. */
   #events = 0;
   #stopWatchingProcess: (() => void) | undefined;
   #isEnded = false;
-  /** The result of a stream that ended while it had no handlers. */
+  /** The result to report when the stream is started again; set if it ended while paused. */
   #pendingEnd: { readonly error: SharingError | undefined } | undefined;
   /**
-   * Set once the peer cannot send anything more: the stream ends with this error when everything that it sent has been
-   * read.
+   * The error with which the stream ends once all received bytes have been read; set when the peer can send no more.
    */
   #lastError: SharingError | undefined;
   /** The number of bytes read since `#lastError` was set. */
@@ -124,7 +126,7 @@ export class MessageStream {
   #lastPoll = 0;
   #turnEnd = 0;
   #wasBacklogged = false;
-  /** When the message that has arrived in part must be complete. */
+  /** The `performance.now()` by which the partially received message must be complete. */
   #deadline: number | undefined;
   readonly #timer = new Timer(() => this.#onDeadline(), Infinity);
 
@@ -138,7 +140,7 @@ export class MessageStream {
   }
 
   /**
-   * Takes ownership of a connection, which then counts as disposed, even if this throws.
+   * Takes ownership of a socket, which then counts as disposed, even if this throws.
    *
    * @throws {SharingError} `not-supported` if the system cannot report the end of a process, `out-of-descriptors`
    */
@@ -160,18 +162,20 @@ export class MessageStream {
     this.#writer = new MessageWriter(fd, peer, this.#traffic);
   }
 
-  /** Whether more than 256 KiB are queued, or nothing can be sent any more. A sender should stop while this is true. */
+  /**
+   * Whether more than 256 KiB are queued, or no more messages can be sent. A sender should pause while this is true.
+   */
   get isBacklogged(): boolean {
     return this.#isEnded || this.#writer.failure !== undefined || this.#writer.isBacklogged;
   }
 
-  /** Starts reading, or resumes after a pause. Messages that have arrived meanwhile are delivered in a microtask. */
+  /** Starts reading, or resumes after a pause. Messages that have already arrived are delivered in a microtask. */
   start(handlers: MessageStreamHandlers): void {
     this.#handlers = handlers;
     queueMicrotask(() => this.#resume());
   }
 
-  /** Stops reading and calling back until the stream is started again. */
+  /** Stops reading, and calls no handlers, until the stream is started again. */
   pause(): void {
     this.#handlers = undefined;
     this.#stopTimer();
@@ -179,8 +183,8 @@ export class MessageStream {
   }
 
   /**
-   * Sends a message, in one write with others that are sent synchronously after it. Does nothing after the end of the
-   * stream.
+   * Sends a message. Messages sent in the same synchronous code are combined into one write. Does nothing after the end
+   * of the stream.
    *
    * @throws {RangeError} If the protocol cannot represent the message
    */
@@ -202,14 +206,15 @@ export class MessageStream {
   }
 
   /**
-   * Whether this turn has had enough writes. Code that sends each time a promise resolves would otherwise cause many.
+   * Counts a write, and returns whether this turn of the event loop has had enough writes. Otherwise, code that sends a
+   * message each time a promise resolves would cause many writes.
    */
   #isLateInTurn(): boolean {
     const poll = pollCount();
     if (poll !== this.#lastPoll) this.#writes = 0;
     this.#lastPoll = poll;
     if (++this.#writes < writesPerTurn) return false;
-    // There are no polls while there is nothing to wait for: then the time tells.
+    // Without anything to wait for, there are no polls, so the elapsed time decides whether a new turn has begun.
     const now = performance.now();
     if (now > this.#turnEnd) this.#writes = Math.min(this.#writes, writesPerTurn);
     this.#turnEnd = now + turnMilliseconds;
@@ -231,15 +236,15 @@ export class MessageStream {
   }
 
   /**
-   * Reads and delivers what has arrived already. Call it before declaring a peer late: this process may have been busy
-   * since.
+   * Reads and delivers messages that have already arrived. Call this before treating a peer as late, because this
+   * process may have been too busy to read.
    */
   receiveNow(): void {
     this.#read();
   }
 
   /**
-   * Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called any more.
+   * Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called afterwards.
    * Never throws.
    */
   end(reason: GoodbyeReason, text: string = ""): void {
@@ -282,13 +287,13 @@ export class MessageStream {
     this.#read();
   }
 
-  /** Reads and delivers messages until nothing is available or the event loop must turn. */
+  /** Reads and delivers messages until none is available or the stream must yield to the event loop. */
   #read(): void {
     let byteLength = 0;
     try {
       for (let operations = 0; this.#deliver(); operations++) {
         if (operations === operationsPerTurn || byteLength >= bytesPerTurn) {
-          // The peer's end is not reported again, so this must continue by itself.
+          // The end of the peer's process is not reported again, so reading must be rescheduled here.
           if (this.#lastError !== undefined) atNextTurn(() => this.#read());
           break;
         }
@@ -308,7 +313,7 @@ export class MessageStream {
     this.#updateTimer();
   }
 
-  /** Delivers the whole messages. Returns false if the stream was paused or has ended. */
+  /** Delivers the messages that have arrived completely. Returns false if the stream was paused or has ended. */
   #deliver(): boolean {
     for (;;) {
       const handlers = this.#handlers;
@@ -348,7 +353,7 @@ export class MessageStream {
 
   #onDeadline(): void {
     const deadline = this.#deadline;
-    // The deadline stays set during the read, so that the read does not restart it for the same message.
+    // `#deadline` stays set during the read, so that the read does not extend it for the same message.
     this.#read();
     if (this.#isEnded || this.#deadline !== deadline) return;
     this.#fail(
@@ -376,7 +381,7 @@ export class MessageStream {
     this.#handlers?.onDrain();
   }
 
-  /** Watches for the events that are of use now. */
+  /** Updates the socket events to wait for: readable unless paused, and writable while the writer is blocked. */
   #updateWatch(): void {
     const isRead = this.#handlers !== undefined && !this.#isEnded;
     const events = (isRead ? readable : 0) | (this.#writer.isBlocked ? writable : 0);
@@ -399,7 +404,7 @@ export class MessageStream {
     }
   }
 
-  /** Sends the error to the peer and ends the stream. */
+  /** Sends an error to the peer and ends the stream with it. */
   #fail(error: SharingError): void {
     if (this.#isEnded) return;
     const handlers = this.#handlers;
@@ -408,7 +413,7 @@ export class MessageStream {
     this.#notifyEnd(handlers, error);
   }
 
-  /** Ends the stream without sending anything to the peer. */
+  /** Ends the stream without sending GOODBYE to the peer. */
   #finish(error: SharingError | undefined): void {
     const handlers = this.#handlers;
     this.#close();
@@ -420,7 +425,7 @@ export class MessageStream {
     else runEach(() => handlers.onEnd(error));
   }
 
-  /** The one place where a connection ends. */
+  /** Closes the connection and releases all resources. Every end of a connection calls this function. */
   #close(): void {
     this.#isEnded = true;
     this.#handlers = undefined;

@@ -12,27 +12,30 @@ import type { Message } from "./messages.ts";
 import type { TrafficStatistics } from "./message_stream.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
-/** The maximum size in bytes of the writes into which short messages are joined. */
+/** The maximum size, in bytes, of a write that combines several short messages. */
 const batchByteLength = 16_384;
-/** The queue length in bytes above which senders should wait. */
+/** The size of the queue, in bytes, above which senders should wait. */
 const backlogByteLength = 256 * 1024;
 const noDescriptors: readonly number[] = [];
 
 interface Outgoing {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The range of the bytes to write. There may be room for more messages behind it. */
+  /** The offset in `bytes` of the first byte to write. */
   begin: number;
+  /** The offset in `bytes` after the last byte to write; more messages may be appended there. */
   end: number;
-  /** The descriptor to send with the first byte, in a separate write. Undefined if there is none or if it was sent. */
+  /** The descriptor to send with the first byte, in a separate write; undefined if there is none or it was sent. */
   fd: number | undefined;
   /** Whether the descriptor was duplicated for the queue and must be closed. */
   isDuplicate: boolean;
 }
 
-/** A used buffer, free for the next connection that writes: most connections have nothing to write. */
+/**
+ * A spare buffer for the next message queued on any connection, so that the many idle connections do not need one each.
+ */
 let spareBuffer: Uint8Array<ArrayBuffer> | undefined;
 
-/** A queue of messages, which are kept while the socket accepts no more bytes. */
+/** A queue of messages for a socket, which holds them while the socket accepts no more bytes. */
 export class MessageWriter {
   readonly #fd: number;
   readonly #peerName: string;
@@ -48,7 +51,7 @@ export class MessageWriter {
     this.#traffic = traffic;
   }
 
-  /** Whether the socket accepted only part of the queue at the last attempt. */
+  /** Whether the socket did not accept the whole queue at the last attempt. */
   get isBlocked(): boolean {
     return this.#isBlocked;
   }
@@ -69,16 +72,16 @@ export class MessageWriter {
   }
 
   /**
-   * Why nothing can be sent any more: `peer-gone` if the peer has stopped reading, though messages from it may still be
-   * unread; or `out-of-descriptors`.
+   * The error after which no more messages can be sent, if there was one: `peer-gone` if the peer has stopped reading,
+   * although messages from it may still be unread; or `out-of-descriptors`.
    */
   get failure(): SharingError | undefined {
     return this.#failure;
   }
 
   /**
-   * Appends a message to the queue. A message with a handle is written immediately if the socket accepts it, because
-   * the handle is borrowed.
+   * Appends a message to the queue. A message with a handle is written immediately if the socket accepts it; otherwise
+   * its descriptor is duplicated, because the caller may close the handle afterwards.
    */
   add(message: Message): void {
     if (this.#failure !== undefined) return;

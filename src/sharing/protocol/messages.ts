@@ -1,22 +1,22 @@
 /**
- * The messages between exporters and importers. PROTOCOL.md describes each message byte for byte.
+ * The messages of the sharing protocol. PROTOCOL.md specifies the encoding of each message.
  *
  * @module
  */
 import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 
-/** The versions of the protocol that this implementation knows. */
+/** The versions of the protocol that this implementation supports. */
 export const protocolVersions = { lowest: 1, highest: 2 } as const;
-/** The version from which on a POOL may be a piece of virtual memory. */
+/** The minimum version in which a POOL may be a `PhysicalMemory`. */
 export const memoryVersion = 2;
 
-/** Versions in the message of an error, such as "versions 1 to 2". */
+/** Formats a range of versions for an error message, such as "versions 1 to 2". */
 export function versionsText(lowest: number, highest: number): string {
   return lowest === highest ? `version ${lowest}` : `versions ${lowest} to ${highest}`;
 }
 
-/** The reasons for ending a connection, in the order of their numbers. */
+/** The reasons for ending a connection, in the order of their numbers in GOODBYE. */
 export const goodbyeReasons = [
   "done",
   "version-mismatch",
@@ -40,38 +40,38 @@ export const maximumBodyByteLength = 65_536;
 export const maximumNameByteLength = 255;
 /** The maximum length of metadata in bytes of UTF-8, as JSON. */
 export const maximumMetadataByteLength = 32_768;
-/** The maximum number of bytes of a document in one message. */
+/** The maximum number of bytes of a document that one message carries. */
 export const maximumPartByteLength: number = maximumBodyByteLength - 8;
 /** The maximum length of a GOODBYE's text in bytes of UTF-8. */
 export const maximumGoodbyeTextByteLength = 1024;
 /** The maximum number of slots of a channel. */
 export const maximumSlots = 1024;
-/** The maximum number of bytes of names and metadata of all offers of an exporter, unless an application sets another. */
+/** The default maximum number of bytes of names and metadata of all offers of an exporter. */
 export const defaultMaximumMetadata: number = 64 * 2 ** 20;
-/** The maximum number of offers of an exporter at a time, and of events of either side. */
+/** The maximum number of offers of an exporter at a time; also of the allocations and events it announces. */
 export const maximumIdentifiers = 65_536;
 /** The maximum number of events that an importer announces. */
 export const maximumImporterEvents = 1024;
 
 /**
- * The roles of connecting processes other than importers, in the order of their numbers, which begin at 1. An importer
- * is 0.
+ * The roles of connecting processes other than importers, in the order of their numbers in HELLO, which start at 1. The
+ * number 0 stands for an importer.
  */
 export const connectionRoles = ["operator", "store-client", "standby"] as const;
 
 /** The role of a connecting process: to read the status of a listener, to use a store, or to back up a store. */
 export type ConnectionRole = typeof connectionRoles[number];
 
-/** The first message of the side that connects. */
+/** The first message of the connecting side. */
 export interface HelloMessage {
   readonly type: "hello";
   readonly lowestVersion: number;
   readonly highestVersion: number;
-  /** Undefined for an importer. */
+  /** The role of the connecting process; undefined for an importer. */
   readonly role?: ConnectionRole;
 }
 
-/** The exporter's first message. */
+/** The first message of the listening side. */
 export interface WelcomeMessage {
   readonly type: "welcome";
   readonly version: number;
@@ -86,24 +86,26 @@ export interface GoodbyeMessage {
   readonly text: string;
 }
 
-/** Announces a pool that offers will belong to, or a piece of virtual memory. */
+/** Announces a pool, or a `PhysicalMemory`, that later offers belong to. */
 export interface PoolMessage {
   readonly type: "pool";
   readonly pool: number;
   readonly kind: "device" | "host" | "memory";
-  /** 16 bytes; all zero for host memory. */
+  /** The UUID of the device, 16 bytes; all zero for host memory. */
   readonly deviceUuid: Uint8Array<ArrayBuffer>;
-  /** Borrowed by the sender; the receiver must dispose of it. */
+  /**
+   * The handle of the memory. The sender keeps ownership of its handle; the receiver must dispose of the received one.
+   */
   readonly handle: ShareableHandle;
 }
 
-/** Announces an allocation that offers will lie in. */
+/** Announces an allocation that contains later offers. */
 export interface AllocationMessage {
   readonly type: "allocation";
   readonly allocation: number;
   readonly pool: number;
   readonly byteLength: number;
-  /** 64 bytes; all zero if the pool is a piece of virtual memory. */
+  /** CUDA's export data of the allocation, 64 bytes; all zero if the pool is a `PhysicalMemory`. */
   readonly exportData: Uint8Array<ArrayBuffer>;
 }
 
@@ -111,9 +113,9 @@ export interface AllocationMessage {
 export interface EventMessage {
   readonly type: "event";
   readonly event: number;
-  /** 16 bytes. */
+  /** The UUID of the device, 16 bytes. */
   readonly deviceUuid: Uint8Array<ArrayBuffer>;
-  /** 64 bytes. */
+  /** The interprocess handle of the event, 64 bytes. */
   readonly handle: Uint8Array<ArrayBuffer>;
 }
 
@@ -122,15 +124,15 @@ export interface OfferMessage {
   readonly type: "offer";
   readonly offer: number;
   readonly kind: "buffer" | "pool" | "channel";
-  /** 0 for a whole pool, as are `byteOffset` and `byteLength`. */
+  /** The identifier of the allocation; 0 for a whole pool, as are `byteOffset` and `byteLength`. */
   readonly allocation: number;
   readonly pool: number;
   readonly byteOffset: number;
   readonly byteLength: number;
-  /** 0 if the memory may be read immediately. */
+  /** The identifier of the event after which the memory may be read; 0 if it may be read immediately. */
   readonly readyEvent: number;
   readonly name: string;
-  /** JSON, or empty if there is none. */
+  /** The metadata as JSON; empty if there is none. */
   readonly metadata: string;
 }
 
@@ -140,50 +142,50 @@ export interface ChannelMessage {
   readonly offer: number;
   readonly slotByteLength: number;
   readonly slotStride: number;
-  /** The maximum number of frames that an importer holds: the number of slots if no frames are dropped. */
+  /** The maximum number of frames that an importer may hold; the number of slots if no frames are dropped. */
   readonly window: number;
-  /** The event of each slot. */
+  /** The identifier of each slot's ready event. */
   readonly readyEvents: readonly number[];
 }
 
-/** Messages whose only field is an offer. */
+/** A message whose only field is an offer. */
 export interface OfferNotice {
   readonly type: "withdraw" | "recall" | "end" | "held" | "withdrawn";
   readonly offer: number;
 }
 
-/** The importer requests the frames of a channel. */
+/** Requests the frames of a channel for the importer. */
 export interface JoinMessage {
   readonly type: "join";
   readonly offer: number;
 }
 
-/** An identifier is no longer used. */
+/** States that an identifier is no longer used and may be announced again. */
 export interface ForgetMessage {
   readonly type: "forget";
   readonly kind: "pool" | "allocation" | "event";
   readonly identifier: number;
 }
 
-/** Asks for FIRED about an event of the receiver, which the sender cannot open. */
+/** Requests FIRED for an event of the receiver that the sender cannot open. */
 export interface WaitMessage {
   readonly type: "wait";
   readonly event: number;
 }
 
-/** The latest record of an event of the sender has fired. */
+/** States that the latest record of an event of the sender has fired. */
 export interface FiredMessage {
   readonly type: "fired";
   readonly event: number;
 }
 
-/** One of the importer's events may be recorded again. */
+/** States that an event of the importer may be recorded again. */
 export interface EventFreeMessage {
   readonly type: "event-free";
   readonly event: number;
 }
 
-/** A frame was written, or is being written, to a slot of a channel. */
+/** Announces a frame that was written, or is being written, to a slot of a channel. */
 export interface FrameMessage {
   readonly type: "frame";
   readonly offer: number;
@@ -192,44 +194,46 @@ export interface FrameMessage {
   readonly byteLength: number;
   /** Whether the slot's ready event must fire before the frame may be read. */
   readonly hasEvent: boolean;
-  /** JSON, or empty if there is none. */
+  /** The metadata as JSON; empty if there is none. */
   readonly metadata: string;
 }
 
-/** The importer stops using an offer. */
+/** States that the importer stops using an offer. */
 export interface ReleasedMessage {
   readonly type: "released";
   readonly offer: number;
-  /** 0 if all work with it is done. */
+  /** The identifier of the event after which the importer's work is done; 0 if it is done already. */
   readonly event: number;
 }
 
-/** The importer stops using a frame. */
+/** States that the importer stops using a frame. */
 export interface ReleaseSlotMessage {
   readonly type: "release-slot";
   readonly offer: number;
   readonly slot: number;
   readonly sequence: number;
-  /** 0 if all work with it is done. */
+  /** The identifier of the event after which the importer's work is done; 0 if it is done already. */
   readonly event: number;
 }
 
-/** A part of a document: of a request, or of an answer. */
+/** A part of a document, which is a request or an answer. */
 export interface DocumentMessage {
   readonly type: "ask" | "answer";
-  /** The sender's number of the request. */
+  /** The number of the request, chosen by its sender. */
   readonly request: number;
-  /** The number of bytes of the document that follow in further messages. */
+  /** The number of bytes of the document that follow in later messages. */
   readonly remaining: number;
-  /** Bytes of JSON in UTF-8. They may begin and end within a character. */
+  /** Bytes of the document, which is JSON in UTF-8. A part may begin or end within a character. */
   readonly part: Uint8Array<ArrayBuffer>;
 }
 
-/** Memory that the document with the same number, which follows, is about. */
+/** The handle of the memory that the following document with the same number refers to. */
 export interface MemoryMessage {
   readonly type: "memory";
   readonly request: number;
-  /** Borrowed by the sender; the receiver must dispose of it. */
+  /**
+   * The handle of the memory. The sender keeps ownership of its handle; the receiver must dispose of the received one.
+   */
   readonly handle: ShareableHandle;
 }
 
@@ -255,13 +259,13 @@ export type Message =
   | DocumentMessage
   | MemoryMessage;
 
-/** The error code that represents the reason of a peer's GOODBYE. */
+/** Returns the error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
-  // The peer ended the connection because of its own state: for this process, it is gone.
+  // The peer ended the connection for reasons of its own, so for this process the peer is just gone.
   return reason === "out-of-resources" || reason === "not-released" ? "peer-gone" : reason;
 }
 
-/** The reason of the GOODBYE that reports an error of this process to the peer. */
+/** Returns the reason of the GOODBYE that reports an error of this process to the peer. */
 export function reasonOfError({ code }: SharingError): GoodbyeReason {
   switch (code) {
     case "out-of-descriptors":
@@ -275,16 +279,16 @@ export function reasonOfError({ code }: SharingError): GoodbyeReason {
 }
 
 /**
- * The error for what exceeds a limit on peers.
+ * Returns the error for a peer that exceeds a limit.
  *
- * @param exceeding what cannot be done, such as `"accept another pool of process 12"`
+ * @param exceeding the refused operation, such as `"accept another pool of process 12"`
  * @param limit the limit with its value, such as `"256 pools of an exporter"`, and the option that sets it, if any
  */
 export function limitExceeded(exceeding: string, limit: string): SharingError {
   return new SharingError("limit-exceeded", `Cannot ${exceeding}: the limit is ${limit}`);
 }
 
-/** The error for a peer's message that breaks a rule of the protocol. */
+/** Returns the error for a peer's message that violates the protocol. `what` describes the violation. */
 export function badMessage(what: string): SharingError {
   return new SharingError("bad-message", `Cannot continue the connection: ${what}`);
 }

@@ -1,5 +1,5 @@
 /**
- * The names and the metadata of offers, and the lengths of strings in UTF-8.
+ * Encoding and validation of the names and metadata of offers, and lengths of strings in UTF-8.
  *
  * @module
  */
@@ -19,9 +19,9 @@ export type JsonValue =
 const encoder = new TextEncoder();
 
 /**
- * Metadata as sent to the peer: a JSON string, empty if there is none.
+ * Encodes metadata as JSON for a message; returns an empty string if there is none.
  *
- * @param maximum bytes of UTF-8
+ * @param maximum the maximum length in bytes of UTF-8
  */
 export function encodeMetadata(metadata: JsonValue | undefined, maximum: number = maximumMetadataByteLength): string {
   if (metadata === undefined) return "";
@@ -30,7 +30,7 @@ export function encodeMetadata(metadata: JsonValue | undefined, maximum: number 
     throw new TypeError(`Cannot send ${whatIs(metadata)} as metadata: give a value that JSON can represent`);
   }
   checkUnchanged(metadata);
-  // A string takes at most three bytes of UTF-8 for each UTF-16 code unit.
+  // UTF-8 takes at most three bytes for each UTF-16 code unit.
   if (json.length * 3 > maximum) {
     const { length } = encoder.encode(json);
     if (length > maximum) {
@@ -42,12 +42,12 @@ export function encodeMetadata(metadata: JsonValue | undefined, maximum: number 
   return json;
 }
 
-/** Metadata as JSON; undefined if JSON has no representation of the value. */
+/** Returns metadata as JSON; undefined if JSON cannot represent the value. */
 function stringify(metadata: JsonValue): string | undefined {
   try {
     return JSON.stringify(metadata);
   } catch (cause) {
-    // Any other error was thrown by the application's own `toJSON`.
+    // An error that is not a TypeError was thrown by the application's own `toJSON`.
     if (!(cause instanceof TypeError)) throw cause;
     checkUnchanged(metadata, new Set());
     throw new TypeError(
@@ -59,7 +59,7 @@ function stringify(metadata: JsonValue): string | undefined {
   }
 }
 
-/** An object or an array in metadata, and where it is. */
+/** An object or an array in metadata, with its position. */
 interface Container {
   readonly value: object;
   readonly key: string;
@@ -67,16 +67,16 @@ interface Container {
 }
 
 /**
- * Throws for a value that JSON refuses, or that `JSON.stringify` changes or leaves out silently: a number that is not
- * finite, a function, a Map, a typed array. Undefined is left out of objects, where it means no value. What an object's
- * own `toJSON` returns is not checked.
+ * Throws for a value that `JSON.stringify` refuses, or silently changes or omits: a number that is not finite, a
+ * function, a Map, a typed array. Allows undefined members of objects, which are omitted. Does not check the result of
+ * an object's own `toJSON`.
  *
- * @param seen the containers that were checked, for metadata that may contain itself
+ * @param seen the containers checked so far, for metadata that may contain itself
  */
 function checkUnchanged(metadata: unknown, seen?: Set<unknown>): void {
   refuseIfChanged(metadata, undefined, "");
   if (!isContainer(metadata)) return;
-  // Not recursive: JSON may be nested more deeply than functions can call each other.
+  // Iterative, because metadata may be nested more deeply than the call stack allows.
   const containers: Container[] = [{ value: metadata, key: "", parent: undefined }];
   for (const container of containers) {
     const isArray = Array.isArray(container.value);
@@ -91,7 +91,7 @@ function checkUnchanged(metadata: unknown, seen?: Set<unknown>): void {
   }
 }
 
-/** Whether JSON represents the properties of a value. */
+/** Whether JSON represents a value by its properties, that is, as an object or array without `toJSON`. */
 function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON !== "function";
 }
@@ -106,7 +106,7 @@ function refuseIfChanged(value: unknown, parent: Container | undefined, key: str
   throw new TypeError(`Cannot send metadata${path}, ${whatIs(value)}: JSON cannot represent it; ${advice}`);
 }
 
-/** The advice for a value that JSON does not represent; undefined if it does. */
+/** Returns the advice for a value that JSON cannot represent; undefined if it can. */
 function adviceFor(value: unknown): string | undefined {
   switch (typeof value) {
     case "string":
@@ -127,19 +127,19 @@ function adviceFor(value: unknown): string | undefined {
   }
 }
 
-/** The value that was passed to `encodeMetadata`. */
+/** Returns the value that was passed to `encodeMetadata`. */
 export function decodeMetadata(json: string): JsonValue | undefined {
   return json === "" ? undefined : JSON.parse(json) as JsonValue;
 }
 
-/** The number of characters that an error quotes of an invalid name. */
+/** The maximum number of characters that an error quotes of an invalid name. */
 const quotedLength = 40;
 
 /**
  * Checks the name of an offer.
  *
- * @throws {TypeError} If it is not a string
- * @throws {RangeError} If its length is not 1 to 255 bytes of UTF-8, or if it contains a NUL or a lone surrogate
+ * @throws {TypeError} If the name is not a string
+ * @throws {RangeError} If the name's length is not 1 to 255 bytes of UTF-8, or if it contains a NUL or a lone surrogate
  */
 export function checkOfferName(name: string): void {
   if (typeof name !== "string") {
@@ -159,8 +159,8 @@ export function checkOfferName(name: string): void {
 }
 
 /**
- * Whether a name consists of ASCII characters only and is therefore valid. Most names do, and this loop costs less than
- * an encoder.
+ * Whether a name consists of ASCII characters only and is therefore valid. Most names do, and this loop is faster than
+ * `TextEncoder`.
  */
 function isPlain(name: string): boolean {
   if (name.length === 0 || name.length > maximumNameByteLength) return false;
@@ -171,17 +171,17 @@ function isPlain(name: string): boolean {
   return true;
 }
 
-/** The length up to which a loop over a string is faster than the encoder. */
+/** The maximum length, in UTF-16 code units, of a string for which a loop is faster than `TextEncoder`. */
 const shortLength = 64;
 
-/** The length of a well-formed string in bytes of UTF-8. */
+/** Returns the length of a well-formed string in bytes of UTF-8. */
 export function utf8ByteLength(text: string): number {
   if (text.length > shortLength) return encoder.encode(text).length;
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0x7f) return encoder.encode(text).length;
   return text.length;
 }
 
-/** The number of bytes that count toward `maximumMetadata`: an offer's name and metadata in UTF-8. */
+/** Returns the number of bytes of an offer that count toward `maximumMetadata`: its name and metadata in UTF-8. */
 export function textByteLength({ name, metadata }: { readonly name: string; readonly metadata: string }): number {
   return utf8ByteLength(name) + utf8ByteLength(metadata);
 }

@@ -1,27 +1,28 @@
 /**
- * Waits that a signal may abort, and conditions that are waited for.
+ * Promises that a signal can abort, and condition variables.
  *
  * @module
  */
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { abortError, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 
-/** The description of a wait, for the error if it is aborted. */
+/** The description of a wait, for validating its options and for the error if it is aborted. */
 export interface AbortableDescription {
-  /** What is awaited. */
+  /** The object of the wait, such as `a free slot of "frames"`. */
   readonly awaited?: string;
-  /** Returns why the wait is not over, if that is known. */
+  /** Returns the reason why the wait is not over; undefined if it is unknown. */
   readonly why?: (() => string | undefined) | undefined;
-  /** The known options, unless they were checked before. */
+  /** The options that are allowed; absent if they were checked before. */
   readonly known?: KnownOptions<WaitOptions>;
 }
 
 /**
- * A promise that a callback settles. An aborted signal rejects it.
+ * Returns a promise that the callbacks passed to `subscribe` settle, and that is rejected if the signal aborts.
  *
- * @param subscribe registers the callbacks, and may return a function that unregisters them
+ * @param subscribe registers the callbacks, and may return a function that unregisters them, called if the signal
+ * aborts
  * @param options the application's options
- * @param description what is awaited, and which options there are
+ * @param description the object of the wait, and the options that are allowed
  */
 export function abortable<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
@@ -55,16 +56,19 @@ export function abortable<T = void>(
   });
 }
 
-/** A condition variable. It has one waiter at a time. */
+/** A condition variable with at most one waiter at a time. */
 export class Condition {
   #check: (() => void) | undefined;
 
-  /** Makes the waiter check its condition. Call it after each change that the condition depends on. */
+  /** Makes the waiter check its condition. Call this after each change that may affect the condition. */
   notify(): void {
     this.#check?.();
   }
 
-  /** Resolves once `isSettled` returns true, checked at once and at each `notify`, or after `milliseconds` if given. */
+  /**
+   * Resolves once `isSettled` returns true, or after `milliseconds` if given. Checks `isSettled` immediately and at
+   * each `notify`.
+   */
   wait(isSettled: () => boolean, milliseconds?: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = milliseconds === undefined ? undefined : setTimeout(resolve, milliseconds);

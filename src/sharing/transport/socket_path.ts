@@ -1,5 +1,5 @@
 /**
- * Checks of socket paths, and of the system's support for sockets.
+ * Validates socket paths, and checks the system's support for sockets.
  *
  * @module
  */
@@ -8,16 +8,16 @@ import { SharingError } from "../../support/errors.ts";
 import { escapeControls } from "../../support/printing.ts";
 import { whatIs } from "../../support/validation.ts";
 
-/** The kernel's limit in bytes, without the terminating NUL. */
+/** The kernel's limit on the length of a socket's path in bytes, without the terminating NUL. */
 const maximumByteLength = 107;
 
-/** The scheme of a URL, with the two slashes. */
+/** Matches the scheme of a URL, including the two slashes. */
 const urlScheme = /^[a-z][a-z0-9+.-]*:\/\//i;
 
 /**
- * Throws if a path cannot be a socket's, or if the system has no Unix domain sockets.
+ * Throws if a string cannot be the path of a socket, or if the system has no Unix domain sockets.
  *
- * @param action what to do at the path, such as `"listen at"`
+ * @param action the operation for error messages, such as `"listen at"`
  */
 export function checkSocketPath(action: string, path: string): void {
   if (typeof path !== "string") {
@@ -55,7 +55,7 @@ export function checkSocketSupport(action: string): void {
   if (refusal !== undefined) throw new SharingError("not-supported", `Cannot ${action}: ${refusal}`);
 }
 
-/** The folder of a path. */
+/** Returns the folder of a path. */
 export function folderOf(path: string): string {
   const end = path.lastIndexOf("/");
   return end < 0 ? "." : path.slice(0, end) || "/";

@@ -1,5 +1,5 @@
 /**
- * Access control by user: which users may connect, and which could replace the socket with their own.
+ * Access control by user: the users that may connect, and the users that could replace the socket by their own.
  *
  * @module
  */
@@ -14,17 +14,17 @@ import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
-/** The user ID by which a user namespace shows every user that it does not map, unless the system is set up otherwise. */
+/** The ID by which a user namespace represents every unmapped user, unless the system is configured otherwise. */
 const overflowUser = 65_534;
-/** The number of user IDs. */
+/** The number of possible user IDs. */
 const allUsers = 2 ** 32 - 1;
-/** The largest user ID; the number above it means "no user" in system calls. */
+/** The largest user ID; the next larger number means "no user" in system calls. */
 const maximumUser = 2 ** 32 - 2;
 
 /**
  * Listens at a path for processes of this user and of the listed users. If other users are listed, the socket's file is
- * open to everyone, and the caller must pass each accepted peer to `checkUser`. Only this user and root may be able to
- * replace the socket. Nobody who connects may send descriptors.
+ * open to everyone, and the caller must pass each accepted peer to `checkUser`. Throws if users other than this one and
+ * root could replace the socket. Connecting processes cannot send descriptors.
  *
  * @throws {SharingError} `not-permitted` if other users can change a folder or a link on the path, and everything that
  * `UnixListener.listen` throws
@@ -42,10 +42,10 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
 
 /**
  * Throws unless a peer runs as this process's user or as one of the listed users. Root gets no exception: it must be
- * listed as well. In a user namespace, all unmapped users have the ID 65534 and cannot be told apart. A process that has
- * this ID itself is not taken for the same user as another one: the ID must be listed.
+ * listed as well. In a user namespace, all unmapped users have the ID 65534 and cannot be distinguished. Two processes
+ * with this ID are not assumed to have the same user: the ID must be listed.
  *
- * @param action what is refused, such as `"connect to /run/frames.sock"`
+ * @param action the refused operation for error messages, such as `"connect to /run/frames.sock"`
  * @throws {SharingError} `not-permitted`
  */
 export function checkUser(action: string, peer: Peer, users: readonly number[]): void {
@@ -68,21 +68,21 @@ export function checkUser(action: string, peer: Peer, users: readonly number[]):
   );
 }
 
-/** The users whose processes may connect: this process's own, and the listed ones. */
+/** Returns the users whose processes may connect: this process's user, and the listed ones. */
 export function allowedUsers(users: readonly number[]): readonly number[] {
   return [...new Set([effectiveUserId(), ...users])];
 }
 
-/** Whether a peer is of this process's user, who could end this process in other ways, too. */
+/** Whether a peer runs as this process's user, which could also harm this process in other ways. */
 export function isOwnUser({ uid }: Peer): boolean {
   const own = effectiveUserId();
   return uid === own && !isUnmapped(own);
 }
 
-/** Whether a user ID of this process's user namespace may stand for several users. */
+/** Whether a user ID may represent several users in this process's user namespace. */
 function isUnmapped(user: number): boolean {
   if (user !== overflowUser) return false;
-  // Each line has the first ID here, the first ID in the parent's namespace, and their number.
+  // Each line has the first ID in this namespace, the first ID in the parent's namespace, and the number of IDs.
   const lines = readSmallFile("/proc/self/uid_map")?.trim().split("\n") ?? [];
   return lines.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2] ?? 0), 0) < allUsers;
 }
@@ -102,7 +102,7 @@ function checkUsers(users: readonly number[]): void {
   }
 }
 
-/** Throws if a user other than this one and root could make a path lead to another socket. */
+/** Throws if a user other than this one and root could make a path refer to another socket. */
 function checkPath(path: string): void {
   try {
     checkFolderPath(folderOf(path), { content: "another socket", mayBeSticky: true });
