@@ -14,18 +14,20 @@ import { placeIn } from "./pools/pool_contents.ts";
 import type { Access } from "./pools/pool_attributes.ts";
 import { callStack } from "../support/leaks.ts";
 
-/** Whenever the number of streams that have used an allocation reaches a multiple of this, some are removed. */
+/**
+ * Whenever the number of recorded streams of an allocation reaches a multiple of this, disposed idle ones are removed.
+ */
 const sweepSize = 64;
 
 /** The position of an allocator's buffer in the slab that it was cut from. */
 export interface SlabPart {
-  /** The slab: an allocation of the pool, which the allocator frees. */
+  /** The slab: an allocation of the pool, which the caching allocator frees. */
   readonly slab: DeviceBuffer;
   /** Offset of the buffer in the slab, in bytes. */
   readonly byteOffset: number;
 }
 
-/** The owner of an allocation, which frees its memory. The optional members describe the memory. */
+/** The owner of an allocation, which frees the memory. The optional members describe the memory. */
 export interface AllocationOwner {
   /** Frees the memory in stream order. */
   release(address: bigint, byteLength: number, stream: CudaStream, allocation: Allocation): void;
@@ -33,7 +35,9 @@ export interface AllocationOwner {
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is from a pool in host memory. */
   readonly isHostMemory?: boolean;
-  /** Returns the bytes by which another process opens the memory. Only for memory that is not from a pool. */
+  /**
+   * Returns the 64 bytes of the legacy handle by which another process opens the memory. Only for memory outside pools.
+   */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
    * Why the user may not free the memory; undefined if the user may. If there is a reason but no `awaitRelease`, the
@@ -41,19 +45,22 @@ export interface AllocationOwner {
    */
   readonly freeRefusal?: string;
   /**
-   * Whether the memory is owned by other code: a free only ends its use here, waits for nothing and needs no stream.
+   * Whether other code owns the memory. A free then only makes the buffer unusable: it waits for nothing and needs no
+   * stream.
    */
   readonly isForeign?: boolean;
   /**
-   * Why the memory cannot be used any more, if something other than a free has ended its use. Only for the owner of one
+   * Why the memory cannot be used any more, if something other than a free has ended the use. Only for the owner of one
    * allocation.
    */
   useEnd?: string | undefined;
-  /** The access of a device to the memory, if it is set for each device: in an address range. */
+  /**
+   * Returns a device's access to the memory. Only for memory in an address range, where each device's access is set.
+   */
   accessOf?(device: CudaDevice): Access;
-  /** The memory without an address that is mapped there, if other processes can import that. */
+  /** The `PhysicalMemory` that is mapped at the address, if other processes can import it. */
   readonly physical?: PhysicalMemory;
-  /** The position in the slab, for memory that is part of one. */
+  /** The position of the memory in its slab, if it is part of one. */
   readonly part?: SlabPart;
 }
 
@@ -63,33 +70,33 @@ export interface AllocationPart extends MemoryRange {
   readonly stream: CudaStream;
 }
 
-/** A holder of an allocation, which is not released before all holders have released it. */
+/** A holder of an allocation: the memory is released only after all holders have released it. */
 interface Holder {
   /** Called if the user frees the allocation before the holder has released it. */
   readonly onFree: (() => void) | undefined;
 }
 
-/** State that few allocations have. */
+/** The fields of an allocation that few allocations need, kept in a separate object to save memory. */
 interface RareData {
-  /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
+  /** Whether the memory was unloaded with its module: reads that still have copies to enqueue fail. */
   isUnloaded?: boolean;
-  /** The call stack of the call that ended its use, with POOLPASS_DEBUG=1. */
+  /** The call stack of the call that freed the allocation or ended its use, with POOLPASS_DEBUG=1. */
   freeStack?: string;
-  /** The streams other than the allocation's own that have used it, each with the position of its last use. */
+  /** The streams other than the allocation's own that have used the memory, each with the position of the last use. */
   otherStreams?: Map<CudaStream, number>;
-  /** The host views of the allocation, by the range that they show. */
+  /** The host views of the allocation, by the address range that they show. */
   hostViews?: Map<string, ArrayBuffer> | undefined;
-  /** Copies of reads that are not known to be complete. */
+  /** The enqueued copies of reads that are not known to be complete. */
   copies?: Set<StagingBuffer>;
-  /** Reads with copies still to enqueue, and callers of `keep`. */
+  /** The holders: reads that still have copies to enqueue, and callers of `keep`. */
   holders?: Set<Holder>;
-  /** The stream of a free, whose release is deferred until the last holder has released it. */
+  /** The stream passed to `free`, if the release is deferred until the last holder has released the memory. */
   deferredRelease?: CudaStream | undefined;
 }
 
 /**
- * Memory that is allocated, imported or opened: where it is, who frees it, and what still uses it. A `DeviceBuffer` is a
- * view of one, or of a part of one.
+ * Memory that is allocated, imported or opened: its address and size, its owner, and the work that still uses it. A
+ * `DeviceBuffer` is a view of an allocation or of a part of one.
  */
 export class Allocation {
   readonly session: Session;
@@ -101,12 +108,14 @@ export class Allocation {
   readonly address: bigint;
   /** Size in bytes. */
   readonly byteLength: number;
-  /** The stream whose work with the memory is ordered before a free. `noteUse` records the others. */
+  /**
+   * The stream whose work with the memory is ordered before a free. `noteUse` records the other streams that use it.
+   */
   stream: CudaStream;
-  /** Its index among the live allocations of a pool of this process. */
+  /** The index of the allocation among the live allocations of a pool of this process. */
   liveIndex = 0;
   #isFreed = false;
-  /** Created on first use, so that most allocations stay small. */
+  /** The fields that few allocations need. Created on first use, so that most allocations stay small. */
   #rareData: RareData | undefined;
 
   constructor(
@@ -127,22 +136,22 @@ export class Allocation {
     this.stream = stream;
   }
 
-  /** Whether it was freed or its use has ended: its address is not valid for new work. */
+  /** Whether the allocation was freed or its use has ended: the address is not valid for new work. */
   get isFreed(): boolean {
     return this.#isFreed;
   }
 
-  /** Whether it was freed, and its memory stays until its holders have released it. */
+  /** Whether the allocation was freed but the memory is kept until its holders have released it. */
   get isReleaseDeferred(): boolean {
     return this.#rareData?.deferredRelease !== undefined;
   }
 
-  /** The call stack of the call that ended its use, if the session is debugged. */
+  /** The call stack of the call that freed the allocation or ended its use, if the session is debugged. */
   get freeStack(): string | undefined {
     return this.#rareData?.freeStack;
   }
 
-  /** Whether it was unloaded with its module. */
+  /** Whether the memory was unloaded with its module. */
   get isUnloaded(): boolean {
     return this.#rareData?.isUnloaded ?? false;
   }
@@ -164,13 +173,13 @@ export class Allocation {
   }
 
   /**
-   * Frees the memory in stream order, or defers that until the last holder has released it. For the user, who must not free
-   * memory with a `freeRefusal`, and for the owner, who may.
+   * Frees the memory in stream order; if it has holders, defers the release until the last of them has released it. For
+   * the user, who must not free memory with a `freeRefusal`, and for the owner, who may.
    *
    * @throws {ReferenceError} If the stream was disposed; nothing has changed then
    */
   free(stream: CudaStream): void {
-    // Throws for a disposed stream before anything changes: the memory could not be freed later.
+    // Throws for a disposed stream before anything changes, because the memory could not be freed later.
     void stream.unsafeHandle;
     if (this.#rareData?.hostViews !== undefined) this.#keepTransferred(this.#rareData.hostViews.values());
     if (!this.hasHolders) {
@@ -184,15 +193,15 @@ export class Allocation {
     for (const { onFree } of this.#rareData!.holders!) onFree?.();
   }
 
-  /** Frees the memory on the device's default stream, after the work that a disposed stream had. */
+  /** Frees the memory on the device's default stream, after all work of a disposed stream. */
   freeAfterDisposed(stream: CudaStream): void {
     this.noteUseBefore(stream, Infinity);
     this.free(this.device.defaultStream);
   }
 
   /**
-   * Makes the allocation unusable without freeing its memory. Pending reads continue, so the memory must stay until
-   * `isBeingRead` is false.
+   * Makes the allocation unusable without freeing the memory. Pending reads continue, so the memory must remain valid
+   * until `isBeingRead` is false.
    */
   endUse(): void {
     this.#isFreed = true;
@@ -202,7 +211,7 @@ export class Allocation {
     this.#rareData.hostViews = undefined;
   }
 
-  /** Ends the use of memory that is freed at once, such as a module's variable with the module: pending reads fail. */
+  /** Makes memory that is freed at once unusable, such as a module's variable with the module: pending reads fail. */
   unload(): void {
     this.#createdRareData.isUnloaded = true;
     this.endUse();
@@ -258,8 +267,8 @@ export class Allocation {
   }
 
   /**
-   * Returns a stream that runs its next work after all uses of the memory that come before the next work of `stream` or
-   * that were noted: `stream` itself, or one of the library's own.
+   * Returns a stream whose next work runs after all uses of the memory that were recorded or that precede the next work
+   * of `stream`: `stream` itself, or one of the library's own.
    */
   releaseStream(stream: CudaStream): CudaStream {
     const otherStreams = this.#rareData?.otherStreams;
@@ -274,12 +283,12 @@ export class Allocation {
     (this.#createdRareData.copies ??= new Set()).add(copy);
   }
 
-  /** Forgets a copy that is complete, or whose device is lost. */
+  /** Removes a copy that is complete, or whose device is lost. */
   deleteCopy(copy: StagingBuffer): void {
     this.#rareData?.copies?.delete(copy);
   }
 
-  /** Returns a view of a range of a host pool's memory, until the free. */
+  /** Returns an ArrayBuffer over a range of a host pool's memory, which is detached when the allocation is freed. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     if (this.owner.isForeign) {
       throw new TypeError(
@@ -330,7 +339,7 @@ export class Allocation {
       : "export its pool first, with exportHandle";
   }
 
-  /** Keeps the memory for good if a view of it was transferred: the receiver may still access it. */
+  /** Never frees the memory if a host view of it was transferred: the receiver may still access it. */
   #keepTransferred(views: Iterable<ArrayBuffer>): void {
     const { transferredMemory } = this.session;
     for (const view of views) if (view.detached) transferredMemory.add(this);
@@ -356,7 +365,7 @@ export class Allocation {
     }
   }
 
-  /** Releases memory after the work of a stream, which may have been disposed since the free. */
+  /** Releases memory after the work of the stream passed to `free`, which may have been disposed since. */
   #releaseAfter(stream: CudaStream): void {
     if (!stream.disposed) return this.#release(stream);
     this.noteUseBefore(stream, Infinity);
@@ -364,14 +373,14 @@ export class Allocation {
   }
 }
 
-/** Removes streams that were disposed and whose work is past: a program may use a new stream for each task. */
+/** Removes disposed streams that have no pending work: a program may use a new stream for each task. */
 function sweepUses(streams: Map<CudaStream, number>): void {
   for (const stream of streams.keys()) {
     if (stream.disposed && lastWorkOf(stream) === undefined) streams.delete(stream);
   }
 }
 
-/** The error for the use of a buffer that was freed, or of a part of it. */
+/** Returns the error for using a freed buffer, or a view of a part of it. */
 export function freedError(allocation: Allocation, byteLength: number = allocation.byteLength): ReferenceError {
   const { byteLength: whole } = allocation;
   const part = byteLength === whole ? "" : `it is part of a buffer of ${whole} bytes, and `;

@@ -19,12 +19,13 @@ import { HostBuffer, sessionOfHost } from "./transfers/host_buffer.ts";
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 
 /**
- * Throws unless the range is in a buffer of `bufferByteLength` bytes. `length` is a whole number.
+ * Throws unless the range is in a buffer of `bufferByteLength` bytes. `length` is the range's size in bytes, a whole
+ * number.
  *
- * @param source what is copied to the range
+ * @param source the memory that is copied to the range, for the error's message
  */
 export function checkRange(byteOffset: number, length: number, bufferByteLength: number, source?: object): void {
-  // The fast path: every copy comes here.
+  // The fast path, which every copy takes.
   if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= bufferByteLength) return;
   checkByteLength(byteOffset, "a byteOffset");
   if (byteOffset > bufferByteLength) {
@@ -33,7 +34,7 @@ export function checkRange(byteOffset: number, length: number, bufferByteLength:
   refuseRange(byteOffset, length, bufferByteLength, source);
 }
 
-/** Not in `checkRange`, which must stay small. */
+/** Throws the error of `checkRange`. Separate from `checkRange`, which must stay small to be inlined. */
 function refuseRange(byteOffset: number, length: number, bufferByteLength: number, source: object | undefined): never {
   let [given, advice] = ["", ""];
   if (source !== undefined) {
@@ -50,19 +51,21 @@ function refuseRange(byteOffset: number, length: number, bufferByteLength: numbe
   throw new RangeError(`Cannot reach ${range} of the buffer${given}: it has ${bufferByteLength} bytes${advice}`);
 }
 
-/** The size of the elements of a typed array or a DeviceArray; undefined for memory without a type. */
+/** Returns the element size of a typed array or a DeviceArray; undefined for memory without an element type. */
 function elementByteLength(source: object): number | undefined {
   if ("BYTES_PER_ELEMENT" in source) return Number(source.BYTES_PER_ELEMENT);
   return "type" in source ? (source.type as TypedArrayConstructor<TypedArray>).BYTES_PER_ELEMENT : undefined;
 }
 
-/** The first elements of a copy's source, or its first bytes if it has no type, as JavaScript. */
+/**
+ * Returns JavaScript code for the first elements of a copy's source, or for its first bytes if it has no element type.
+ */
 function partOf(source: object, length: number): string {
   if ("subarray" in source) return `source.subarray(0, ${length})`;
   return `new Uint8Array(source${"buffer" in source ? ".buffer" : ""}, 0, ${length})`;
 }
 
-/** Throws unless `byte` can be filled with. */
+/** Throws unless `byte` is a valid byte to fill memory with. */
 export function checkByte(byte: unknown): asserts byte is number {
   if (typeof byte === "number" && Number.isInteger(byte) && byte >= 0 && byte <= 255) return;
   checkNumber(byte, "a byte to fill with");
@@ -71,7 +74,7 @@ export function checkByte(byte: unknown): asserts byte is number {
   );
 }
 
-/** Throws the error of a fill of a plain buffer with a range of elements. */
+/** Throws the error for filling a plain buffer by a range of elements (`begin`, `end`). */
 export function refuseElements(): never {
   throw new TypeError(
     "Cannot fill from a begin to an end of a buffer: it has no elements; give byteOffset and byteLength, or use " +
@@ -79,7 +82,7 @@ export function refuseElements(): never {
   );
 }
 
-/** Throws unless a buffer's bytes can be seen as elements of a type. */
+/** Throws unless a buffer's bytes can be viewed as elements of a type. */
 export function checkElements(
   type: TypedArrayConstructor<TypedArray>,
   { address, byteLength }: { readonly address: bigint; readonly byteLength: number },
@@ -107,7 +110,7 @@ export function checkHostSource(source: unknown, session: Session): void {
   throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}${instead(source)}`);
 }
 
-/** What to give instead of a source that cannot be copied from. */
+/** Returns the end of an error's message: what to pass instead of a source that cannot be copied from. */
 function instead(source: unknown): string {
   if (source instanceof Promise) return "; await the promise first";
   if (Array.isArray(source)) {

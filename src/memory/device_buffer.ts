@@ -47,14 +47,14 @@ import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions & FillOptions = {};
 
-/** Creates a view for `as`. Set by `DeviceArray`, a subclass, which this file cannot import. */
+/** Creates the view that `as` returns. Set by `DeviceArray`, a subclass, which this file cannot import. */
 let viewAs: <T extends TypedArray>(
   type: TypedArrayConstructor<T>,
   allocation: Allocation,
   part: AllocationPart,
 ) => DeviceArray<T>;
 
-/** Sets how `DeviceBuffer.as` creates a view. */
+/** Sets the function by which `DeviceBuffer.as` creates a view. */
 export function setViewAs(create: typeof viewAs): void {
   viewAs = create;
 }
@@ -97,8 +97,8 @@ function meantByReadOptions(value: unknown): string | undefined {
 
 /**
  * Returns the allocation that a buffer is a view of; undefined for a value that is not a buffer. For the launches,
- * allocators and exporters of this library, which work with allocations: no public member shows one, because it would
- * let users bypass the buffer's checks.
+ * allocators and exporters of this library. No public member exposes the allocation, because users could bypass the
+ * buffer's checks with it.
  */
 export let allocationOf: {
   (buffer: DeviceBuffer): Allocation;
@@ -127,8 +127,8 @@ export class DeviceBuffer implements Disposable {
   readonly #allocation: Allocation;
   readonly #address: bigint;
   /**
-   * The own stream of a view that `subarray` has returned, which cannot be freed, even if it has all bytes. The stream of
-   * a whole buffer is the allocation's.
+   * The stream of a view that `subarray` has returned; undefined for a whole buffer, which uses the allocation's
+   * stream. A buffer with its own stream cannot be freed, even if the view has all bytes.
    */
   #partStream: CudaStream | undefined;
 
@@ -173,7 +173,7 @@ export class DeviceBuffer implements Disposable {
     this.byteLength = part === undefined ? allocation.byteLength : part.byteLength;
   }
 
-  /** Whether it was freed, or its `Cuda` object was disposed. */
+  /** Whether the buffer was freed, or its `Cuda` object was disposed. */
   get #isFreed(): boolean {
     return this.#allocation.isFreed || this.#allocation.session.hasEnded;
   }
@@ -499,8 +499,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer, or what `as` returns
-   * of it: declare the buffer itself with `using`.
+   * Frees the buffer on its stream. Does nothing if the buffer was freed already, is part of another buffer, or was
+   * returned by `as`: declare the buffer itself with `using`.
    */
   [Symbol.dispose](): void {
     const { isFreed, owner } = this.#allocation;
@@ -508,7 +508,10 @@ export class DeviceBuffer implements Disposable {
     ignoreLoss(() => this.free());
   }
 
-  /** Throws unless a copy's other memory is a buffer of the same `Cuda` object, or passes the check of host memory. */
+  /**
+   * Throws unless the other memory of a copy is a buffer of the same `Cuda` object, or host memory that passes the
+   * check.
+   */
   #checkOther(other: unknown, checkHostMemory: (memory: unknown, session: Session) => void): void {
     const { session } = this.#allocation;
     if (!(other instanceof DeviceBuffer)) return checkHostMemory(other, session);
@@ -533,16 +536,16 @@ export class DeviceBuffer implements Disposable {
   }
 }
 
-/** Returns what a buffer or an array prints as: `"DeviceBuffer { device 0, 1024 bytes, 0x302000000 }"`. */
+/** Returns the printed form of a buffer or an array: `"DeviceBuffer { device 0, 1024 bytes, 0x302000000 }"`. */
 function describe(buffer: DeviceBuffer, allocation: Allocation, address: bigint): string {
   const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
   const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${address.toString(16)}`;
   const place = placeOf(allocation.owner.isHostMemory ? undefined : allocation.device);
-  // Properties of DeviceArray, a subclass. Another buffer refuses to be asked for its length.
+  // `type` and `length` are properties of DeviceArray, a subclass. The `length` of any other buffer throws.
   const { type } = buffer as { readonly type?: { readonly name: string } };
   const elements = type === undefined ? "" : `${type.name}(${(buffer as unknown as ArrayLike<unknown>).length}), `;
   const state = allocation.isFreed ? freed : live;
-  // Not the constructor's name: a bundler may have changed it.
+  // The class's name is written out, because a bundler may have renamed the constructor.
   const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
   return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
 }

@@ -1,6 +1,7 @@
 /**
- * The streams on which memory is freed: those of the application, and those of the library for memory that several
- * streams have used. Pools count the memory as free once the host has synchronized with what is found complete.
+ * Tracks the streams on which memory is freed, and provides the library's own streams for memory that several streams
+ * have used. Pools count freed memory as available only once the host has synchronized with the work that queries have
+ * found complete.
  *
  * @module
  */
@@ -19,19 +20,19 @@ import { allSettledUnseen } from "../support/lost_devices.ts";
 import type { Session } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 
-/** Disposed streams are replaced by their devices when the number of streams reaches a multiple of this. */
+/** When the number of streams reaches a multiple of this, disposed streams are replaced by their devices. */
 const sweepSize = 64;
 
 /**
  * The streams on which a pool's memory was freed. They must be waited for before the pool is destroyed.
  *
- * If a pool is destroyed before the device has executed its frees, driver 580 may crash at a later
+ * If a pool is destroyed before the device has executed its frees, driver 580 may crash in a later
  * `cudaMemPoolDestroy`, in a C program too. If an imported pool is destroyed before the host has waited for its frees,
  * a descriptor stays open until the process ends.
  */
 export class FreedStreams {
   readonly #streams = new Set<CudaStream>();
-  /** The devices of disposed streams: such a stream can be waited for only through its device. */
+  /** The devices of disposed streams: a disposed stream can only be waited for through its device. */
   readonly #devices = new Set<CudaDevice>();
   #last: CudaStream | undefined;
 
@@ -64,7 +65,9 @@ export class FreedStreams {
     this.#last = undefined;
   }
 
-  /** Blocks until the frees are complete, at the end of the session, whose objects cannot be used any more. */
+  /**
+   * Blocks until the frees are complete, at the end of the session, when streams and devices cannot be used any more.
+   */
   synchronizeBy(driver: Driver): void {
     this.#sweep();
     for (const { device, unsafeHandle } of this.#streams) driver.streamSynchronize(device.ordinal, unsafeHandle);
@@ -81,18 +84,18 @@ export class FreedStreams {
 }
 
 /**
- * Streams of the library's own, on which it frees memory that several streams have used. They wait for those streams, so
- * that no stream of the application has to.
+ * The library's own streams for freeing memory that several streams have used. They wait for those streams, so that no
+ * stream of the application has to.
  *
- * Each stream of the application whose work a free must wait for has a release stream: work that never completes delays
- * only the frees of memory that it uses.
+ * Each application stream whose work a free must wait for gets a release stream of its own: work that never completes
+ * delays only the frees of memory that it uses.
  */
 export class ReleaseStreams {
   readonly #session: Session;
   readonly #byStream = new Map<CudaStream, CudaStream>();
-  /** Release streams whose stream was disposed and has done its work. */
+  /** Release streams whose application stream was disposed and has completed its work, for reuse. */
   readonly #idle: CudaStream[] = [];
-  /** An event for each device, recorded anew for each wait. */
+  /** One event per device, recorded again for each wait. */
   readonly #events = new Map<number, bigint>();
 
   constructor(session: Session) {
@@ -101,10 +104,10 @@ export class ReleaseStreams {
 
   /**
    * Returns a stream whose next work runs after the work so far of `stream`, and after that of `others` up to the given
-   * positions: `stream` itself if that is so already, otherwise a release stream.
+   * positions: `stream` itself if it is already ordered after that work, otherwise a release stream.
    *
-   * @param options.isStreamOrdered Whether it suffices that CUDA runs the next work on the stream after theirs, as the
-   * default stream does without waiting for an event.
+   * @param options.isStreamOrdered Whether it suffices that CUDA orders the stream's next work after the other streams'
+   *   work, as it does for the default stream without an event.
    */
   join(
     stream: CudaStream,
@@ -115,7 +118,8 @@ export class ReleaseStreams {
     for (const [other, position] of others) {
       if (other === stream || progressOf(stream).isAfter(progressOf(other), position)) continue;
       if (isStreamOrdered && isOrderedByDefaultStream(other, stream)) continue;
-      // A query would make the sanitizer assume that the program knows of the work, which may be luck.
+      // A query would make the sanitizer assume that the program has ordered itself after the work, which may only be
+      // timing.
       if (this.#session.sanitizer !== undefined || this.#isBusy(other)) (busy ??= []).push(other);
     }
     if (busy === undefined) return stream;
@@ -169,7 +173,7 @@ export class ReleaseStreams {
     return index < 0 ? undefined : this.#idle.splice(index, 1)[0];
   }
 
-  /** Keeps the release streams of streams that were disposed and have done their work, for other streams. */
+  /** Reclaims the release streams of disposed streams that have completed their work. */
   #collectIdle(): void {
     for (const [stream, release] of this.#byStream) {
       if (!stream.disposed || pendingWorkOf(stream) !== undefined) continue;
@@ -185,40 +189,40 @@ export interface Waitable {
   synchronize(): void;
 }
 
-/** Destroys markers: the session. */
+/** Destroys markers, which are events of the library. Implemented by the session. */
 interface MarkerOwner {
   readonly driver: Driver;
   withoutCollectiveErrors<Result>(wait: () => Result): Result;
   destroyMarker(marker: bigint): void;
 }
 
-/** When this many events are kept after their disposal, they are synchronized with and destroyed. */
+/** When this many disposed events are kept, they are synchronized with and destroyed. */
 const maxKeptEvents = 64;
 
 /**
  * The work that a program has found complete without a synchronization, by `finished`, `read` or `query`.
  *
- * CUDA's pools count memory as free only once a synchronization has found its free complete; a query is none. A
- * synchronization takes mappings apart and releases memory to the system, which takes 0.1 ms and more, so a wait does
- * not make one. Instead, `synchronize` makes up for all of them when it matters: before a pool is trimmed, when its usage
- * is requested, and when it has no memory left.
+ * CUDA's pools count freed memory as available only once a synchronization, not a query, has found the free complete. A
+ * synchronization unmaps memory and releases it to the system, which takes 0.1 ms or more, so waits avoid it. Instead,
+ * `synchronize` does so for all of this work at once where it matters: before a pool is trimmed, when a pool's usage is
+ * requested, and when a pool has no memory left.
  *
- * A stream that has more work by then, and an event that was recorded again, do not count: they are no longer complete.
+ * Streams with newer work and events that were recorded again are skipped: they are no longer complete.
  */
 export class CompletedEvents {
   readonly #session: MarkerOwner;
   readonly #markers = new Set<bigint>();
-  /** Complete events of the application that it has disposed. They are markers of the session now. */
+  /** Complete events that the application has disposed, which the session now owns as markers. */
   readonly #keptEvents = new Set<bigint>();
   readonly #waitables = new Set<Waitable>();
-  /** The one that was added last, which a loop of queries adds again and again. */
+  /** The stream or event that was added last: programs that poll add the same one again and again. */
   #last: Waitable | undefined;
 
   constructor(session: MarkerOwner) {
     this.#session = session;
   }
 
-  /** Adds a marker of the library's own, which is complete. It must not be recorded again before `deleteMarker`. */
+  /** Adds a complete marker of the library. It must not be recorded again before `deleteMarker`. */
   addMarker(marker: bigint): void {
     this.#markers.add(marker);
   }
@@ -229,7 +233,7 @@ export class CompletedEvents {
     this.#keptEvents.delete(marker);
   }
 
-  /** Adds a complete event that the application has disposed, and destroys it later. */
+  /** Takes ownership of a complete event that the application has disposed, and destroys it later. */
   keepEvent(event: bigint): void {
     this.#keptEvents.add(event);
     if (this.#keptEvents.size === maxKeptEvents) this.synchronize();
@@ -242,13 +246,16 @@ export class CompletedEvents {
     this.#waitables.add(waitable);
   }
 
-  /** Removes a stream or an event of the application that is being disposed. Returns whether it was there. */
+  /** Removes a stream or an event that the application is disposing. Returns whether it had been added. */
   delete(waitable: Waitable): boolean {
     if (waitable === this.#last) this.#last = undefined;
     return this.#waitables.delete(waitable);
   }
 
-  /** Synchronizes with all of them that are still complete, which does not block. Returns whether there were any. */
+  /**
+   * Synchronizes with all added events and streams that are still complete, without blocking. Returns whether there
+   * were any.
+   */
   synchronize(): boolean {
     if (this.#markers.size === 0 && this.#keptEvents.size === 0 && this.#waitables.size === 0) return false;
     const session = this.#session;

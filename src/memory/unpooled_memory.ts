@@ -1,5 +1,5 @@
 /**
- * Memory that belongs to no pool: allocated on its own, opened from a legacy handle, or wrapped.
+ * Memory outside any pool: allocated by itself, opened from a legacy handle, or wrapped.
  *
  * @module
  */
@@ -35,7 +35,7 @@ const allocateOptions: KnownOptions<AllocateOptions> = {
   meantBy: (value) => typeof value === "string" ? `{ handleType: ${shown(value)} }` : undefined,
 };
 
-/** Allocates memory by `cudaMalloc`, or for other processes by `cuMemCreate`. */
+/** Allocates memory by `cudaMalloc`, or by `cuMemCreate` if other processes can import it. */
 export function allocateMemory(
   session: Session,
   device: CudaDevice,
@@ -119,16 +119,16 @@ export function openMemory(
   return new DeviceBuffer(allocation);
 }
 
-/** How memory outside any pool is freed. */
+/** The functions that free memory outside any pool. */
 interface UnpooledMemory {
-  /** Waits for a stream whose work `free` does not wait for itself. */
+  /** Waits for a stream whose work `free` does not wait for. */
   synchronize(stream: CudaStream): void;
   free(driver: Driver): void;
 }
 
 /**
- * Returns an owner of memory that the session reports as leaked, and frees, if it is not freed. If the context is lost,
- * the memory is gone and not reported.
+ * Returns the owner of an allocation. If the program does not free the memory, the session reports it as leaked and
+ * frees it. If the context is lost, the memory is gone and not reported.
  */
 function unpooledOwner(
   session: Session,
@@ -159,7 +159,7 @@ function unpooledOwner(
   };
 }
 
-/** Options of memory that is wrapped. */
+/** Options of `CudaDevice.wrap`. */
 export interface WrapOptions {
   /** The stream that the buffer's methods use by default. Defaults to the device's default stream. */
   stream?: CudaStream;
@@ -175,13 +175,13 @@ const ownerOfHostMemory: AllocationOwner = { release() {}, isForeign: true, isHo
 
 const unknownAddress = "CUDA knows no memory at this address: it was freed, or is pageable memory of the host";
 
-/** A range of memory that is to be wrapped. */
+/** A range of memory to be wrapped. */
 interface Range {
   readonly address: bigint;
   readonly byteLength: number;
 }
 
-/** Wraps memory by its address. */
+/** Creates a buffer over memory that other code owns. */
 export function wrapMemory(session: Session, device: CudaDevice, range: Range, options: WrapOptions): DeviceBuffer {
   const { address, byteLength } = range;
   checkAddress(address);

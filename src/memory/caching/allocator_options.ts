@@ -14,7 +14,7 @@ export const blockAlignment = 256;
 
 /** Number of size classes between a power of two and the next. */
 const classesPerDoubling = 16;
-/** How many blocks of a class are examined if a larger class has blocks too. */
+/** Maximum number of blocks of a size class that are examined if a larger class also has blocks. */
 const searchLimit = 32;
 const classCount = 28 * classesPerDoubling;
 /** Size of the largest possible block: 512 GiB. */
@@ -61,12 +61,12 @@ export class SizeClasses {
     block.next = block.previous = undefined;
   }
 
-  /** Whether there are no blocks. */
+  /** Whether the size classes have no blocks. */
   get isEmpty(): boolean {
     return this.#filledAfter(-1) === classCount;
   }
 
-  /** Returns a block of at least `byteLength` bytes: the smallest of those that are examined. */
+  /** Returns a block of at least `byteLength` bytes: the smallest of the examined blocks. */
   bestFit(byteLength: number): Block | undefined {
     const index = classOf(byteLength);
     const list = this.#lists[index];
@@ -142,7 +142,7 @@ export function maximumSlabByteLengthFor({ handleType }: Pick<MemoryPool, "handl
   return handleType === "none" ? maximumBlockByteLength : maximumImportableByteLength;
 }
 
-/** Why an allocator can never have a slab of so many bytes; undefined if it can. */
+/** Returns why an allocator can never have a slab of `byteLength` bytes; undefined if it can. */
 export function refusalOfSlab(byteLength: number, pool: Pick<MemoryPool, "handleType">): SizeRefusal | undefined {
   const most = maximumSlabByteLengthFor(pool);
   if (byteLength <= most) return undefined;
@@ -155,7 +155,8 @@ export function refusalOfSlab(byteLength: number, pool: Pick<MemoryPool, "handle
 }
 
 /**
- * Returns the options with their defaults. Throws if one of them is not known, or not a valid number of bytes for a pool.
+ * Returns the options with defaults filled in. Throws if an option is unknown, or is not a valid number of bytes for a
+ * pool.
  */
 export function checkAllocatorOptions(
   options: CachingAllocatorOptions,

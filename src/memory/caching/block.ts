@@ -1,5 +1,5 @@
 /**
- * Blocks of a caching allocator, and what its statistics count of them.
+ * Blocks of a caching allocator, and the statistics computed from them.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export interface Slab {
   readonly buffer: DeviceBuffer;
   readonly address: bigint;
   readonly isHostMemory: boolean;
-  /** The block at its start. */
+  /** The block at the start of the slab. */
   readonly first: Block;
 }
 
@@ -31,7 +31,8 @@ export interface BlockOwner {
 }
 
 /**
- * A piece of a slab, free or used by a buffer. The block itself is the buffer's owner, so that a free needs no lookup.
+ * A piece of a slab, free or used by a buffer. The block is itself the owner of the buffer's allocation, so that a free
+ * needs no lookup.
  */
 export class Block implements AllocationOwner {
   readonly slab: Slab;
@@ -41,19 +42,23 @@ export class Block implements AllocationOwner {
   /** The adjacent blocks in the slab. */
   before: Block | undefined = undefined;
   after: Block | undefined = undefined;
-  /** The list that the block is free in; undefined while a buffer uses the block. */
+  /** The free list that has the block; undefined while a buffer uses the block. */
   freeList: FreeList | undefined = undefined;
-  /** The list of the stream on which the block's current or latest buffer was allocated. */
+  /** The free list of the stream on which the block's current or latest buffer was allocated. */
   usedBy: FreeList | undefined = undefined;
-  /** Whether the block is free and kept apart from its neighbours, because its size is likely to be requested again. */
+  /**
+   * Whether the block is free but not merged with free neighbours, because its size is likely to be requested again.
+   */
   isUnmerged = false;
-  /** The epoch of its free list when the block was freed. */
+  /** The epoch of the block's free list when the block was freed. */
   epoch = 0;
-  /** When the block's current or latest buffer was allocated, as `performance.now()`; 0 for small ones. */
+  /**
+   * The time at which the block's current or latest buffer was allocated, as `performance.now()`; 0 for small buffers.
+   */
   time = 0;
-  /** Its class in `SizeClasses`. Valid only while the block is there. */
+  /** The index of the block's class in `SizeClasses`. Valid only while the block is in a size class. */
   sizeClass = 0;
-  /** Links of the list of free blocks that the block is in. */
+  /** The neighbours in the linked list of free blocks that has the block. */
   next: Block | undefined = undefined;
   previous: Block | undefined = undefined;
   #address: bigint | undefined = undefined;
@@ -80,7 +85,7 @@ export class Block implements AllocationOwner {
     return new Block({ owner, buffer }, 0, buffer.byteLength);
   }
 
-  /** Computed on first use: many blocks are merged before a buffer uses them. */
+  /** The block's address. Computed on first use: many blocks are merged before a buffer uses them. */
   get address(): bigint {
     return this.#address ??= this.slab.address + BigInt(this.byteOffset);
   }
@@ -128,7 +133,7 @@ export function* blocksOf(slab: Slab): Generator<Block> {
   for (let block: Block | undefined = slab.first; block !== undefined; block = block.after) yield block;
 }
 
-/** Bytes of an allocator: current values, and the maximum of some since `resetHigh`. */
+/** Memory usage of an allocator in bytes: current values, and for some the maximum since `resetHigh`. */
 export interface CachingAllocatorUsage {
   /**
    * Bytes that the allocator has taken from its pool: the sizes of its slabs. Slabs that it has released do not count,
@@ -154,7 +159,7 @@ export interface CachingAllocatorUsage {
   fragmentation: number;
 }
 
-/** The buffers and the free pieces of a size class of an allocator. */
+/** The buffers and the free pieces of one size class of an allocator. */
 export interface SizeClassUsage {
   /** The smallest size of the class in bytes: a power of two. */
   minByteLength: number;
@@ -170,7 +175,7 @@ export interface SizeClassUsage {
   free: number;
 }
 
-/** Sizes of buffers and of free pieces are multiples of this. */
+/** Sizes of buffers and of free pieces are multiples of this many bytes. */
 const granule = 256;
 
 /** Returns the statistics of an allocator that has `buffers` buffers. Visits every block. */
@@ -190,7 +195,10 @@ export function usageOf(slabs: Slabs, buffers: number): CachingAllocatorUsage {
   };
 }
 
-/** Size in bytes of the largest free piece of a slab, whichever lists its blocks are in. */
+/**
+ * Returns the size in bytes of the largest contiguous free piece of any slab, even if its blocks are in different free
+ * lists.
+ */
 export function largestFreeOf(slabs: Iterable<Slab>): number {
   let largestFree = 0;
   for (const slab of slabs) {

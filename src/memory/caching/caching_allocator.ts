@@ -90,7 +90,7 @@ export class CachingAllocator implements Disposable {
   #bufferCount = 0;
   /** Blocks whose buffers were freed while holders keep their memory. */
   readonly #awaitingRelease = new Set<Block>();
-  /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
+  /** The call site of each buffer's allocation; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<Block, PoolOrigin> | undefined;
   readonly #maxSize: number;
   /** The allocations of `allocateAsync` that wait for memory. */
@@ -149,7 +149,7 @@ export class CachingAllocator implements Disposable {
       session.memory.caches.delete(this.#slabs);
       cancel();
     };
-    // The pool releases the slabs.
+    // The slabs need no release here: they are released with the pool.
     this.#opened = { kind: "allocator", unfreed: () => this.#unfreed(), release() {} };
     session.opened.add(this.#opened);
   }
@@ -237,7 +237,7 @@ export class CachingAllocator implements Disposable {
     );
   }
 
-  /** Why the allocator can never have so many bytes; undefined if it can. */
+  /** Returns why the allocator can never have `byteLength` bytes; undefined if it can. */
   #refusal(byteLength: number): SizeRefusal | undefined {
     const size = blockByteLengthFor(byteLength);
     const tooLarge = refusalOfSlab(size, this.pool);
@@ -339,7 +339,7 @@ export class CachingAllocator implements Disposable {
     reportLeak({ ...unfreed, before: `${this.#name} was disposed` });
   }
 
-  /** The buffers that the user has not freed. */
+  /** Lists the buffers that the user has not freed. */
   #unfreed(): UnfreedMemory {
     const freed = [...this.#awaitingRelease];
     return {
@@ -383,9 +383,9 @@ export class CachingAllocator implements Disposable {
   }
 
   #release(block: Block, stream: CudaStream): void {
-    // Throws if the Cuda object was disposed, as the free of any other buffer does.
+    // Accessing the driver throws if the Cuda object was disposed, as the free of any other buffer does.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
-    // The block is free already if an earlier call has freed it and then failed to release the slab.
+    // The block is already free if an earlier call freed it and then failed to release the slab.
     if (block.freeList === undefined) {
       this.#slabs.listOf(stream).add(block);
       block.usedBy!.used -= block.byteLength;
@@ -400,7 +400,7 @@ export class CachingAllocator implements Disposable {
     this.#slabs.closeIfEmpty();
   }
 
-  /** Returns a block when the stream has no unmerged block of the size. */
+  /** Returns a free block if the stream has no unmerged block of the exact size. */
   #search(byteLength: number, list: FreeList, isQueued: boolean): Block {
     try {
       return this.#slabs.search(byteLength, list, { mayBlock: !isQueued });

@@ -1,5 +1,5 @@
 /**
- * The free blocks of a caching allocator, and those whose neighbors have not been merged yet.
+ * The free blocks of a caching allocator, merged with their neighbours or not yet merged.
  *
  * @module
  */
@@ -10,31 +10,31 @@ import type { Block } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./allocator_options.ts";
 
 /**
- * The free blocks of one stream, which may use them at once. Without a stream, the work that used the blocks is known
- * to be complete, and any stream may use them.
+ * The free blocks of one stream, available to that stream at once. A list without a stream has blocks that any stream
+ * may use, because all work that used them is complete.
  *
  * A freed block stays unmerged at first, because programs request the same sizes again and again. If the list has no
  * unmerged block of a requested size, it takes the best fit among its merged blocks. If none fits, it first merges all
  * unmerged blocks with their neighbours.
  */
 export class FreeList {
-  /** Undefined if any stream may take the blocks, and once the stream was disposed. */
+  /** The stream of the blocks. Undefined if any stream may take them, and after the stream was disposed. */
   stream: CudaStream | undefined;
   /** Bytes of buffers that were allocated on the stream and are not freed, and the maximum of that. */
   used = 0;
   usedHigh = 0;
-  /** How often the stream has taken memory that others have freed. */
+  /** How often the stream has taken blocks that other streams had freed. */
   takenFromOthers = 0;
   readonly #session: Session;
   readonly #unmerged = new UnmergedBlocks();
   readonly #merged = new SizeClasses();
-  /** How often the marker was recorded. Frees between two records belong to one epoch. */
+  /** The number of times that the marker was recorded. Frees between two records belong to one epoch. */
   #epoch = 0;
   /** An event that is recorded after frees. */
   #marker: bigint | undefined;
   /**
-   * The marker covers the frees of this epoch and of earlier ones; -1 if it was not recorded, or is not polled any
-   * more.
+   * The epoch of the marker's last record: the marker is complete once the frees of this epoch and of earlier ones are.
+   * -1 if the marker was not recorded, or is no longer polled.
    */
   #markedEpoch = -1;
 
@@ -51,7 +51,7 @@ export class FreeList {
     this.#unmerged.add(block);
   }
 
-  /** Takes a block of exactly `byteLength` bytes that was freed here and was not merged. */
+  /** Removes and returns an unmerged block of exactly `byteLength` bytes. */
   takeUnmerged(byteLength: number): Block | undefined {
     const block = this.#unmerged.take(byteLength);
     if (block === undefined) return undefined;
@@ -61,7 +61,8 @@ export class FreeList {
   }
 
   /**
-   * Takes the smallest block that is large enough, and splits off the rest. Merges unmerged blocks only if none fits.
+   * Removes and returns the smallest block that is large enough, split to size. Merges unmerged blocks only if none
+   * fits.
    */
   takeBestFit(byteLength: number): Block | undefined {
     const block = this.#bestFit(byteLength);
@@ -69,7 +70,7 @@ export class FreeList {
     return block;
   }
 
-  /** Like `takeBestFit`, but for another stream, which waits for the work that came before the block was freed. */
+  /** Like `takeBestFit`, but for another stream, which is made to wait for the work that preceded the block's free. */
   takeBestFitFor(stream: CudaStream, byteLength: number): Block | undefined {
     const block = this.#bestFit(byteLength);
     if (block === undefined) return undefined;
@@ -79,14 +80,13 @@ export class FreeList {
   }
 
   /**
-   * Adds a block that was not just freed, such as one of a new slab or of another list, and merges it with its
-   * neighbours.
+   * Adds a block that was not just freed, such as one of a new slab or of another list. Merges it with its neighbours.
    */
   insert(block: Block): void {
     this.#insert(block, this.#epoch);
   }
 
-  /** Removes a block. It must not be an unmerged one. */
+  /** Removes a block, which must not be unmerged. */
   remove(block: Block): void {
     this.#merged.remove(block);
     block.freeList = undefined;
@@ -107,7 +107,10 @@ export class FreeList {
     }
   }
 
-  /** Moves the blocks whose work is known to be complete to another list. Queries the stream, and an event on it. */
+  /**
+   * Moves the blocks whose work is known to be complete to another list. Queries the stream, and the marker recorded on
+   * it.
+   */
   moveCompletedTo(other: FreeList): void {
     if (this.isEmpty) return;
     const { driver } = this.#session;
@@ -117,7 +120,7 @@ export class FreeList {
       return this.moveTo(other);
     }
     if (this.#markedEpoch < 0) {
-      // The event completes with the work so far, even if the stream is never idle because more work follows.
+      // The marker completes with the work so far, even if the stream is never idle because more work follows.
       if (stream !== undefined) this.#mark();
       return;
     }
@@ -132,12 +135,12 @@ export class FreeList {
     if (stream !== undefined && !this.isEmpty) this.#mark();
   }
 
-  /** Makes a stream wait for the work that came before every free in this list. */
+  /** Makes a stream wait for the work that preceded every free in this list. */
   makeStreamWait(stream: CudaStream): void {
     this.#makeStreamWait(stream, this.#epoch);
   }
 
-  /** Replaces the stream, which is about to be destroyed, by an event. Changes nothing if it throws. */
+  /** Records the marker in place of the stream, which is about to be destroyed. Changes nothing if it throws. */
   detachStream(): void {
     ignoreLoss(() => {
       if (!this.isEmpty) this.#mark();
@@ -151,7 +154,7 @@ export class FreeList {
     return this.#merged.isEmpty;
   }
 
-  /** Releases the list's own resources. The list must be empty. */
+  /** Destroys the marker. The list must be empty. */
   close(): void {
     if (this.#marker !== undefined) this.#session.destroyMarker(this.#marker);
     this.#marker = undefined;
@@ -170,7 +173,7 @@ export class FreeList {
     const rest = block.split(byteLength);
     rest.freeList = this;
     rest.epoch = block.epoch;
-    // The next block is not a merged one of this list: it would have been merged with the whole block.
+    // The next block cannot be a merged block of this list: it would have been merged with the block before the split.
     this.#merged.add(rest);
   }
 
@@ -211,22 +214,22 @@ export class FreeList {
   }
 }
 
-/** Blocks of less than this many units of `blockAlignment` have a bucket for each size. */
+/** Blocks smaller than this many units of `blockAlignment` have one bucket per size. */
 const exactBuckets = 1024;
-/** Larger blocks share this many buckets. */
+/** The binary logarithm of the number of buckets that larger blocks share. */
 const hashBits = 10;
 const bucketCount = exactBuckets + 2 ** hashBits;
-/** How many blocks of a bucket are examined: blocks of other sizes may be in it. */
+/** The maximum number of blocks examined in a bucket, which may have blocks of different sizes. */
 const searchLimit = 8;
 
 /**
- * Unmerged blocks by exact size, in a hash table. Each bucket is a linked list that starts with the block added last.
+ * Unmerged blocks by exact size, in a hash table. Each bucket is a linked list, with the block added last at its head.
  *
- * `takeAny` finds blocks without a search, through a list of the buckets that may have some.
+ * `takeAny` needs no search: it uses a list of the buckets that may have blocks.
  */
 export class UnmergedBlocks {
   readonly #buckets: (Block | undefined)[] = new Array<Block | undefined>(bucketCount).fill(undefined);
-  /** Indexes of all buckets that have blocks, and of some that have none any more. */
+  /** Indexes of all buckets that have blocks, and of some that have become empty. */
   readonly #listed = new Uint16Array(bucketCount);
   #listedCount = 0;
   readonly #isListed = new Uint8Array(bucketCount);
@@ -247,7 +250,8 @@ export class UnmergedBlocks {
   }
 
   /**
-   * Removes and returns a block of exactly `byteLength` bytes. It may miss one that is behind others of its bucket.
+   * Removes and returns a block of exactly `byteLength` bytes. May miss a block after the first `searchLimit` of its
+   * bucket.
    */
   take(byteLength: number): Block | undefined {
     const index = bucketOf(byteLength);
@@ -276,7 +280,7 @@ export class UnmergedBlocks {
   }
 }
 
-/** Removes and returns a block of exactly `byteLength` bytes from a linked list, but not the first block. */
+/** Removes and returns a block of exactly `byteLength` bytes from a linked list, starting at the second block. */
 function takeBehind(first: Block, byteLength: number): Block | undefined {
   let before = first;
   for (let examined = 1; examined < searchLimit && before.next !== undefined; examined++) {
@@ -292,7 +296,7 @@ function takeBehind(first: Block, byteLength: number): Block | undefined {
 }
 
 function bucketOf(byteLength: number): number {
-  // `| 0` keeps the result an integer for the compiler; without it, JavaScriptCore calculates in floating point.
+  // `| 0` makes the result an integer for the compiler; without it, JavaScriptCore uses floating point.
   const units = byteLength / blockAlignment | 0;
   if (units < exactBuckets) return units;
   // Fibonacci hashing spreads sizes that differ by a power of two.

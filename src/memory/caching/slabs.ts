@@ -11,50 +11,50 @@ import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
 import type { Session } from "../../session.ts";
 
-/** What an allocator needs from its pool. It is an interface, because the pool's module imports this one. */
+/** The operations of a pool that an allocator uses. An interface, because the pool's module imports this one. */
 export interface SlabSource {
   readonly pool: MemoryPool;
-  /** Allocates memory that its user may not free, and that the pool does not report as leaked. */
+  /** Allocates memory that the user may not free, and that the pool does not report as leaked. */
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
-  /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
+  /** Returns `stream` without checking it; if it is undefined, the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
-  /** Why the pool can never have so many bytes; undefined if it can. */
+  /** Returns why the pool can never have `byteLength` bytes; undefined if it can. */
   refusal(byteLength: number): SizeRefusal | undefined;
-  /** Reclaims memory that is not in use, of other caching allocators too. Returns whether there may be more now. */
+  /** Reclaims unused memory, including that of other caching allocators. Returns whether more may be available now. */
   reclaim(cache: CacheMemory): boolean;
   /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */
   whenDisposed(callback: () => void): () => void;
 }
 
-/** Where the slabs of an allocator come from. */
+/** Options of the slabs of an allocator. */
 export interface SlabsOptions {
   readonly source: SlabSource;
-  /** The usual size of a slab, a multiple of `blockAlignment`. */
+  /** The usual size of a slab in bytes, a multiple of `blockAlignment`. */
   readonly slabByteLength: number;
   /** Whether slabs may be smaller than `slabByteLength` while little memory is needed. */
   readonly isSlabSizeAdaptive: boolean;
-  /** Maximum number of bytes of all slabs; Infinity for no maximum. */
+  /** Maximum number of bytes of all slabs together; Infinity for no maximum. */
   readonly maxSize: number;
   readonly blockOwner: BlockOwner;
 }
 
-/** How often a stream may take memory that others have freed before it gets a slab of its own. */
+/** Number of times that a stream may take memory freed by other streams before it gets a slab of its own. */
 const maximumTakesFromOthers = 8;
 /**
- * After the pool has refused memory, it is not asked again for this many allocations, unless memory goes back to it.
+ * After the pool has refused memory, this many allocations do not ask the pool again, unless memory is returned to it.
  */
 const skippedRequests = 64;
-/** How long to wait for a stream on which a slab was freed to become idle. */
+/** Maximum time to wait for a stream on which a slab was freed to become idle, in milliseconds. */
 const idleTimeoutMilliseconds = 2;
-/** Slab sizes are multiples of this if there is room, because CUDA maps memory in such units. */
+/** Slab sizes are multiples of this many bytes if space permits, because CUDA maps memory in units of 2 MiB. */
 const slabAlignment = 2 * 2 ** 20;
 
 /** The slabs of an allocator, and the search for free blocks in them. */
 export class Slabs implements CacheMemory {
-  /** Bytes of all slabs, and the maximum of that. */
+  /** Bytes of all slabs, and their maximum since the last reset. */
   reserved = 0;
   reservedHigh = 0;
-  /** Bytes of the blocks that buffers use, and the maximum of that. */
+  /** Bytes of the blocks that buffers use, and their maximum since the last reset. */
   used = 0;
   usedHigh = 0;
   readonly #session: Session;
@@ -69,17 +69,18 @@ export class Slabs implements CacheMemory {
   /** The free blocks of disposed streams whose work may not be complete. */
   readonly #disposedLists = new Set<FreeList>();
   readonly #cancelByStream = new Map<CudaStream, () => void>();
-  /** Blocks that are free for all streams, because the work that used them is complete. */
+  /** Blocks that any stream may use, because the work that used them is complete. */
   readonly #completed: FreeList;
   #lastStream: CudaStream | undefined;
   #lastList: FreeList | undefined;
   /**
-   * Size of the buffer for which the pool last refused a slab; Infinity if it has granted one or got memory back since.
+   * Size in bytes of the buffer for which the pool last refused a slab. Infinity if the pool has since granted a slab
+   * or got memory back.
    */
   #refusedByteLength = Infinity;
-  /** Whether there may be slabs without used blocks that `limitUnused` has not released. */
+  /** Whether there may be slabs without used blocks that `limitUnused` has not yet released. */
   #mayHaveIdle = true;
-  /** How many more allocations go without asking the pool again. */
+  /** Number of further allocations that do not ask the pool again. */
   #requestsToSkip = 0;
 
   constructor(session: Session, options: SlabsOptions) {
@@ -114,7 +115,7 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Returns a block when the list, a stream's own, has no unmerged block of the size.
+   * Finds a block for a stream whose free list, `list`, has no unmerged block of the size.
    *
    * @param options.mayBlock Whether the host may wait for streams. Defaults to true.
    * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the slabs nor the pool have enough memory left
@@ -127,7 +128,9 @@ export class Slabs implements CacheMemory {
       this.#takeNew(byteLength, list, mayBlock);
   }
 
-  /** Releases slabs until at most `byteLength` bytes are held, and resets how much memory each stream needs. */
+  /**
+   * Releases slabs until at most `byteLength` bytes are held. Resets the record of how much memory each stream needs.
+   */
   trimTo(byteLength: number): void {
     this.#collectCompleted();
     this.#releaseIdle(byteLength);
@@ -138,13 +141,16 @@ export class Slabs implements CacheMemory {
     return this.releaseAll().size > 0;
   }
 
-  /** Releases all slabs without used blocks. Returns the streams that free them. */
+  /** Releases all slabs without used blocks. Returns the streams on which they are freed. */
   releaseAll(): Set<CudaStream> {
     this.#collectCompleted();
     return this.#releaseIdle(0);
   }
 
-  /** Releases slabs without used blocks until at most `maxUnused` bytes are unused. `freed` is the slab of a free. */
+  /**
+   * Releases slabs without used blocks until at most `maxUnused` bytes are unused. `freed` is the slab whose block was
+   * just freed.
+   */
   limitUnused(maxUnused: number, freed: Slab): void {
     if (this.reserved - this.used <= maxUnused) {
       this.#mayHaveIdle = true;
@@ -155,7 +161,10 @@ export class Slabs implements CacheMemory {
     }
   }
 
-  /** Releases a slab after all work with it, unless one of its blocks is used. Returns the stream that frees it. */
+  /**
+   * Releases a slab after all work with it, unless a buffer uses one of its blocks. Returns the stream on which it is
+   * freed.
+   */
   release(slab: Slab): CudaStream | undefined {
     const freeLists = new Set<FreeList>();
     for (const { freeList } of blocksOf(slab)) {
@@ -210,15 +219,15 @@ export class Slabs implements CacheMemory {
     this.#listByStream.delete(stream);
     this.#lastStream = this.#lastList = undefined;
     this.#disposedLists.add(list);
-    // A program may use a new stream for each task: each disposal collects older lists too, so that they do not pile
-    // up.
+    // A program may use a new stream for each task, so each disposal also processes two older lists, to keep their
+    // number low.
     for (const oldest of [...this.#disposedLists.values().take(2), list]) this.#collectDisposed(oldest);
   }
 
   /** Takes a block whose work on other streams is complete, unless the stream should get a slab of its own. */
   #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
-    // The bound matters if buffers are always freed on other streams than the one that allocates: without it, the
-    // stream would get new slabs forever.
+    // The bound matters if buffers are always freed on another stream than the one that allocates them: without it, the
+    // allocating stream would get new slabs forever.
     const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
       this.reserved < 2 * this.#neededFor(byteLength, list);
     if (needsOwn) return undefined;
@@ -238,7 +247,7 @@ export class Slabs implements CacheMemory {
   /** Moves blocks whose work is known to be complete to `#completed`, where all streams find them. */
   #collectCompleted(except?: FreeList): void {
     for (const list of this.#listByStream.values()) {
-      // If another device is lost, the calls that use it report so.
+      // If another device is lost, the calls that use that device report the error.
       if (list !== except) ignoreLoss(() => list.moveCompletedTo(this.#completed));
     }
     for (const list of [...this.#disposedLists]) this.#collectDisposed(list);
@@ -251,17 +260,17 @@ export class Slabs implements CacheMemory {
     else this.#disposedLists.add(list);
   }
 
-  /** Returns how many bytes the streams would need if each had memory of its own. */
+  /** Returns the number of bytes that would be needed if each stream had memory of its own. */
   #neededFor(byteLength: number, list: FreeList): number {
     let needed = Math.max(0, list.used + byteLength - list.usedHigh);
     for (const { usedHigh } of this.#listByStream.values()) needed += usedHigh;
-    // Buffers that were allocated on disposed streams count, too.
+    // Buffers that were allocated on disposed streams count too.
     return Math.max(needed, this.used + byteLength);
   }
 
   /**
-   * Takes a block of a new slab. If the pool refuses one, takes a block that another stream has freed, even if its work
-   * with the block is pending.
+   * Takes a block from a new slab. If the pool refuses a slab, takes a block that another stream has freed, even if
+   * work with the block is pending.
    */
   #takeNew(byteLength: number, list: FreeList, mayBlock: boolean): Block {
     list.takenFromOthers = 0;
@@ -271,8 +280,7 @@ export class Slabs implements CacheMemory {
     const block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
     if (block !== undefined) return block;
     if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
-    // Releasing smaller slabs may make room for a larger one: at once, or when the pool learns that their frees are
-    // complete.
+    // Releasing smaller slabs may make room for a larger one: at once, or when the pool finds their frees complete.
     const streams = this.releaseAll();
     let lastRefusal = this.#grow(byteLength, list);
     if (lastRefusal !== undefined && streams.size > 0 && mayBlock) {
@@ -290,7 +298,7 @@ export class Slabs implements CacheMemory {
     return list.takeBestFit(byteLength)!;
   }
 
-  /** Bounds the memory of all slabs: buffers that grow leave slabs behind that are too small for later ones. */
+  /** Limits the total size of the slabs: growing buffers leave behind slabs that are too small for later buffers. */
   #releaseSurplus(byteLength: number, list: FreeList): void {
     if (byteLength <= this.#slabByteLength) return;
     const bound = 4 * this.#neededFor(byteLength, list);
@@ -298,14 +306,14 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Whether the pool has recently refused as many bytes and got none back since: asking it again is expensive. Uses up
-   * one of `#requestsToSkip`.
+   * Returns whether the pool has recently refused as many bytes and has got none back since: asking it again is
+   * expensive. Decrements `#requestsToSkip`.
    */
   #wasJustRefused(byteLength: number): boolean {
     return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
   }
 
-  /** Takes a block for which another stream's work is pending, and makes the list's stream wait for that work. */
+  /** Takes a block that another stream's pending work uses, and makes the list's stream wait for that work. */
   #takePending(byteLength: number, list: FreeList): Block | undefined {
     const stream = list.stream!;
     const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
@@ -315,7 +323,7 @@ export class Slabs implements CacheMemory {
       if (block !== undefined) return block;
     }
     if (largestFreeOf(this) < byteLength) return undefined;
-    // Adjacent free blocks of different lists are large enough together: collect them in one list.
+    // Adjacent free blocks of different lists may be large enough when merged: move them all into one list.
     this.#completed.moveTo(list);
     for (const other of others) {
       const block = list.takeBestFit(byteLength);
@@ -329,7 +337,7 @@ export class Slabs implements CacheMemory {
     return list.takeBestFit(byteLength);
   }
 
-  /** Takes a slab from the pool. Returns the pool's error if there is too little memory. */
+  /** Allocates a slab from the pool. Returns the pool's error if too little memory is left. */
   #grow(byteLength: number, list: FreeList): CudaError | undefined {
     const room = this.#maxSize - this.reserved;
     if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
@@ -358,7 +366,7 @@ export class Slabs implements CacheMemory {
     return refusal;
   }
 
-  /** Returns the size of a slab for small buffers, which is smaller while little memory is needed. */
+  /** Returns the size in bytes of a slab for small buffers: smaller while little memory is needed. */
   #slabSizeFor(byteLength: number, list: FreeList): number {
     if (!this.#isSlabSizeAdaptive) return this.#slabByteLength;
     const needed = roundUp(2 * this.#neededFor(byteLength, list), slabAlignment);
@@ -366,13 +374,14 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Releases slabs without used blocks until at most `byteLength` bytes are held. Returns the streams that free them.
+   * Releases slabs without used blocks until at most `byteLength` bytes are held. Returns the streams on which they are
+   * freed.
    */
   #releaseIdle(byteLength: number): Set<CudaStream> {
     const streams = new Set<CudaStream>();
     for (const slab of [...this.#slabs].reverse()) {
       if (this.reserved <= byteLength) break;
-      // A slab that was used on a lost device stays.
+      // A slab that was used on a lost device is kept.
       ignoreLoss(() => {
         const stream = this.release(slab);
         if (stream !== undefined) streams.add(stream);
@@ -387,7 +396,7 @@ function isIdle(slab: Slab): boolean {
   return true;
 }
 
-/** Waits until the deadline for a stream to become idle. Returns whether it did. */
+/** Waits until the deadline for a stream to become idle. Returns whether it has. */
 function becomesIdle(stream: CudaStream, deadline: number): boolean {
   do {
     if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;

@@ -1,7 +1,7 @@
 /**
- * What the 64 bytes of `cudaMemPoolExportPointer` state. CUDA calls them opaque, but its driver believes them: a size or
- * an offset that is too large ends the importing process (driver 580, measured). They are therefore read before the
- * driver sees them, where they have the layout that is known.
+ * Reads the 64 bytes of export data that `cudaMemPoolExportPointer` writes. CUDA documents them as opaque, but the
+ * driver does not validate them: a size or an offset that is too large crashes the importing process (driver 580,
+ * measured). If they have the known layout, they are therefore checked before they are passed to the driver.
  *
  * @module
  */
@@ -22,36 +22,43 @@ import { countOf } from "../../support/printing.ts";
 import { refusedExport, refusedImport } from "../../support/refusals.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 
-/** The places of the fields that are known, as indices of u64. */
+/** The indices of the known fields, in units of u64. */
 const processField = 0;
 const offsetField = 3;
 const sizeField = 4;
-/** From here on, the driver writes what its stack holds: addresses of the exporter's code. Imports do not read it. */
+/**
+ * The offset from which the driver leaves stack contents, such as addresses of the exporter's code. Imports ignore
+ * these bytes.
+ */
 const uninitializedBegin = 48;
 
-/** Pools consist of pieces of this many bytes. */
+/** The size in bytes of the pieces that pools consist of. */
 const pieceByteLength = 32 * 2 ** 20;
-/** The driver's import has room for this many pieces of an allocation, and writes beyond it for more. */
+/** The maximum number of pieces in an allocation that the driver can import. For more, it writes out of bounds. */
 const maximumPieces = 128;
-/** The size in bytes up to which an allocation can be imported, wherever it begins in its pool. */
+/** The maximum size in bytes of an allocation that can be imported, whatever its offset in the pool. */
 export const maximumImportableByteLength: number = (maximumPieces - 1) * pieceByteLength;
-/** How memory of any size is allocated for other processes. */
+/** Advice in error messages: how to allocate memory of any size for other processes. */
 export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteLength, { handleType: "posix-fd" })';
-/** The size in bytes beyond which no allocation can be imported. */
+/** The size in bytes above which no allocation can be imported, whatever its offset in the pool. */
 const limitByteLength = maximumPieces * pieceByteLength;
 /**
- * No pool has so much memory: a larger offset was written by no driver, and ends the importer like a size that is too
- * large. Driver 580 crashed from 1 TiB on (H100), and did not below 2 TiB (H200).
+ * The maximum offset in bytes that is accepted. No pool is that large, so no driver has written a larger offset, which
+ * would crash the importer as too large a size does. Driver 580 crashed from 1 TiB on (H100), and did not below 2 TiB
+ * (H200).
  */
 const maximumOffset = 2 ** 39;
-/** The errors that say nothing of the layout: there was no memory or descriptor, or another library was capturing. */
+/**
+ * Matches errors that do not depend on the layout: out of memory or descriptors, or a stream capture by another
+ * library.
+ */
 const passingErrors = /^cudaError(MemoryAllocation|OperatingSystem|StreamCapture.*)$/;
 
-/** Export data that is being read, as words, because numbers cost less than bigints. */
+/** The export data being read, as 32-bit words, because numbers are faster than bigints. */
 const words = new Uint32Array(exportDataByteLength / Uint32Array.BYTES_PER_ELEMENT);
 const bytes = new Uint8Array(words.buffer);
 
-/** Whether the driver's export data has the layout that is known. Decided at the first use. */
+/** Whether the driver's export data has the known layout. Determined on first use. */
 export class ExportDataLayout {
   readonly #session: Session;
   #isKnown: boolean | undefined;
@@ -61,15 +68,18 @@ export class ExportDataLayout {
   }
 
   /**
-   * Whether the layout is known. Tries it on a device, unless that was done.
+   * Returns whether the layout is known. Determines it by exports on a device, unless that was done before.
    *
-   * @throws {CudaError} If it cannot be tried now, as nothing may be imported unchecked
+   * @throws {CudaError} If the layout cannot be determined now, because nothing may be imported unchecked
    */
   isKnownOn(device: number): boolean {
     return this.#isKnown ?? this.#decide(device);
   }
 
-  /** Tries host memory if there is no memory on the device: a peer may have filled it. */
+  /**
+   * Determines whether the layout is known. Uses host memory if the device has none free: another process may have
+   * filled it.
+   */
   #decide(device: number): boolean {
     const { driver } = this.#session;
     const places = [{ type: memLocationType.device, id: device }, { type: memLocationType.hostNuma, id: 0 }];
@@ -79,7 +89,7 @@ export class ExportDataLayout {
         return this.#isKnown = this.#session.withoutCollectiveErrors(() => isExportDataKnown(driver, device, place));
       } catch (error) {
         if (!(error instanceof CudaError)) throw error;
-        // Devices that cannot export, such as those of WSL, fail for good.
+        // Devices that cannot export, such as those of WSL, will never be able to.
         if (passing === undefined && !mayPass(error)) return this.#isKnown = false;
         passing ??= error;
       }
@@ -88,12 +98,12 @@ export class ExportDataLayout {
   }
 
   /**
-   * Checks the export data of the last lookup in an `ExportDataMap` before the driver imports them on a device. Returns the
-   * size in bytes that the driver will map, or undefined if the layout is not known.
+   * Checks the export data of the last lookup in an `ExportDataMap` before the driver imports it on a device. Returns
+   * the size in bytes that the driver will map, or undefined if the layout is not known.
    *
-   * @param least the minimum size in bytes of the allocation
-   * @param most the maximum
-   * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written them
+   * @param least the minimum size of the allocation in bytes
+   * @param most the maximum size of the allocation in bytes
+   * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written the data
    */
   checkImported(device: number, least: number, most: number): number | undefined {
     if (!this.isKnownOn(device)) {
@@ -111,9 +121,9 @@ export class ExportDataLayout {
 }
 
 /**
- * Checks export data of this process, and removes what the driver did not initialize from it.
+ * Checks export data of this process, and clears the bytes that the driver did not initialize.
  *
- * @throws {SharingError} `too-large` if no process could import it
+ * @throws {SharingError} `too-large` if no process could import the allocation
  */
 export function finishExportedData(
   session: Session,
@@ -130,12 +140,12 @@ export function finishExportedData(
   exportData.fill(0, uninitializedBegin);
 }
 
-/** Whether a layout may be found out later, although an attempt has failed. */
+/** Returns whether an attempt to determine the layout that failed with this error may succeed later. */
 export function mayPass(error: CudaError): boolean {
   return passingErrors.test(error.code);
 }
 
-/** The error for export data that would end the process that imports them. Counts it. */
+/** Counts a refused import, and returns the error for export data that would crash the importing process. */
 function forged(byteOffset: number, byteLength: number): SharingError {
   return refusedImport(
     new SharingError(
@@ -148,7 +158,7 @@ function forged(byteOffset: number, byteLength: number): SharingError {
   );
 }
 
-/** The error for an exporter that states another size than it has allocated. Counts it. */
+/** Counts a refused import, and returns the error for an exporter that states another size than it has allocated. */
 export function sizeMismatch(stated: number, allocated: number): SharingError {
   return refusedImport(
     new SharingError(
@@ -158,7 +168,7 @@ export function sizeMismatch(stated: number, allocated: number): SharingError {
   );
 }
 
-/** The number of the pool's pieces that a range lies in. */
+/** Returns the number of pieces of the pool that a range overlaps. */
 function piecesOf(byteOffset: number, byteLength: number): number {
   return Math.floor((byteOffset + byteLength - 1) / pieceByteLength) - Math.floor(byteOffset / pieceByteLength) + 1;
 }
@@ -175,7 +185,7 @@ function tooLargeToExport(byteLength: number): SharingError {
   return refusedExport(tooLarge(`export a buffer of ${countOf(byteLength, "byte")}`));
 }
 
-/** The error for an allocation that ends the process that imports it. */
+/** Returns the error for an allocation that would crash a process that imports it. */
 function tooLarge(what: string, who = ""): SharingError {
   const subject = who === "" ? "" : `${who} `;
   return new SharingError(
@@ -187,9 +197,10 @@ function tooLarge(what: string, who = ""): SharingError {
 }
 
 /**
- * Exports two allocations, and checks whether their data have the known layout. Retains nothing.
+ * Exports two allocations, and returns whether their export data has the known layout. Frees everything that it
+ * allocates.
  *
- * @param location where the memory is: on the device by default
+ * @param location where to allocate: on the device by default
  * @throws {CudaError} If the device cannot export, or there is too little memory
  */
 export function isExportDataKnown(
@@ -199,7 +210,7 @@ export function isExportDataKnown(
 ): boolean {
   if (driver.sharingRefusal !== undefined) return false;
   using undo = new DisposableStack();
-  // Not the default stream, behind whose work the frees would have to be awaited.
+  // A stream of its own: on the default stream, the frees would have to wait for the application's work.
   const stream = driver.streamCreateWithPriority(device, streamFlags.nonBlocking, 0);
   undo.defer(() => driver.streamDestroy(device, stream));
   const handleTypes = memHandleType.posixFileDescriptor;

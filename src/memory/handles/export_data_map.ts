@@ -1,6 +1,6 @@
 /**
- * Maps from the 64 bytes of export data, the hash table that they are, and the mappings of other processes' memory that
- * are found by them.
+ * Maps keyed by the 64 bytes of export data, the hash table that they use, and the mappings of other processes' memory
+ * that they contain.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { FreedStreams } from "../freed_streams.ts";
 export interface HashEntry<E> {
   /** A 32-bit integer. */
   hash: number;
-  /** The next entry of the same bucket. Only the table sets it. */
+  /** The next entry of the same bucket. Set only by the table. */
   next: E | undefined;
 }
 
@@ -26,14 +26,14 @@ export class HashTable<E extends HashEntry<E>> {
     return this.#size;
   }
 
-  /** All entries, in no order. */
+  /** Yields all entries, in no particular order. */
   *[Symbol.iterator](): Generator<E, void> {
     for (const first of this.#buckets) {
       for (let entry = first; entry !== undefined; entry = entry.next) yield entry;
     }
   }
 
-  /** The first entry of the bucket for a hash. The bucket may also have entries with other hashes. */
+  /** Returns the first entry of the bucket for a hash. The bucket may also have entries with other hashes. */
   first(hash: number): E | undefined {
     return this.#buckets[hash & (this.#buckets.length - 1)];
   }
@@ -71,7 +71,9 @@ export class HashTable<E extends HashEntry<E>> {
   }
 }
 
-/** Mixes a hash so that its lowest bits, which select the bucket, depend on all others (MurmurHash3's finalizer). */
+/**
+ * Mixes a hash so that the lowest bits, which select the bucket, depend on all other bits (MurmurHash3's finalizer).
+ */
 function mixHash(hash: number): number {
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
@@ -94,14 +96,16 @@ export interface ExportDataEntry<V> extends HashEntry<ExportDataEntry<V>> {
   value: V | undefined;
 }
 
-/** The key of the last lookup in any map, as 32-bit words because they compare fast. `keyHash` is its hash. */
+/**
+ * The key of the last lookup in any map, as 32-bit words, because they compare fast. `keyHash` is the hash of the key.
+ */
 const keyWords = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);
 const keyBytes = new Uint8Array(keyWords.buffer);
 let keyHash = 0;
 /** The prime of the FNV hash (Fowler, Noll, Vo). */
 const prime = 0x01000193;
 
-/** A u64 of the key of the last lookup, by its index. It may lose bits beyond 2^53. */
+/** Returns a 64-bit field of the key of the last lookup, by its index. Values above 2^53 may lose precision. */
 export function keyFieldAt(index: number): number {
   return (keyWords[2 * index]! >>> 0) + (keyWords[2 * index + 1]! >>> 0) * 2 ** 32;
 }
@@ -109,7 +113,7 @@ export function keyFieldAt(index: number): number {
 /** A map from export data to values. */
 export class ExportDataMap<V> {
   readonly #table = new HashTable<ExportDataEntry<V>>();
-  /** A linked list of deleted entries. They are reused, so that imports create no garbage for their keys. */
+  /** A linked list of deleted entries for reuse, so that imports create no garbage. */
   #idle: ExportDataEntry<V> | undefined;
 
   get(exportData: Uint8Array): V | undefined {
@@ -119,7 +123,7 @@ export class ExportDataMap<V> {
     return entry?.value;
   }
 
-  /** Adds a value for the key of the last `get`, which must not have found it. Returns the entry, for `delete`. */
+  /** Adds a value for the key of the last `get`, which must not have found one. Returns the entry, for `delete`. */
   addLatest(value: V): ExportDataEntry<V> {
     const entry = this.#idle ?? { hash: 0, words: new Array<number>(keyWords.length).fill(0), value, next: undefined };
     this.#idle = entry.next;
@@ -138,7 +142,7 @@ export class ExportDataMap<V> {
   }
 }
 
-/** Loads a key and hashes it, in four independent chains that a processor can run in parallel. */
+/** Loads a key and hashes it, in four independent chains that a processor can execute in parallel. */
 function loadKey(exportData: Uint8Array): void {
   keyBytes.set(exportData);
   let [a, b, c, d] = [0, 0, 0, 0];
@@ -168,13 +172,13 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
   byteLength: number;
   hash: number;
   next: ImportedMapping | undefined;
-  /** The entry for its export data. */
+  /** The map's entry for the export data of the memory. */
   entry: ExportDataEntry<ImportedMapping> | undefined;
-  /** Entries for other export data that refers to the same memory. */
+  /** The map's entries for other export data that refers to the same memory. */
   otherEntries: ExportDataEntry<ImportedMapping>[] | undefined;
   /**
-   * Number of buffers over the mapping. The driver unmaps the memory at the first free, so it gets only the last
-   * buffer's free.
+   * Number of buffers that use the mapping. The driver unmaps the memory at the first free, so only the last buffer's
+   * free is passed to the driver.
    */
   bufferCount = 0;
   /**
@@ -190,21 +194,23 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
   }
 }
 
-/** The mappings of one pool, by export data and by address, shared by all objects that have imported the pool. */
+/**
+ * The mappings of one imported pool, by export data and by address, shared by all objects that have imported the pool.
+ */
 export class ImportedMappings {
   readonly #byData = new ExportDataMap<ImportedMapping>();
   readonly #byAddress = new HashTable<ImportedMapping>();
-  /** A linked list of removed mappings. They are reused, so that imports create no garbage for them. */
+  /** A linked list of removed mappings for reuse, so that imports create no garbage. */
   #idle: ImportedMapping | undefined;
   readonly #onUnused: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
   /** Number of objects that have imported the pool and are not disposed. */
   importers = 0;
-  /** Number of imports: the driver expects as many destroys. */
+  /** Number of imports of the pool: the driver requires the same number of destroys. */
   imports = 0;
-  /** Whether the end of the session has released the pool. */
+  /** Whether the pool was released at the end of the session. */
   isReleased = false;
-  /** The device that the memory is on, determined at the first import: `setAccess` may hide it later. */
+  /** The device that the memory is on, determined at the first import, because `setAccess` may hide it later. */
   memoryDevice: number | "host" | undefined;
 
   constructor(onUnused: () => void) {
@@ -229,7 +235,7 @@ export class ImportedMappings {
     return mapping;
   }
 
-  /** Adds a mapping at an address that has none. */
+  /** Adds a mapping at an address that has no mapping yet. */
   add(address: bigint, byteLength: number): ImportedMapping {
     const hash = hashOf(address);
     const mapping = this.#idle ?? new ImportedMapping(address, byteLength, hash);
@@ -242,8 +248,8 @@ export class ImportedMappings {
   }
 
   /**
-   * Adds the export data of the last `withData`, which must not have found it, to a mapping. A mapping may have
-   * several.
+   * Adds the export data of the last `withData`, which must not have found a mapping, to `mapping`. A mapping may have
+   * several export data.
    */
   addLatestData(mapping: ImportedMapping): void {
     const entry = this.#byData.addLatest(mapping);
@@ -267,13 +273,13 @@ export class ImportedMappings {
     this.imports++;
   }
 
-  /** Destroys an import for which no object was created, while the pool has no other importers. */
+  /** Destroys an import for which no object was created. The pool must have no other importers. */
   discard(destroy: () => void): void {
     this.#onUnused();
     ignoreLoss(destroy);
   }
 
-  /** Removes an object that has imported the pool. Returns whether it was the last. */
+  /** Removes an object that has imported the pool. Returns whether it was the last one. */
   removeImporter(): boolean {
     this.importers--;
     if (this.importers > 0) return false;
@@ -282,7 +288,7 @@ export class ImportedMappings {
   }
 }
 
-/** Hashes an address through a typed array, because engines convert bigints to numbers slowly. */
+/** Hashes an address through a typed array, because engines are slow at converting bigints to numbers. */
 function hashOf(address: bigint): number {
   addressScratch[0] = address;
   return mixHash(addressWords[0]! ^ Math.imul(addressWords[1]!, 31));

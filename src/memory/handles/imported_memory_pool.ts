@@ -48,7 +48,7 @@ export class ImportedMemoryPool implements Disposable {
   readonly #opened: OpenedObject;
   #handle: bigint | undefined;
   #onDispose: (() => void) | undefined;
-  /** Buffers that were mapped through this object and are not freed. */
+  /** Number of buffers that were mapped through this object and are not freed. */
   #liveCount = 0;
   #liveBytes = 0;
   readonly #freedOn = new FreedStreams();
@@ -153,12 +153,13 @@ export class ImportedMemoryPool implements Disposable {
       );
     }
     checkByteLength(byteLength, "the size of an imported buffer", 1);
-    // Throws if this pool was disposed, even if another object that imported the same pool has mapped the data.
+    // Throws if this pool was disposed, even if the data is mapped through another object that has imported the same
+    // pool.
     void this.unsafeHandle;
     return this.#import(exportData, byteLength, Infinity);
   }
 
-  /** Imports an allocation that has at most `most` bytes, and makes a buffer of `byteLength` bytes. */
+  /** Imports an allocation of at most `most` bytes, and creates a buffer of `byteLength` bytes. */
   #import(exportData: Uint8Array, byteLength: number, most: number): DeviceBuffer {
     const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData, byteLength, most);
     if (mapping.byteLength < byteLength || mapping.byteLength > most) {
@@ -215,7 +216,7 @@ export class ImportedMemoryPool implements Disposable {
     this.#handle = undefined;
     this.#session.opened.delete(this.#opened);
     try {
-      // The driver refuses to destroy the pool while any importer has pointers mapped. So the last importer destroys
+      // The driver refuses to destroy the pool while any importer has pointers mapped, so the last importer destroys
       // all imports.
       if (!this.#mappings.removeImporter()) return ignoreLoss(() => this.#freedOn.synchronize());
       ignoreLoss(() => {
@@ -227,7 +228,7 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  /** The mappings that buffers of any importer use. */
+  /** Yields the mappings that buffers of any importer use. */
   *#pieces(): Generator<MemoryPiece> {
     if (this.#liveCount === 0) return;
     for (const { address, byteLength, bufferCount } of this.#mappings) {
@@ -235,7 +236,7 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  /** Unmaps what is still mapped and releases the pool for all its importers, at the end of the session. */
+  /** Unmaps all remaining mappings and releases the pool for all its importers, at the end of the session. */
   #releaseAll(driver: Driver, handle: bigint): void {
     const mappings = this.#mappings;
     if (mappings.isReleased) return;
@@ -249,7 +250,7 @@ export class ImportedMemoryPool implements Disposable {
     for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
-  /** Imports an allocation whose export data `withData` has just not found. */
+  /** Maps an allocation whose export data the preceding `withData` did not find. */
   #map(exportData: Uint8Array, least: number, most: number): ImportedMapping {
     const { driver } = this.#session;
     const { ordinal } = this.device;
@@ -284,7 +285,7 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Records an event after a free that does not unmap the memory: the later free that unmaps it must wait for this
+   * Records an event after a free that does not unmap the memory: the free that finally unmaps it must wait for this
    * event.
    */
   #recordFree(mapping: ImportedMapping, stream: CudaStream): void {
@@ -302,7 +303,8 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Removes disposed streams whose work is done: a program may use a new stream for each task, and one mapping for all.
+   * Removes disposed streams that have completed their work: a program may use a new stream for each task with the same
+   * mapping.
    */
   #sweepFrees(earlierFrees: Map<CudaStream, bigint>): void {
     for (const [stream, event] of earlierFrees) {
@@ -369,7 +371,8 @@ export function importPool(session: Session, device: CudaDevice, handle: Shareab
     return new ImportedMemoryPool(session, { device, handle: imported });
   } catch (error) {
     const mappings = session.importedMappings(imported);
-    // The driver refuses to destroy a pool with mapped pointers: the last importer, if any, destroys this import too.
+    // The driver refuses to destroy a pool with mapped pointers: the last importer, if there is one, destroys this
+    // import too.
     if (mappings.importers > 0) mappings.imports++;
     else mappings.discard(() => session.driver.memPoolDestroy(imported));
     throw error;

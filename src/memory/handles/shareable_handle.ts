@@ -1,6 +1,5 @@
 /**
- * Handles by which processes share memory pools, and the bytes that a buffer exports, by which another process maps its
- * memory.
+ * Handles by which processes share memory pools, and the functions that export buffers.
  *
  * @module
  */
@@ -16,7 +15,7 @@ import type { Allocation } from "../allocation.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 
 /**
- * Keeps programs from calling the constructor, because a handle closes its descriptor. `private` is only checked at
+ * Prevents programs from calling the constructor, because a handle closes its descriptor. `private` is only checked at
  * compile time.
  */
 const constructionToken = Symbol();
@@ -37,7 +36,7 @@ export class ShareableHandle implements Disposable {
   readonly type: "posix-fd" | "fabric";
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;
-  /** Whether another process can delay the closing of the descriptor. */
+  /** Whether closing the descriptor may take long, because another process can delay it. */
   readonly #closesAside: boolean;
   #disposed = false;
 
@@ -126,7 +125,9 @@ export class ShareableHandle implements Disposable {
     return this.#bytes;
   }
 
-  /** Closes the descriptor: on another thread if it is not a pool's, because closing it may then take long. */
+  /**
+   * Closes the descriptor. If it does not belong to a pool, closes it on another thread, because that may take long.
+   */
   [Symbol.dispose](): void {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -161,22 +162,22 @@ export function checkDescriptor(fd: number): number {
   return withoutSign(fd);
 }
 
-/** What a fabric handle needs that is missing, and what to use instead. */
+/** The missing requirements of a fabric handle, and what to use instead. */
 const channelHint =
   "a fabric handle needs an IMEX channel, by which processes of one NVLink domain share memory: an administrator loads " +
   "the driver with NVreg_CreateImexChannel0=1, or makes /dev/nvidia-caps-imex-channels/channel0 with mknod and lets " +
   "this user open it, and runs the service nvidia-imex on each machine; in Kubernetes, NVIDIA's DRA driver gives a " +
   'channel to those that claim one; on one machine, use handleType "posix-fd"';
 
-/** What to do if a pool or memory with handleType "fabric" could not be created or exported. */
+/** Returns what to do if a pool or memory with handleType "fabric" could not be created or exported. */
 export function fabricHint(error: unknown): string | undefined {
   return error instanceof CudaError && error.code === "cudaErrorNotPermitted" ? channelHint : undefined;
 }
 
 /**
- * What to do if a fabric handle could not be imported.
+ * Returns what to do if a fabric handle could not be imported.
  *
- * @param what whose handle it must be: "a pool"
+ * @param what the object that the handle must come from: "a pool"
  */
 export function fabricImportHint(error: unknown, what: string): string {
   return fabricHint(error) ??
@@ -184,7 +185,7 @@ export function fabricImportHint(error: unknown, what: string): string {
       "domain, and this process must have the exporter's IMEX channel";
 }
 
-/** Returns the export data of a buffer from a pool. `isPart` says whether the buffer is part of another one. */
+/** Returns the export data of a buffer from a pool. `isPart` is whether the buffer is part of another one. */
 export function exportPointerOf(
   buffer: DeviceBuffer,
   allocation: Allocation,
@@ -201,7 +202,9 @@ export function exportPointerOf(
   return allocation.exportPointer();
 }
 
-/** Returns the legacy handle of a buffer that is not from a pool. `isPart` says whether it is part of another one. */
+/**
+ * Returns the legacy handle of a buffer that is not from a pool. `isPart` is whether the buffer is part of another one.
+ */
 export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isPart: boolean): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
   const { exportHandle } = allocation.owner;
@@ -232,7 +235,7 @@ function checkIsNotMapped({ owner }: Allocation, what: string): void {
 /** Throws if a buffer wraps memory that other code owns. */
 export function checkIsOurs(buffer: DeviceBuffer, { owner }: Allocation): void {
   if (!owner.isForeign) return;
-  // If the buffer was freed, throws that error instead.
+  // Throws the error for a freed buffer instead, if the buffer was freed.
   void buffer.address;
   throw new TypeError(
     "Cannot export the buffer: it wraps memory that other code owns, which alone can export it; copy it to a buffer " +
