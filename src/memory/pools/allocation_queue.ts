@@ -1,5 +1,5 @@
 /**
- * Allocations that wait for memory, and when to try them again.
+ * A queue of allocations that wait for memory, and the decision when to retry them.
  *
  * @module
  */
@@ -18,13 +18,13 @@ import {
 import type { KnownOptions } from "../../support/validation.ts";
 import type { Allocation } from "../allocation.ts";
 
-/** Options of an allocation that waits for memory. */
+/** Options of an allocation that may wait for memory. */
 export interface AllocateAsyncOptions extends WaitOptions {
   /** The stream to allocate on. Defaults to the device's default stream; required for a pool in host memory. */
   stream?: CudaStream;
 }
 
-/** The options of an allocation that waits for memory. */
+/** The known options of an allocation that may wait for memory. */
 export const allocateAsyncOptions: KnownOptions<AllocateAsyncOptions> = {
   action: "allocate memory",
   names: { stream: true, signal: true },
@@ -32,20 +32,20 @@ export const allocateAsyncOptions: KnownOptions<AllocateAsyncOptions> = {
 
 /** An allocation that may have to wait for memory. */
 export interface QueuedAllocation extends WaitOptions {
-  /** The allocation in error messages: `"allocate 4 bytes from the pool on device 0"`. */
+  /** Names the allocation in error messages: `"allocate 4 bytes from the pool on device 0"`. */
   readonly what: string;
   readonly stream: CudaStream;
   /** Throws if the allocation has become impossible: the pool or the stream was disposed. */
   readonly check: () => void;
-  /** Describes the holders of the memory, as far as they are known, for the error of an aborted wait. */
+  /** Describes the buffers that use the memory, if known, for the error of an aborted wait. */
   readonly describe?: () => string | undefined;
-  /** Allocates the memory; undefined if there is too little. */
+  /** Tries to allocate the memory. Returns undefined if too little is left. */
   readonly attempt: () => Allocation | undefined;
 }
 
 /**
- * Allocations that wait for memory, first in, first out: the first one gets the memory that is freed until it has enough,
- * so that smaller ones behind it do not starve it.
+ * A first-in, first-out queue of allocations that wait for memory. Freed memory is reserved for the first allocation
+ * until it has enough, so that smaller, later allocations do not starve it.
  */
 export class AllocationQueue {
   readonly #session: Session;
@@ -57,7 +57,10 @@ export class AllocationQueue {
     this.#device = device;
   }
 
-  /** Resolves when the memory is allocated. Rejects with what `check` throws, or with an aborted signal's reason. */
+  /**
+   * Resolves when the memory is allocated. Rejects with the error that `check` throws, or with an aborted signal's
+   * reason.
+   */
   async allocate({ what, stream, check, attempt, describe, signal }: QueuedAllocation): Promise<Allocation> {
     throwIfAborted(signal, awaited(what));
     await this.#turn({ what, stream, check, signal });
@@ -81,7 +84,7 @@ export class AllocationQueue {
     }
   }
 
-  /** Waits for the allocations before this one. Rejects at once if the stream is disposed meanwhile. */
+  /** Waits for the earlier allocations in the queue. Rejects at once if the stream is disposed meanwhile. */
   async #turn({ what, stream, check, signal }: Omit<QueuedAllocation, "attempt">): Promise<void> {
     if (this.#mutex.tryAcquire()) return;
     const disposed = new AbortController();
@@ -101,31 +104,34 @@ export class AllocationQueue {
   }
 }
 
-/** What an allocation waits for. */
+/** Names the awaited memory in an error's message. */
 function awaited(what: string): string {
   return `memory to ${what}`;
 }
 
-/** The error to throw for one that ended a wait for memory: `check` throws a ReferenceError after a disposal. */
+/** Returns the error to throw for an error that ended a wait: `check` throws a ReferenceError after a disposal. */
 function disposalOf(error: unknown, what: string): unknown {
   return error instanceof ReferenceError ? disposedMeanwhile(what, "its pool, stream or Cuda object") : error;
 }
 
-/** A record on a stream of what was enqueued there before. */
+/** A point in a stream's work, for detecting when the frees enqueued before it have been executed. */
 interface Mark {
-  /** Undefined for a default stream, on which a record would be a barrier for other streams: it is queried instead. */
+  /**
+   * The event recorded at the point. Undefined for a default stream, which is queried instead, because recording an
+   * event on it would be a barrier for other streams.
+   */
   readonly event: bigint | undefined;
-  /** The number of frees at the record. */
+  /** The value of `MemoryRegistry.frees` when the event was recorded. */
   frees: number;
   isPending: boolean;
 }
 
-/** Milliseconds until the next attempt if nothing has changed in this process: at first, and at most. */
+/** The interval between attempts in milliseconds if nothing has changed in this process: the first and the largest. */
 const interval = { first: 1, most: 64 };
 
 /**
- * Notifies when an allocation that was refused may succeed: when this process has freed memory on the device, when a
- * stream has executed frees, and, because other processes free memory too, again and again at growing intervals.
+ * Detects when a refused allocation may succeed: when this process has freed memory on the device, when a stream has
+ * executed frees, and, because other processes free memory too, at growing intervals.
  */
 export class MemoryProgress {
   readonly #session: Session;
@@ -142,7 +148,7 @@ export class MemoryProgress {
     this.#device = device;
   }
 
-  /** Whether to try again. Synchronizes with the frees that are known to be complete, which does not block. */
+  /** Returns whether to try again. Synchronizes with the frees that are known to be complete, which does not block. */
   hasChanged(): boolean {
     const { driver, memory } = this.#session;
     let hasChanged = memory.frees !== this.#frees || this.#usedOfCaches() !== this.#used;
@@ -159,7 +165,7 @@ export class MemoryProgress {
     return hasChanged || performance.now() >= this.#nextAttempt;
   }
 
-  /** Records the state of the memory, after an allocation was refused. */
+  /** Records the state of the memory after an allocation was refused. */
   note(): void {
     this.#frees = this.#session.memory.frees;
     this.#used = this.#usedOfCaches();
@@ -170,7 +176,7 @@ export class MemoryProgress {
     }
   }
 
-  /** Releases the events. */
+  /** Destroys the events. */
   close(): void {
     for (const { event } of this.#marks.values()) if (event !== undefined) this.#session.destroyMarker(event);
     this.#marks.clear();

@@ -49,16 +49,16 @@ export interface PoolOptions {
   /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
   maxSize?: number;
   /**
-   * How many bytes the pool keeps reserved when the host synchronizes; unused memory beyond this then goes back to the
-   * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization.
+   * Number of bytes that the pool keeps reserved when the host synchronizes: unused memory above this is released to
+   * the system. With Infinity, the pool keeps all of it. Waiting with `finished` is not a synchronization.
    */
   releaseThreshold?: number;
 }
 
 /**
- * Calls back once when the user disposes the pool. Nothing can be allocated from it then, and it is destroyed when its
- * last buffer is freed, so holders of its memory should release what they do not need. Returns a function that cancels
- * the callback.
+ * Calls back once when the user disposes the pool, and returns a function that cancels the callback. A disposed pool
+ * cannot allocate and is destroyed when its last buffer is freed, so holders of its memory should release memory that
+ * they do not need.
  *
  * @throws {ReferenceError} If the pool was disposed
  */
@@ -244,8 +244,8 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * How many bytes the pool keeps reserved when the host synchronizes; unused memory beyond this then goes back to the
-   * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization. Can be set.
+   * Number of bytes that the pool keeps reserved when the host synchronizes: unused memory above this is released to
+   * the system. With Infinity, the pool keeps all of it. Waiting with `finished` is not a synchronization. Can be set.
    */
   get releaseThreshold(): number {
     return this.#attributes.releaseThreshold;
@@ -366,7 +366,7 @@ export class MemoryPool implements Disposable {
   [Symbol.dispose](): void {
     if (this.#memory.isDisposed || !this.#isOwned) return;
     this.#memory.dispose(() => {
-      // A callback that throws does not keep the others from running.
+      // A callback that throws does not prevent the other callbacks from running.
       using callbacks = new DisposableStack();
       for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
     });
@@ -388,9 +388,9 @@ const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
 };
 
 /**
- * The driver's number for a handle type.
+ * Returns the driver's number for a handle type. Throws if the type is not valid.
  *
- * @param what what is to be created, in the messages of errors: "a pool"
+ * @param what the object to be created, in error messages: "a pool"
  */
 export function checkHandleType(session: Session, handleType: PoolHandleType, what: string): number {
   if (typeof handleType !== "string" || !Object.hasOwn(handleTypeBits, handleType)) {
@@ -414,14 +414,14 @@ export const poolOptions: KnownOptions<PoolOptions> = {
   meantBy: (value) => typeof value === "number" ? `{ maxSize: ${value} }` : undefined,
 };
 
-/** Where to create a pool. */
+/** The location of a new pool. */
 export interface PoolPlace {
   readonly location: MemLocation;
-  /** Undefined for host memory. */
+  /** The device of the pool; undefined for host memory. */
   readonly device: CudaDevice | undefined;
-  /** The place in error messages: "on device 0". */
+  /** The location in error messages: "on device 0". */
   readonly name: string;
-  /** What to try if the driver refuses the place. */
+  /** Advice to append to the error if the driver refuses to create a pool at this location. */
   readonly hint?: string;
 }
 
@@ -461,7 +461,7 @@ export function createPool(
   return pool;
 }
 
-/** What to try if the driver supports pools, but none that can be shared in this way. */
+/** Returns advice for the case that the driver supports pools, but not this way of sharing them. */
 function sharingHint(handleType: PoolHandleType, error: unknown): string | undefined {
   if (handleType === "none" || !(error instanceof CudaError)) return undefined;
   if (error.code !== "cudaErrorInvalidValue" && error.code !== "cudaErrorNotSupported") return undefined;

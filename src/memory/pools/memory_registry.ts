@@ -1,5 +1,5 @@
 /**
- * The pools and caching allocators of a session, and where their buffers were allocated and freed.
+ * The pools and caching allocators of a session, and the call sites at which their buffers were allocated and freed.
  *
  * @module
  */
@@ -9,34 +9,34 @@ import type { PoolMemory } from "./pool_memory.ts";
 import { callStack } from "../../support/leaks.ts";
 import { placeIn } from "./pool_contents.ts";
 
-/** A holder of a pool's memory that can release what it does not use: a caching allocator. */
+/** A holder of a pool's memory that can release unused memory: a caching allocator. */
 export interface CacheMemory {
   readonly pool: MemoryPool;
-  /** Bytes of the pool that it holds. */
+  /** Bytes that the holder has allocated from the pool. */
   readonly reserved: number;
-  /** Bytes of those that are in use. */
+  /** Bytes of `reserved` that buffers use. */
   readonly used: number;
   /** Releases unused memory to the pool, in stream order. Returns whether there was any. */
   releaseUnused(): boolean;
-  /** The memory of the buffers, which may be larger than what was asked for. */
+  /** Lists the memory of the buffers, whose sizes may be rounded up from the requested sizes. */
   buffers(): Iterable<{ readonly address: bigint; readonly byteLength: number }>;
 }
 
 /** The pools and caching allocators of a session. */
 export class MemoryRegistry {
-  /** How often memory was freed to a pool. */
+  /** The number of times that memory was freed to a pool. */
   frees = 0;
-  /** The pools that were not destroyed. */
+  /** The pools that are not destroyed yet. */
   readonly pools: Set<PoolMemory> = new Set();
   readonly caches: Set<CacheMemory> = new Set();
-  /** Where buffers were allocated and freed; undefined without POOLPASS_DEBUG=1. */
+  /** The call sites at which buffers were allocated and freed; undefined without POOLPASS_DEBUG=1. */
   readonly sites: AllocationSites | undefined;
 
   constructor({ debug }: { readonly debug: boolean }) {
     if (debug) this.sites = new AllocationSites();
   }
 
-  /** The buffers of caching allocators, and those whose call sites were recorded. */
+  /** Yields the buffers of caching allocators, and the buffers whose call sites were recorded. */
   *namedBuffers(): Generator<NamedBuffer> {
     const seen = new Set<bigint>();
     for (const buffer of this.sites?.named() ?? []) {
@@ -50,7 +50,7 @@ export class MemoryRegistry {
     }
   }
 
-  /** The caching allocators of a pool, or of all pools on its device. */
+  /** Returns the caching allocators of a pool and, with `onDevice`, of all other pools on the same device. */
   cachesOf(pool: MemoryPool, { onDevice }: { onDevice: boolean }): CacheMemory[] {
     return [...this.caches].filter((cache) => cache.pool === pool || (onDevice && cache.pool.device === pool.device));
   }
@@ -63,13 +63,13 @@ interface Site {
   readonly freed?: string;
 }
 
-/** How many freed buffers are remembered. */
+/** Maximum number of freed buffers that are kept. */
 const maximumFreed = 256;
 
-/** Where buffers were allocated and freed, as POOLPASS_DEBUG=1 records it for the messages of errors. */
+/** The call sites at which buffers were allocated and freed, recorded with POOLPASS_DEBUG=1 for error messages. */
 export class AllocationSites {
   readonly #live = new Map<bigint, Site>();
-  /** The buffers that were freed last, the latest at the end. */
+  /** The most recently freed buffers, the latest at the end. */
   readonly #freed: (Site & { readonly address: bigint })[] = [];
 
   /** @param stack the call stack of the allocation */
@@ -85,7 +85,7 @@ export class AllocationSites {
     if (this.#freed.length > maximumFreed) this.#freed.shift();
   }
 
-  /** The buffers, the live ones first and then the freed ones, the latest first. */
+  /** Yields the buffers: first the live ones, then the freed ones from the latest to the oldest. */
   *named(): Generator<NamedBuffer> {
     for (const [address, { byteLength, allocated }] of this.#live) {
       yield { address, byteLength, isFreed: false, allocated: placeIn(allocated) };

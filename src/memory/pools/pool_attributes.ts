@@ -1,5 +1,5 @@
 /**
- * The attributes of pools: their usage, their policies, and which devices may access them.
+ * The attributes of pools: their usage, their reuse policies, and the access of devices.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export interface ReusePolicies {
   allowInternalDependencies: boolean;
 }
 
-/** Bytes of a pool: current values, and the maximum of each since `resetHigh`. */
+/** Memory usage of a pool in bytes: current values, and the maximum of each since `resetHigh`. */
 export interface PoolUsage {
   /** Bytes that the pool has reserved from the system. */
   reserved: number;
@@ -36,12 +36,12 @@ export interface PoolUsage {
 
 const unlimited = 2n ** 64n - 1n;
 
-/** The attributes of a pool that the driver keeps. */
+/** Reads and sets the attributes of a pool that the driver stores. */
 export class PoolAttributes {
   readonly #session: Session;
   readonly #pool: { readonly name: string; readonly handle: bigint };
 
-  /** @param pool The pool's name in error messages, and its handle, which throws once the pool is disposed. */
+  /** @param pool The pool's name in error messages, and its handle, whose getter throws once the pool is disposed. */
   constructor(session: Session, pool: { readonly name: string; readonly handle: bigint }) {
     this.#session = session;
     this.#pool = pool;
@@ -63,7 +63,7 @@ export class PoolAttributes {
     this.#set(memPoolAttribute.releaseThreshold, value);
   }
 
-  /** An object whose properties read and set the policies. */
+  /** Returns an object whose properties read and set the reuse policies. */
   get reuse(): ReusePolicies {
     const get = (attribute: number) => this.#get(attribute) !== 0n;
     const set = (attribute: number, value: boolean) => this.#set(attribute, value ? 1n : 0n);
@@ -124,7 +124,7 @@ export class PoolAttributes {
 
 const policyNames = ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies"] as const;
 
-/** Refuses mistyped names: an ordinary object takes any property, and does nothing with it. */
+/** Throws for unknown policy names: an ordinary object would silently accept any property. */
 const refusingMistypedNames: ProxyHandler<ReusePolicies> = {
   set(policies, name, value) {
     if (!policyNames.some((policy) => policy === name)) {
@@ -143,12 +143,12 @@ function printPolicies(policies: ReusePolicies): string {
 }
 
 /**
- * What a device may do with memory. Of pools, CUDA defines "read", but driver 580 gives `cudaErrorNotSupported` for it; it
- * is for memory that is mapped in an `AddressRange`.
+ * What a device may do with memory. CUDA also defines "read" for pools, but driver 580 returns `cudaErrorNotSupported`
+ * for them; it works for memory that is mapped in an `AddressRange`.
  */
 export type Access = "none" | "read" | "read-write";
 
-/** `memAccessFlags` by access. */
+/** The driver's `memAccessFlags` for each kind of access. */
 export const flagsByAccess: Readonly<Record<Access, number>> = {
   "none": memAccessFlags.none,
   "read": memAccessFlags.read,
@@ -218,8 +218,8 @@ export function checkAccess(
 }
 
 /**
- * Throws if the device is neither the pool's own nor its peer. Driver versions differ in the error that they report for
- * this.
+ * Throws if the device is neither the pool's own device nor a peer of it. Driver versions differ in the error that they
+ * report.
  */
 function checkIsPeer(device: CudaDevice, poolDevice: CudaDevice | undefined): void {
   if (poolDevice === undefined || device.ordinal === poolDevice.ordinal || device.canAccessPeer(poolDevice)) return;

@@ -1,5 +1,5 @@
 /**
- * The contents of a pool, and their description in the error when there is no memory left.
+ * The live allocations of a pool, and their description in out-of-memory errors.
  *
  * @module
  */
@@ -11,33 +11,35 @@ import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
 
 /**
- * The allocations of a pool that were not released. In typed arrays, because a reference from a pool, which is old, to an
- * allocation, which is new, would cost the garbage collector more than the rest of an allocation.
+ * The allocations of a pool that were not released. Stored in typed arrays, because a reference from an old object, the
+ * pool, to a new object, an allocation, would cost the garbage collector more than all other work of an allocation.
  */
 export class PoolContents {
   /** Bytes of all allocations. */
   byteLength = 0;
-  /** By index; the address of an index that is free is 0. */
+  /** The address of each allocation, by index; 0 for an unused index. */
   #addresses = new BigUint64Array(16);
   #byteLengths = new Float64Array(16);
-  /** When large buffers were allocated; 0 for others. */
+  /** The time at which each large buffer was allocated; 0 for small buffers. */
   #times = new Float64Array(16);
-  /** Indices that were freed, to be used again. */
+  /** Unused indices below `#end`, for reuse. */
   #freed = new Int32Array(16);
   #freedCount = 0;
   /** The number of indices that were ever used. */
   #end = 0;
-  /** Where and when each buffer was allocated, by address; undefined without POOLPASS_DEBUG=1. */
+  /** The call site and time of each buffer's allocation, by address; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<bigint, PoolOrigin> | undefined;
   /**
-   * Allocations that are not leaks, as byte lengths by address: slabs, and freed buffers whose memory is still in use,
-   * by a read for example.
+   * Allocations that are not leaks, with their sizes in bytes by address: slabs, and freed buffers whose memory is
+   * still in use, by a read for example.
    */
   readonly #notLeaked = new Map<bigint, number>();
 
   readonly #sites: AllocationSites | undefined;
 
-  /** @param sites where to record where buffers are allocated and freed; undefined without POOLPASS_DEBUG=1 */
+  /**
+   * @param sites records the call sites at which buffers are allocated and freed; undefined without POOLPASS_DEBUG=1
+   */
   constructor({ sites }: { readonly sites: AllocationSites | undefined }) {
     this.#sites = sites;
     if (sites !== undefined) this.#origins = new Map();
@@ -48,7 +50,7 @@ export class PoolContents {
     return this.#end - this.#freedCount;
   }
 
-  /** The addresses of the allocations. */
+  /** Iterates over the addresses of the allocations. */
   [Symbol.iterator](): Iterator<bigint> {
     return this.#addresses.values().filter((address) => address !== 0n);
   }
@@ -68,7 +70,7 @@ export class PoolContents {
     return index;
   }
 
-  /** Deletes the allocation with an index. */
+  /** Deletes the allocation at an index. */
   delete(index: number, address: bigint, byteLength: number): void {
     this.#addresses[index] = 0n;
     this.#freed[this.#freedCount++] = index;
@@ -85,7 +87,7 @@ export class PoolContents {
     this.#notLeaked.set(address, byteLength);
   }
 
-  /** The buffers that the user has not freed. */
+  /** Returns the buffers that the user has not freed. */
   unfreed(): UnfreedMemory {
     return {
       kind: "buffer",
@@ -96,7 +98,9 @@ export class PoolContents {
     };
   }
 
-  /** The buffers by size or, with POOLPASS_DEBUG=1, by origin. Leaves out slabs and freed buffers. */
+  /**
+   * Returns the buffers grouped by size or, with POOLPASS_DEBUG=1, by call site. Leaves out slabs and freed buffers.
+   */
   holders(): Holders[] {
     if (this.#origins !== undefined) return holdersByOrigin(this.#buffersOrigins());
     return holdersBySize(this.#buffers());
@@ -125,7 +129,7 @@ export class PoolContents {
     const times = new Float64Array(2 * length);
     times.set(this.#times);
     this.#times = times;
-    // It is empty: otherwise a freed index would have been used.
+    // `#freed` has no entries to copy: otherwise an unused index would have been taken instead of a new one.
     this.#freed = new Int32Array(2 * length);
   }
 
@@ -134,7 +138,7 @@ export class PoolContents {
   }
 }
 
-/** What POOLPASS_DEBUG=1 records of an allocation. */
+/** The data that POOLPASS_DEBUG=1 records about an allocation. */
 export interface PoolOrigin {
   readonly byteLength: number;
   /** The call stack. */
@@ -143,58 +147,58 @@ export interface PoolOrigin {
   readonly time: number;
 }
 
-/** Buffers of one size, or allocated in one place. */
+/** A group of buffers of the same size, or allocated at the same call site. */
 export interface Holders {
   count: number;
-  /** Bytes of all of them. */
+  /** The total size of the buffers in bytes. */
   byteLength: number;
-  /** Where they were allocated, if that was recorded. */
+  /** The call site of the allocations, if it was recorded. */
   readonly place?: string | undefined;
-  /** When the oldest of them was allocated, if that was recorded. */
+  /** The time at which the oldest buffer was allocated, as `performance.now()`, if it was recorded. */
   since?: number | undefined;
 }
 
-/** A buffer, for messages that list the largest. */
+/** A buffer, for messages that list the largest buffers. */
 export interface HeldBuffer {
   readonly byteLength: number;
-  /** When it was allocated, as `performance.now()`; 0 if that was not recorded. */
+  /** The time of the allocation, as `performance.now()`; 0 if it was not recorded. */
   readonly time: number;
 }
 
 /**
- * The size in bytes from which the time of an allocation is recorded. Even a coarse clock takes a tenth of a small
- * allocation, but nothing beside the work that fills a large one.
+ * The minimum size in bytes of allocations whose time is recorded. Reading even a coarse clock takes a tenth of the
+ * time of a small allocation, but is negligible compared with the work that fills a large one.
  */
 const timedByteLength = 2 ** 24;
-/** How many groups of holders a message lists. */
+/** Maximum number of groups that a message lists. */
 const maximumListed = 4;
 /** Matches a line of a call stack that ends with a path, a line and a column. */
 const isInFile = /[/\\].*:\d+:\d+\)?$/;
-/** This file in the sources. In a package, the whole library is one file of another name. */
+/** The path of this file in the source tree. In a package, the whole library is one file with another name. */
 const sourceFile = "src/memory/pools/pool_contents.ts";
 
-/** Why this many bytes can never be allocated, and what to do. */
+/** The reason why an allocation of some size can never succeed, and advice. */
 export interface SizeRefusal {
   readonly why: string;
   readonly advice: string;
 }
 
-/** Why a pool or an allocator can never have more than its maxSize. */
+/** Returns the refusal for a size above the maxSize of a pool or an allocator. */
 export function refusalOfMaxSize(maxSize: number): SizeRefusal {
   return { why: `its maxSize is ${maxSize} bytes`, advice: "ask for less, or create it with a larger maxSize" };
 }
 
-/** The error for a lack of memory that the driver has not reported itself. */
+/** Returns an error for a lack of memory that the library detects, in the form of the driver's own error. */
 export function outOfMemory(why: string): CudaError {
   return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
 }
 
-/** Whether an error says that there is too little memory. */
+/** Returns whether an error means that too little memory is left. */
 export function isOutOfMemory(error: unknown): error is CudaError {
   return error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
 }
 
-/** Groups buffers by the place where they were allocated. */
+/** Groups buffers by the call site of their allocation. */
 export function holdersByOrigin(origins: Iterable<PoolOrigin>): Holders[] {
   const holders = new Map<string, Holders>();
   for (const { byteLength, stack, time } of origins) {
@@ -207,7 +211,7 @@ export function holdersByOrigin(origins: Iterable<PoolOrigin>): Holders[] {
   return [...holders.values()];
 }
 
-/** The time to record of an allocation; 0 if it is too small for that. */
+/** Returns the time to record for an allocation; 0 if it is too small. */
 export function timeOfAllocation(byteLength: number): number {
   return byteLength < timedByteLength ? 0 : coarseTime();
 }
@@ -225,7 +229,7 @@ export function holdersBySize(buffers: Iterable<HeldBuffer>): Holders[] {
   return [...holders.values()];
 }
 
-/** Lists the holders that have the most bytes: `"12 buffers, 805306368 bytes, the oldest for 3.2 s, at main.ts:7:9"`. */
+/** Describes the groups with the most bytes: `"12 buffers, 805306368 bytes, the oldest for 3.2 s, at main.ts:7:9"`. */
 export function describeHolders(holders: readonly Holders[]): string {
   const sorted = [...holders].sort((one, other) => other.byteLength - one.byteLength);
   const listed = sorted.slice(0, maximumListed).map(describe);
@@ -244,13 +248,15 @@ function describe({ count, byteLength, place, since }: Holders): string {
   return `${countOf(count, "buffer")}, ${byteLength} bytes${age}${place === undefined ? "" : `, allocated ${place}`}`;
 }
 
-/** The first line of a call stack that names a file outside of the library. */
+/** Returns the first line of a call stack that names a file outside of the library. */
 export function placeIn(stack: string): string | undefined {
   const library = libraryPath();
   return stack.split("\n").slice(1).find((line) => isInFile.test(line) && !line.includes(library))?.trim();
 }
 
-/** A string that the library's own lines of a call stack contain. A bundled library cannot use `import.meta`. */
+/**
+ * Returns a string that occurs in the library's own lines of a call stack. A bundled library cannot use `import.meta`.
+ */
 function libraryPath(): string {
   const line = new Error().stack!.split("\n").find((line) => isInFile.test(line))!;
   const file = line.replace(/:\d+:\d+\)?$/, "").replace(/^.*[(@ ]/, "");

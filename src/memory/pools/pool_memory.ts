@@ -21,14 +21,14 @@ import { reportLeak } from "../../support/leaks.ts";
 import { countOf } from "../../support/printing.ts";
 import { checkByteLength } from "../../support/validation.ts";
 
-/** A pool's maximum size is rounded up to a multiple of this. */
+/** A pool's maximum size is rounded up to a multiple of this many bytes. */
 const reservedUnit = 32 * 2 ** 20;
 
-/** The memory of a pool: allocates and frees it, and destroys the pool when it was disposed and has no memory left. */
+/** The memory of a pool: allocates and frees it, and destroys the pool once it is disposed and all memory is freed. */
 export class PoolMemory {
-  /** Undefined for host memory. */
+  /** The device of the pool; undefined for host memory. */
   readonly device: CudaDevice | undefined;
-  /** The pool in error messages: `"the pool on device 0"`. */
+  /** Names the pool in error messages: `"the pool on device 0"`. */
   readonly name: string;
   readonly contents: PoolContents;
   readonly freedStreams: FreedStreams = new FreedStreams();
@@ -44,15 +44,15 @@ export class PoolMemory {
   readonly #slabOwner: AllocationOwner;
   /** The allocations of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
-  /** The maximum size that the pool was created with; 0 for none. */
+  /** The `maxSize` that the pool was created with, in bytes; 0 for none. */
   readonly #maxSize: number;
   readonly #opened: OpenedObject;
-  /** The size of the device's memory. */
+  /** The size of the device's memory in bytes. Queried on first use. */
   #deviceByteLength: number | undefined;
   #handle: bigint | undefined;
-  /** The handle of a disposed pool that still has buffers; the last free destroys it. */
+  /** The handle of a disposed pool that still has buffers. The last buffer's free destroys the pool. */
   #pendingHandle: bigint | undefined;
-  /** Whether a free failed because the context was lost. The buffers that remain are then not reported as leaks. */
+  /** Whether a free has failed because the context was lost. The remaining buffers are then not reported as leaks. */
   #isLost = false;
 
   constructor(session: Session, { pool, handle, maxSize, isOwned }: {
@@ -97,7 +97,7 @@ export class PoolMemory {
     return this.#handle === undefined;
   }
 
-  /** Allocates memory. Tries again after reclaiming memory that is not in use. */
+  /** Allocates memory. If that fails, reclaims unused memory and tries again. */
   allocate(byteLength: number, stream: CudaStream): Allocation {
     checkByteLength(byteLength, "an allocation's size", 1);
     try {
@@ -130,14 +130,14 @@ export class PoolMemory {
     return await this.#queue.allocate({ what, stream, check, attempt, describe, signal });
   }
 
-  /** Allocates memory that its user may not free, and that the pool does not report as leaked. */
+  /** Allocates memory that the user may not free, and that the pool does not report as leaked. */
   allocateSlab(byteLength: number, stream: CudaStream): Allocation {
     const allocation = this.#malloc(byteLength, stream, this.#slabOwner);
     this.contents.addNotLeaked(allocation.address, byteLength);
     return allocation;
   }
 
-  /** Why the pool can never have so many bytes; undefined if it can, as far as is known. */
+  /** Returns why the pool can never have `byteLength` bytes; undefined if it can, as far as is known. */
   refusal(byteLength: number): SizeRefusal | undefined {
     if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
       return refusalOfMaxSize(this.#maxSize);
@@ -148,15 +148,15 @@ export class PoolMemory {
     return { why: `the device has ${this.#deviceByteLength} bytes`, advice: "ask for less" };
   }
 
-  /** Reclaims memory that is not in use, except from one caching allocator. Returns whether there may be more now. */
+  /** Reclaims unused memory, except from one caching allocator. Returns whether more may be available now. */
   reclaim(except: CacheMemory): boolean {
     const isObserved = this.#session.completed.synchronize();
     return this.#releaseCaches(except) || isObserved;
   }
 
   /**
-   * Reports leaked buffers, calls back, and destroys the pool: now, or when the last buffer is freed. Blocks until the
-   * streams of the frees have executed them.
+   * Reports leaked buffers, calls `callback`, and destroys the pool at once or when the last buffer is freed. Blocks
+   * until the streams on which buffers were freed have executed the frees.
    */
   dispose(callback: () => void): void {
     const { handle } = this;
@@ -205,7 +205,7 @@ export class PoolMemory {
     }
   }
 
-  /** Allocates memory if enough of it can be reclaimed. */
+  /** Reclaims memory and allocates again. Returns undefined if that was not enough. */
   #allocateAfterReclaiming(byteLength: number, stream: CudaStream): Allocation | undefined {
     for (const reclaim of [() => this.#session.completed.synchronize(), () => this.#releaseCaches()]) {
       if (!reclaim()) continue;
@@ -216,8 +216,8 @@ export class PoolMemory {
   }
 
   /**
-   * Makes caching allocators release what they do not use: those of this pool and, if only the device limits it, those
-   * of the device's other pools. Returns whether any did.
+   * Makes caching allocators release their unused memory: those of this pool and, if the pool is limited only by the
+   * device's memory, those of the device's other pools. Returns whether any memory was released.
    */
   #releaseCaches(except?: CacheMemory): boolean {
     let isReleased = false;
@@ -227,7 +227,7 @@ export class PoolMemory {
     return isReleased;
   }
 
-  /** What an out-of-memory error says about the memory that is in use. */
+  /** Returns the parts of an out-of-memory error that describe the memory in use. */
   #describeHolders(): string[] {
     const parts = this.#maxSize === 0 ? [] : [`its maxSize is ${this.#maxSize} bytes`];
     const holders = this.contents.holders();
@@ -276,7 +276,7 @@ export class PoolMemory {
     driver.memPoolTrimTo(handle, 0n);
   }
 
-  /** Frees the buffers that are left and destroys the pool, at the end of the session. */
+  /** Frees the remaining buffers and destroys the pool, at the end of the session. */
   #releaseAll(driver: Driver, { handle, isOwned }: { handle: bigint; isOwned: boolean }): void {
     // Host memory whose ArrayBuffer was transferred may still be accessed.
     if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
@@ -289,8 +289,8 @@ export class PoolMemory {
   }
 
   /**
-   * Resets the device's current pool if it is this one: nothing may be allocated from a pool that only waits for its
-   * last buffers to be freed.
+   * Resets the device's current pool to the default pool if it is this one: nothing may be allocated from a pool that
+   * is destroyed once its last buffer is freed.
    */
   #resetCurrentPool(driver: Driver, handle: bigint): void {
     const ordinal = this.device?.ordinal;

@@ -1,6 +1,6 @@
 /**
- * Copies between device memory, host memory and devices, fills of ranges that have been checked, and the advice on a
- * copy or a fill that the driver refuses.
+ * Copies between device memory, host memory and devices, fills of ranges that were already checked, and advice for
+ * copies and fills that the driver refuses.
  *
  * @module
  */
@@ -15,28 +15,28 @@ import { CudaError } from "../../support/errors.ts";
 import { checkByteLength, checkNumber, type KnownOptions } from "../../support/validation.ts";
 import type { ElementBits } from "./elements.ts";
 
-/** Where a copy or a fill starts. */
+/** The offset at which a copy or a fill starts. */
 export interface CopyOptions {
   /** Offset in bytes into the buffer whose method is called, never into the other buffer. Defaults to 0. */
   byteOffset?: number;
 }
 
-/** A place in an allocation. */
+/** An address in an allocation. */
 export interface CopyPlace {
   readonly allocation: Allocation;
   readonly address: bigint;
 }
 
-/** Size of the largest copy whose bytes CUDA captures at once, however busy the stream is. */
+/** Size in bytes of the largest copy from pageable memory that CUDA captures at once, however busy the stream is. */
 const maximumAtOnceByteLength = 64 * 2 ** 10;
 
 /**
- * Enqueues a copy from host memory. Pageable memory has been captured when this returns. It is copied through
- * page-locked memory if CUDA would read it later, or would first wait for earlier work of the stream.
+ * Enqueues a copy from host memory. The contents of pageable memory are captured before this returns: they are staged
+ * in page-locked memory if CUDA would read them later, or would first wait for earlier work of the stream.
  */
 export function copyFromHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
   const isReadLater = allocation.session.uploads.readsPageableMemory(stream.device);
-  // The fast path, small so that engines inline it.
+  // The fast path, kept small so that engines inline it.
   if (isReadLater || bytes.byteLength > maximumAtOnceByteLength) {
     return stageUnlessReadInPlace(allocation, address, bytes, stream);
   }
@@ -56,23 +56,23 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
 }
 
 /**
- * Whether a copy is never staged: page-locked memory is read in the stream's order, and a copy to a host pool is made by
- * the host before the call returns.
+ * Returns whether a copy needs no staging: page-locked memory is read in stream order, and a copy to a host pool is
+ * made by the host before the call returns.
  */
 function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
-  // Host memory that was not allocated here may not be a pool's.
+  // Foreign host memory may not belong to a pool.
   const { isHostMemory, isForeign } = allocation.owner;
   return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
 }
 
-/** Whether a stream has no work to wait for: neither its own, nor that of streams that it may be a barrier for. */
+/** Returns whether a stream has no pending work of its own, and none of streams for which it may be a barrier. */
 function isIdle(stream: CudaStream, { driver }: Session): boolean {
   const { ordinal, defaultStream } = stream.device;
   return driver.streamQuery(ordinal, stream.unsafeHandle, { peek: true }) &&
     (stream === defaultStream || driver.streamQuery(ordinal, defaultStream.unsafeHandle, { peek: true }));
 }
 
-/** Enqueues a copy from host memory as CUDA makes it. */
+/** Enqueues a copy from host memory without staging. */
 export function enqueueFromHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
   const { ordinal } = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyHtoDAsync(ordinal, address, bytes, stream.unsafeHandle);
@@ -123,12 +123,12 @@ function checkOverlap({ allocation, address: from }: CopyPlace, { address: to }:
   );
 }
 
-/** Whether other allocations can be of the same memory: it was wrapped, or is mapped in an address range. */
+/** Returns whether other allocations can refer to the same memory: it was wrapped, or is mapped in an address range. */
 function canShare({ owner }: Allocation): boolean {
   return owner.isForeign === true || owner.accessOf !== undefined;
 }
 
-/** Throws if the ranges of a copy overlap although they are of two allocations. */
+/** Throws if the ranges of a copy overlap even though they belong to different allocations. */
 function checkSharedOverlap({ address: from }: CopyPlace, { address: to }: CopyPlace, byteLength: number): void {
   const distance = Number(to - from);
   if (Math.abs(distance) >= byteLength) return;
@@ -139,9 +139,9 @@ function checkSharedOverlap({ address: from }: CopyPlace, { address: to }: CopyP
 }
 
 /**
- * The device to make current for a copy to or from the host: the allocation's own, with which a stream of another device
- * needs no access to the memory. For a default stream it is the stream's device, because its handle means the default
- * stream of the current device.
+ * Returns the device to make current for a copy to or from the host. It is the allocation's device, so that a stream of
+ * another device needs no access to the memory. For a default stream it is the stream's device, because the stream's
+ * handle means the default stream of the current device.
  */
 function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevice {
   if (stream === stream.device.defaultStream) return stream.device;
@@ -151,7 +151,7 @@ function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevi
   return allocation.device;
 }
 
-/** The device with more access to memory of an address range, to which no device has access by itself. */
+/** Returns the device with more access to memory of an address range, to which no device has access by default. */
 function deviceWithMoreAccess(
   accessOf: (device: CudaDevice) => Access,
   { device }: Allocation,
@@ -162,28 +162,30 @@ function deviceWithMoreAccess(
   return isOwn ? device : stream.device;
 }
 
-/** The ends of a copy, of which one is the buffer whose method was called. Host memory of no pool is left out. */
+/**
+ * The two ends of a copy, one of which is the buffer whose method was called. Host memory outside pools is undefined.
+ */
 export interface CopyEnds {
   readonly buffer: Allocation;
   readonly source?: Allocation;
   readonly target?: Allocation;
 }
 
-/** Memory that work reads or writes. */
+/** Memory that a copy or a fill reads or writes. */
 interface UsedMemory {
   readonly allocation: Allocation;
-  /** What a message calls it. */
+  /** The name of the memory in messages. */
   readonly name: string;
   readonly isWritten: boolean;
 }
 
-/** The error for a fill that cannot be enqueued. `what` is its first words: "fill 4 bytes of". */
+/** Returns the error for a fill that cannot be enqueued. `what` begins the message: "fill 4 bytes of". */
 export function refusedFill(what: string, error: unknown, allocation: Allocation, stream: CudaStream): unknown {
   const filled = { allocation, name: "it", isWritten: true };
   return refusal(what, error, { buffer: allocation, used: [filled], deviceOf: () => stream.device, stream });
 }
 
-/** The error for a copy that cannot be enqueued. `what` is its first words: "copy 4 bytes to". */
+/** Returns the error for a copy that cannot be enqueued. `what` begins the message: "copy 4 bytes to". */
 export function refusedCopy(
   what: string,
   error: unknown,
@@ -197,7 +199,7 @@ export function refusedCopy(
   if (source !== undefined) {
     used.push({ allocation: source, name: source === buffer ? "it" : "the source", isWritten: false });
   }
-  // Memory of a host pool needs no access, and the other end of the copy is used as in one to or from the host.
+  // Memory of a host pool needs no access, so the other end is accessed as in a copy to or from the host.
   const onDevices = used.filter(({ allocation }) => allocation.owner.isHostMemory !== true);
   const deviceOf = onDevices.length === 2
     ? ({ device }: Allocation) => device
@@ -211,7 +213,7 @@ function refusal(
   { buffer, used, deviceOf, stream }: {
     readonly buffer: Allocation;
     readonly used: readonly UsedMemory[];
-    /** The device that uses an allocation. */
+    /** Returns the device that accesses an allocation. */
     readonly deviceOf: (allocation: Allocation) => CudaDevice;
     readonly stream: CudaStream;
   },
@@ -222,7 +224,7 @@ function refusal(
   return cannot(`${what} the buffer on device ${buffer.device.ordinal}`, error, hint);
 }
 
-/** Advice for memory of an address range that is mapped without the access that is needed. */
+/** Returns advice for memory of an address range that is mapped without the required access. */
 function mappingHint(
   used: readonly UsedMemory[],
   deviceOf: (allocation: Allocation) => CudaDevice,
@@ -242,7 +244,7 @@ function mappingHint(
   return undefined;
 }
 
-/** Advice for memory to which a stream's device needs access: that of a fill, and of a copy on a default stream. */
+/** Returns advice for memory to which the stream's device needs access: in a fill, or in a copy on a default stream. */
 function peerHint(
   used: readonly UsedMemory[],
   deviceOf: (allocation: Allocation) => CudaDevice,
@@ -263,14 +265,14 @@ function peerHint(
 }
 
 /**
- * The number of elements of 64 bits that are set before they are copied. A GPU sets them in 10 us; it copies 700 times as
- * fast as it sets them.
+ * The number of 64-bit elements that are set by memset before the rest is filled by copying them. A GPU sets this many
+ * in 10 us, and copies 700 times as fast as it sets them.
  */
 const elementsToCopy = 4096;
 
-/** What part of a buffer or an array a fill sets. Defaults to all of it. */
+/** The part of a buffer or an array that a fill sets. Defaults to all of it. */
 export interface FillOptions extends CopyOptions {
-  /** Number of bytes to set. Defaults to the rest of the buffer. Whole elements in an array. */
+  /** Number of bytes to set. Defaults to the rest of the buffer. In an array, it must be a whole number of elements. */
   byteLength?: number;
   /** Index of the first element to set. For arrays only. Defaults to 0. */
   begin?: number;
@@ -278,20 +280,20 @@ export interface FillOptions extends CopyOptions {
   end?: number;
 }
 
-/** The names of {@linkcode FillOptions}. */
+/** The known options of a fill. */
 export const fillOptions: KnownOptions<FillOptions> = {
   action: "fill a buffer",
   names: { byteOffset: true, byteLength: true, begin: true, end: true },
 };
 
-/** The bytes that a fill of an array sets. Throws unless they are whole elements of the array. */
+/** Returns the bytes that a fill of an array sets. Throws unless they are whole elements of the array. */
 export function fillRangeOf(
   options: FillOptions,
   { length, size }: { length: number; size: number },
 ): { byteOffset: number; byteLength: number } {
   const { begin, end, byteOffset, byteLength } = options;
   if (byteOffset === undefined && byteLength === undefined) {
-    // Not by `??`, which would take null for a number.
+    // Defaults are set by destructuring and not by `??`, which would accept null.
     const { begin: first = 0, end: last = length } = options;
     checkNumber(first, "the begin of a fill");
     checkNumber(last, "the end of a fill");
@@ -322,7 +324,7 @@ function checkElements(begin: number, end: number, length: number): void {
   throw new RangeError(`Cannot fill elements ${begin} to ${end} of an array: it has ${length}`);
 }
 
-/** Enqueues a fill with elements. `byteLength` is a multiple of their size, and so is the address. */
+/** Enqueues a fill with elements. The address and `byteLength` are multiples of the element size. */
 export function fillElements(
   place: CopyPlace,
   { low, high }: ElementBits,
@@ -338,7 +340,7 @@ export function fillElements(
     else if (high === undefined) driver.memsetD32Async(ordinal, address, low, count, unsafeHandle);
     else if (high === low) driver.memsetD32Async(ordinal, address, low, 2 * count, unsafeHandle);
     else {
-      // CUDA sets at most 32 bits: each half is a column of a matrix of words.
+      // CUDA sets at most 32 bits per element: each half is set as a column of a matrix of 32-bit words.
       const height = Math.min(count, elementsToCopy);
       driver.memsetD2D32Async(ordinal, address, size, low, 1, height, unsafeHandle);
       driver.memsetD2D32Async(ordinal, address + 4n, size, high, 1, height, unsafeHandle);
@@ -350,7 +352,9 @@ export function fillElements(
   }
 }
 
-/** Copies the first bytes of a range behind themselves until the range is full, twice as many each time. */
+/**
+ * Copies the first `filled` bytes of a range to the bytes after them, doubling the filled part until the range is full.
+ */
 function repeat(
   source: CopyPlace,
   { filled, byteLength, stream }: { filled: number; byteLength: number; stream: CudaStream },

@@ -1,5 +1,5 @@
 /**
- * Elements of typed arrays in device memory: which types and ranges may be copied and read, and why there is no access
+ * Element types of arrays in device memory: which types may be copied to and read as each other, and errors for access
  * by index.
  *
  * @module
@@ -7,13 +7,13 @@
 import { checkArrayType, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import { startStackAbove } from "../../support/printing.ts";
 
-/** The class of a typed array, such as "Float32Array"; undefined for any other value. Subclasses have their base's. */
+/** Returns the class of a typed array, such as "Float32Array", also for subclasses; undefined for any other value. */
 const classOf: (value: unknown) => string | undefined = (() => {
   const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!;
   return (value) => get!.call(value);
 })();
 
-/** By constructor, which may be that of a subclass. */
+/** The class of typed array by constructor, which may be a subclass's. */
 const classes = new WeakMap<TypedArrayConstructor<TypedArray>, string>();
 const scratch = new DataView(new ArrayBuffer(8));
 
@@ -24,19 +24,19 @@ function classOfElements(type: TypedArrayConstructor<TypedArray>): string {
 }
 
 /**
- * Whether a copy of bytes has the result that a conversion of each element has, as `TypedArray.prototype.set` makes it.
- * That is so among integers of one size, which convert by keeping their bits.
+ * Returns whether copying the bytes has the same result as converting each element, as `TypedArray.prototype.set` does.
+ * That holds for integers of the same size, whose conversion keeps the bits.
  */
 function keepsBits(from: string, to: string): boolean {
   if (from === to) return true;
-  // Of all conversions between integers of one size, only this one clamps.
+  // Among conversions between integers of the same size, only this one clamps.
   if (to === "Uint8ClampedArray" && from === "Int8Array") return false;
   const integer = /^(?:Big)?U?[iI]nt(\d+)(?:Clamped)?Array$/;
   const [fromBits, toBits] = [integer.exec(from)?.[1], integer.exec(to)?.[1]];
   return fromBits !== undefined && fromBits === toBits;
 }
 
-/** Throws a `TypeError` if `source` is a typed array whose bytes would be other values as elements of `type`. */
+/** Throws a `TypeError` if `source` is a typed array whose bytes would have other values as elements of `type`. */
 export function checkCopyFromView(source: unknown, type: TypedArrayConstructor<TypedArray>): void {
   const [from, to] = [classOf(source), classOfElements(type)];
   if (from === undefined || keepsBits(from, to)) return;
@@ -48,7 +48,7 @@ export function checkCopyFromView(source: unknown, type: TypedArrayConstructor<T
   );
 }
 
-/** Throws a `TypeError` if elements of one type would be other values as elements of the other. */
+/** Throws a `TypeError` if elements of the source's type would have other values as elements of the target's type. */
 export function checkCopyBetween(
   source: TypedArrayConstructor<TypedArray>,
   target: TypedArrayConstructor<TypedArray>,
@@ -62,11 +62,11 @@ export function checkCopyBetween(
   );
 }
 
-/** Throws a `TypeError` if elements of a type would be other values as elements of the type that a read asks for. */
+/** Throws a `TypeError` if the array's elements would have other values as elements of the type requested by a read. */
 export function checkReadAs(own: TypedArrayConstructor<TypedArray>, asked: TypedArrayConstructor<TypedArray>): void {
   checkArrayType(asked);
   const [from, to] = [classOfElements(own), classOfElements(asked)];
-  // Unsigned integers show the bits.
+  // Any type may be read as unsigned integers, which show the bits.
   if (keepsBits(from, to) || to.includes("Uint")) return;
   throw new TypeError(
     `Cannot read an array of ${from} elements as ${to}: its bytes would become other values; use toTypedArray, or ` +
@@ -74,13 +74,13 @@ export function checkReadAs(own: TypedArrayConstructor<TypedArray>, asked: Typed
   );
 }
 
-/** The bits of an element, as words of 32 bits. `high` is undefined unless it has 64. */
+/** The bits of an element, as 32-bit words. `high` is undefined unless the element has 64 bits. */
 export interface ElementBits {
   readonly low: number;
   readonly high: number | undefined;
 }
 
-/** The bits of a value as an element. Throws if the type cannot represent it. */
+/** Returns the bits of a value as an element of a type. Throws if the type cannot represent the value. */
 export function elementBits(type: TypedArrayConstructor<TypedArray>, value: number | bigint): ElementBits {
   const view = new type(scratch.buffer as ArrayBuffer, 0, 1);
   const name = classOfElements(type);
@@ -123,18 +123,22 @@ function rangeOf(name: string): string {
 }
 
 /**
- * Objects whose elements cannot be accessed, with the reason that follows "Cannot read an element of a HostBuffer:".
+ * A class whose objects' elements cannot be accessed. `read` and `write` follow "Cannot read an element of a
+ * HostBuffer:" in the error.
  */
 interface Advice {
-  /** Whether a value is an object of the class, and not a prototype or a Proxy, whose properties a printer reads. */
+  /**
+   * Returns whether a value is an object of the class, and not its prototype or a Proxy, whose properties a printer
+   * reads.
+   */
   readonly isInstance: (object: object) => boolean;
   readonly read: string;
   readonly write: string;
 }
 
 /**
- * Makes the first element and the iterator of a class's objects throw, so that `x[0]`, `x[0] = 1`, loops and
- * `new Float32Array(x)` are refused. Without that, `x[0]` is undefined and the array has NaNs.
+ * Makes reading or setting the first element and iterating over an object of a class throw, so that `x[0]`, `x[0] = 1`,
+ * loops and `new Float32Array(x)` fail. Otherwise `x[0]` would be undefined, and the array would contain NaNs.
  */
 export function refuseElementAccess(
   constructor: { readonly prototype: object },
@@ -159,7 +163,7 @@ export function refuseElementAccess(
   Object.defineProperty(constructor.prototype, Symbol.iterator, { get: iterator, configurable: true });
 }
 
-/** Makes a property that a class's objects do not have throw when it is read, where undefined would go unnoticed. */
+/** Makes reading a property that a class does not have throw, because undefined would go unnoticed. */
 export function refuseProperty(
   constructor: { readonly prototype: object },
   name: string,
@@ -169,7 +173,7 @@ export function refuseProperty(
     if (!isInstance(this)) return undefined;
     throw startStackAbove(new TypeError(`Cannot read "${name}" of a ${this.constructor.name}: ${why}`), get);
   }
-  // Without a setter, a subclass could not assign its own.
+  // Without a setter, a subclass could not define a property of this name by assignment.
   function set(this: object, value: unknown): void {
     Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
   }

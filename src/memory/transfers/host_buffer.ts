@@ -5,7 +5,7 @@ import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import { refuseConstruction } from "../../support/validation.ts";
 
-/** The session that a host buffer belongs to. */
+/** Returns the session that a host buffer belongs to. */
 export let sessionOfHost: (buffer: HostBuffer) => Session;
 
 /**

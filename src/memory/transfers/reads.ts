@@ -1,5 +1,5 @@
 /**
- * Reads of device memory to the host, through page-locked memory, in pieces. Which elements a read returns.
+ * Reads of device memory to the host, in pieces, through page-locked memory.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import { checkRange } from "../buffer_arguments.ts";
 import { type CopyPlace, copyToHost } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 
-/** Pieces of a read that are enqueued before the first one is waited for. */
+/** Maximum number of pieces of a read that are enqueued before the first one is waited for. */
 const maximumPiecesInFlight = 4;
 
-/** Which elements to read, and on which stream. */
+/** The elements to read, and the stream to read on. */
 export interface ReadOptions extends WaitOptions {
   /** The stream to read on. Defaults to the buffer's own stream. */
   stream?: CudaStream;
@@ -24,12 +24,12 @@ export interface ReadOptions extends WaitOptions {
 }
 
 interface Piece {
-  /** Offset in the bytes that are read. */
+  /** Offset of the piece from the first byte of the read. */
   readonly begin: number;
   readonly byteLength: number;
 }
 
-/** Returns the bytes of the elements to read. Throws unless they are in a buffer of `bufferByteLength` bytes. */
+/** Returns the byte range of the elements to read. Throws unless it is in a buffer of `bufferByteLength` bytes. */
 export function elementRange(
   { BYTES_PER_ELEMENT: size }: TypedArrayConstructor<TypedArray>,
   { byteOffset = 0, length }: ReadOptions,
@@ -56,7 +56,9 @@ export function elementRange(
   return { byteOffset, byteLength: elements * size };
 }
 
-/** Reads `byteLength` bytes in stream order, without blocking the event loop. The memory stays until it is done. */
+/**
+ * Reads `byteLength` bytes in stream order, without blocking the event loop. The memory is kept until the read is done.
+ */
 export async function readBytes(
   place: CopyPlace,
   byteLength: number,
@@ -84,7 +86,7 @@ export async function readBytes(
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
       inFlight.shift();
       release(place, staging);
-      // Yields to the event loop between pieces, even if the device is so fast that the host never waits for it.
+      // Yields to the event loop between pieces, even if the device is so fast that the host never has to wait.
       if (taken + 1 < pieces.length) await nextTurn();
     }
   } finally {
@@ -94,7 +96,7 @@ export async function readBytes(
   return result;
 }
 
-/** Reads `byteLength` bytes in stream order, and blocks until that is done. */
+/** Reads `byteLength` bytes in stream order, and blocks until they are read. */
 export function readBytesSync(place: CopyPlace, byteLength: number, stream: CudaStream): Uint8Array<ArrayBuffer> {
   const result = new Uint8Array(byteLength);
   for (const piece of piecesOf(byteLength)) {
@@ -122,7 +124,7 @@ function enqueue({ allocation, address }: CopyPlace, { begin, byteLength }: Piec
   try {
     const target = new Uint8Array(copy.allocation.buffer, 0, byteLength);
     copyToHost({ allocation, address: address + BigInt(begin) }, target, stream);
-    // A free on another stream waits for reads on the allocation's own stream, too.
+    // A free on another stream also waits for reads on the allocation's own stream.
     allocation.noteUseBefore(stream, progressOf(stream).position);
     driver.eventRecord(stream.device.ordinal, copy.event, stream.unsafeHandle);
     copy.position = progressOf(stream).record();
@@ -140,8 +142,8 @@ function release({ allocation }: CopyPlace, copy: StagingBuffer): void {
 }
 
 /**
- * Releases the staging buffers of an abandoned read when their copies are complete: until then the device may write to
- * them.
+ * Releases the staging buffers of an abandoned read when their copies are complete: until then, the device may write to
+ * the buffers.
  */
 function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): void {
   for (const copy of copies) {

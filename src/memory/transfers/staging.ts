@@ -1,5 +1,5 @@
 /**
- * Page-locked memory through which copies between host and device go, and the uploads that use it.
+ * Page-locked memory for copies between host and device, and the uploads that use it.
  *
  * @module
  */
@@ -12,16 +12,16 @@ import { deviceAttributes } from "../../support/device_attributes.ts";
 import { CudaError } from "../../support/errors.ts";
 import { type CopyPlace, enqueueFromHost } from "./copies.ts";
 
-/** Size of the largest piece that is copied through page-locked memory, in bytes. */
+/** Maximum number of bytes of one piece that is copied through page-locked memory. */
 export const stagingPieceByteLength: number = 8 * 2 ** 20;
 
 interface SizeClass {
   readonly byteLength: number;
-  /** Idle buffers to keep. Buffers beyond that are freed, although freeing makes CUDA wait. */
+  /** Maximum number of idle buffers that are kept. More are freed, although freeing makes CUDA wait. */
   readonly maximumIdle: number;
 }
 
-/** The sizes of staging buffers, from small to large. A copy never takes a buffer of a larger class than it needs. */
+/** The sizes of staging buffers, from small to large. A copy never uses a buffer of a larger class than it needs. */
 const sizeClasses: readonly SizeClass[] = [
   { byteLength: 64 * 2 ** 10, maximumIdle: 256 },
   { byteLength: 2 ** 20, maximumIdle: 64 },
@@ -31,7 +31,7 @@ const sizeClasses: readonly SizeClass[] = [
 /** Page-locked memory for copies, and an event that completes with the copies. */
 export interface StagingBuffer {
   readonly allocation: HostAllocation;
-  /** Recorded after the copies. */
+  /** The event, which is recorded after the copies. */
   readonly event: bigint;
   readonly device: number;
   /** The stream of the copies. */
@@ -91,20 +91,20 @@ export class Staging {
   }
 }
 
-/** The index of the smallest class whose buffers have at least `byteLength` bytes. */
+/** Returns the index of the smallest class whose buffers have at least `byteLength` bytes. */
 function classOf(byteLength: number): number {
   return sizeClasses.findIndex((sizeClass) => sizeClass.byteLength >= byteLength);
 }
 
-/** Size of all page-locked memory from which copies are pending, in bytes, before a copy waits for earlier ones. */
+/** Maximum size in bytes of the page-locked memory with pending uploads before an upload waits for earlier ones. */
 const maximumPendingByteLength = 32 * stagingPieceByteLength;
-/** Copies from the same buffer start at multiples of this many bytes. */
+/** Uploads start at multiples of this many bytes in a staging buffer. */
 const alignment = 256;
 
-/** A staging buffer with captured bytes that copies of one stream read. */
+/** A staging buffer with captured bytes, used by uploads on one stream. */
 interface Captured {
   readonly staging: StagingBuffer;
-  /** Where the next captured bytes go. */
+  /** The offset for the next captured bytes. */
   end: number;
 }
 
@@ -112,22 +112,26 @@ interface Captured {
  * Copies of pageable memory to devices, through page-locked memory: they capture the bytes at once, and do not wait for
  * earlier work of the stream.
  *
- * Each buffer has copies of one stream only, whose event is recorded again after each of them. Complete buffers are
- * released at the next copy, without a timer; those of the last copies stay until the session frees all of its memory.
+ * Each staging buffer is used by copies of one stream only; its event is recorded again after each copy. Buffers whose
+ * copies are complete are released at the next copy, without a timer; those of the last copies are kept until the
+ * session frees all of its memory.
  */
 export class Uploads {
   readonly #session: Session;
-  /** The buffers whose copies are not known to be complete, from old to new. */
+  /** The buffers whose copies are not known to be complete, by stream, from the oldest to the newest. */
   readonly #pending = new Map<CudaStream, Captured[]>();
   #pendingByteLength = 0;
-  /** By the device's ordinal. */
+  /** Whether each device reads pageable memory directly, by the device's ordinal. */
   readonly #readPageableMemory: boolean[] = [];
 
   constructor(session: Session) {
     this.#session = session;
   }
 
-  /** Whether the device reads pageable memory itself, so that CUDA may read it after the call that copies it. */
+  /**
+   * Returns whether the device reads pageable memory directly, so that CUDA may read it after the copy call has
+   * returned.
+   */
   readsPageableMemory(device: CudaDevice): boolean {
     return this.#readPageableMemory[device.ordinal] ??= this.#findWhetherReadsPageableMemory(device);
   }
@@ -136,7 +140,7 @@ export class Uploads {
    * Captures the bytes and enqueues copies of them.
    *
    * Blocks only if the pending copies of all streams have captured 256 MiB and some of them are on this stream: then
-   * until the oldest of those is complete.
+   * until the oldest copy on this stream is complete.
    */
   copy({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
     const { driver } = this.#session;
@@ -152,7 +156,7 @@ export class Uploads {
     }
   }
 
-  /** Returns a place in page-locked memory, in the stream's newest buffer if there is room. */
+  /** Reserves space in page-locked memory, in the stream's newest buffer if that has enough left. */
   #reserve(stream: CudaStream, byteLength: number): { staging: StagingBuffer; begin: number } {
     const newest = this.#pending.get(stream)?.at(-1);
     let wanted = byteLength;
@@ -163,12 +167,13 @@ export class Uploads {
         newest.end = roundUp(end + byteLength);
         return { staging, begin: end };
       }
-      // A stream that has filled a buffer gets a larger one, so that many small copies need few buffers.
+      // A stream that has filled a buffer gets a larger one, so that many small copies use few buffers.
       wanted = Math.max(byteLength, Math.min(capacity + 1, stagingPieceByteLength));
     }
     this.#waitForRoom(stream, wanted);
     const staging = this.#session.staging.acquire(stream, wanted);
-    // Counts as pending before its first copy is enqueued: whatever fails from now on, its event says when it is free.
+    // The buffer counts as pending before its first copy is enqueued: if a later call fails, its event still shows when
+    // it is free.
     const captured = { staging, end: roundUp(byteLength) };
     const ofStream = this.#pending.get(stream);
     if (ofStream === undefined) this.#pending.set(stream, [captured]);
@@ -178,8 +183,8 @@ export class Uploads {
   }
 
   /**
-   * Blocks while too much is pending. Waits for copies of the same stream only: other streams may be waiting for work
-   * that the program has yet to enqueue.
+   * Blocks while too many bytes are pending. Waits only for copies of the same stream: other streams may be waiting for
+   * work that the program has yet to enqueue.
    */
   #waitForRoom(stream: CudaStream, byteLength: number): void {
     while (this.#pendingByteLength + byteLength > maximumPendingByteLength) {
@@ -208,7 +213,7 @@ export class Uploads {
     try {
       return this.#session.driver.deviceGetAttribute(ordinal, deviceAttributes.pageableMemoryAccess) !== 0;
     } catch (error) {
-      // The driver is older than the attribute.
+      // The driver does not know the attribute, because it is older.
       if (error instanceof CudaError) return false;
       throw error;
     }

@@ -1,5 +1,5 @@
 /**
- * Reserved addresses, in which memory is mapped.
+ * Reserved address ranges, in which memory is mapped.
  *
  * @module
  */
@@ -24,29 +24,29 @@ import { DeviceBuffer } from "../device_buffer.ts";
 import { type Access, checkAccess, flagsByAccess } from "../pools/pool_attributes.ts";
 import { PhysicalMemory, wholeUnits } from "./physical_memory.ts";
 
-/** Options of reserved addresses. */
+/** Options of an address range. */
 export interface ReserveOptions {
   /** The alignment of the first address in bytes: a power of two. Defaults to the granularity of memory. */
   alignment?: number;
 }
 
-/** Where and how to map memory. */
+/** The offset, access and devices of a mapping. */
 export interface MapMemoryOptions {
-  /** Where in the range, in bytes: a multiple of the granularity. Defaults to the end of the last mapping. */
+  /** Offset in the range in bytes, a multiple of the granularity. Defaults to the end of the last mapping. */
   byteOffset?: number;
   /** The access of the devices to the memory. Defaults to `"read-write"`. */
   access?: Exclude<Access, "none">;
-  /** The devices that get access. Defaults to the memory's own. */
+  /** The devices that get access. Defaults to the device that the memory is on. */
   devices?: CudaDevice | readonly CudaDevice[];
 }
 
 /** A part of an address range. */
 export interface RangePart {
-  /** Where the part begins in the range, in bytes. Defaults to 0. */
+  /** Offset of the part in the range, in bytes. Defaults to 0. */
   byteOffset?: number;
   /**
-   * Size in bytes. Defaults to the mapped memory from there on: up to the first gap for `buffer`, and to the end for
-   * `setAccess`.
+   * Size in bytes. Defaults to the mapped memory from the offset on: up to the first gap for `buffer`, and to the end
+   * of the range for `setAccess`.
    */
   byteLength?: number;
 }
@@ -67,11 +67,11 @@ interface Mapping {
   readonly byteLength: number;
   readonly device: CudaDevice;
   readonly allocation: Allocation;
-  /** The access of devices to it. Others have none. */
+  /** The access of each device to the memory. Devices that are not in the map have no access. */
   readonly access: Map<CudaDevice, Access>;
 }
 
-/** A view of one or more mappings. It ends with any of them. */
+/** A view of one or more mappings. It becomes unusable when one of them is unmapped. */
 interface View {
   readonly begin: number;
   readonly end: number;
@@ -80,9 +80,9 @@ interface View {
 }
 
 /**
- * Addresses that are reserved, so that nothing else gets them, and in which memory is mapped and unmapped. A range can
- * be larger than what is mapped in it: memory that is mapped later follows at the next addresses, and what is there
- * stays where it is. Comes from `Cuda.reserveAddresses`.
+ * A reserved range of addresses, in which memory can be mapped and unmapped. A range can be larger than the memory that
+ * is mapped in it: more memory can be mapped at the following addresses later, without moving the memory that is mapped
+ * already. Comes from `Cuda.reserveAddresses`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
  *
@@ -108,9 +108,9 @@ export class AddressRange implements Disposable {
   readonly byteLength: number;
   readonly #session: Session;
   readonly #opened: OpenedObject;
-  /** In the order of their places. */
+  /** The mappings, sorted by offset. */
   readonly #mappings: Mapping[] = [];
-  /** By their parts. */
+  /** The views, by the part of the range that they show. */
   readonly #views = new Map<string, View>();
   #isDisposed = false;
   #hasAddresses = true;
@@ -156,26 +156,27 @@ export class AddressRange implements Disposable {
     session.opened.add(this.#opened);
   }
 
-  /** Bytes that are mapped. */
+  /** Number of bytes that are mapped. */
   get mappedByteLength(): number {
     return this.#mappings.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
   /**
-   * Maps all of a memory at free addresses of the range, and gives devices access to it. The memory's handle may be
-   * disposed afterwards.
+   * Maps an entire `PhysicalMemory` at free addresses of the range, and gives devices access to it. The
+   * `PhysicalMemory` may be disposed afterwards.
    *
-   * Freeing the returned buffer unmaps the memory, after the work that uses it: it blocks until that is done, because
-   * mappings are not stream-ordered. Disposing of the range does that for all of its buffers.
+   * Freeing the returned buffer unmaps the memory. It blocks until the work that uses the memory is done, because
+   * mappings are not stream-ordered. Disposing of the range does the same for all of its buffers.
    *
    * With access `"read"`, a copy or a fill that would write the memory is refused with `cudaErrorInvalidValue`, and a
    * kernel that writes it fails with `cudaErrorIllegalAddress`.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If `memory` is not a `PhysicalMemory`, or an option is not valid
-   * @throws {RangeError} If there is no room at the place
+   * @throws {RangeError} If there is not enough free space at the requested offset
    * @throws {ReferenceError} If the range or the memory was disposed
-   * @throws {CudaError} If CUDA refuses, for instance because a device is no peer of the memory's
+   * @throws {CudaError} If CUDA refuses, for instance because a device is not a peer of the device that holds the
+   *   memory
    */
   map(memory: PhysicalMemory, options: MapMemoryOptions = {}): DeviceBuffer {
     this.#check();
@@ -218,13 +219,14 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * A view of memory that is mapped side by side, as one buffer: by default, all that follows the range's first address
-   * without a gap. Use ends when any of it is unmapped. Map more, and ask again for a longer view at the same address.
+   * Returns a view of contiguous mapped memory as one buffer: by default, of all memory from the range's first address
+   * to the first gap. The view becomes unusable when any of its memory is unmapped. After mapping more memory, call
+   * this again for a longer view at the same address.
    *
-   * Kernels can use a view of memory of several devices as a whole. Copies and fills need parts of it within the memory
-   * of one device.
+   * Kernels can use a view of memory of several devices as a whole. Copies and fills must use parts of it that are in
+   * the memory of one device.
    *
-   * @throws {RangeError} If something of the part is not mapped
+   * @throws {RangeError} If a byte of the part is not mapped
    * @throws {ReferenceError} If the range was disposed
    */
   buffer(options: RangePart = {}): DeviceBuffer {
@@ -246,20 +248,21 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * Sets what devices may do with mapped memory: for whole mappings, by default all. Blocks until the work that uses
-   * the memory is done, which was asked for with the access before.
+   * Sets what devices may do with mapped memory: for whole mappings, by default all of them. Blocks until the work that
+   * uses the memory is done, because that work was enqueued under the earlier access.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If the devices or the access are not valid
-   * @throws {RangeError} If nothing is mapped there, or something of a part with a byteLength is not
-   * @throws {CudaError} If CUDA refuses, for instance because a device is no peer of the memory's. Nothing has changed
-   * then.
+   * @throws {RangeError} If nothing is mapped in the part, or `byteLength` is given and a byte of the part is not
+   *   mapped
+   * @throws {CudaError} If CUDA refuses, for instance because a device is not a peer of the device that holds the
+   *   memory. Nothing has changed then.
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access, options: RangePart = {}): void {
     this.#check();
     checkOptions(options, partOptions);
     const list = checkAccess(this.#session, devices, access);
-    // Checks the part, of which only the beginning must be mapped if it has no size.
+    // Checks the part. If it has no size, only its beginning must be mapped.
     const { byteOffset, byteLength } = options.byteLength === undefined && options.byteOffset === undefined
       ? this.#whole()
       : this.#part(options);
@@ -270,7 +273,7 @@ export class AddressRange implements Disposable {
     const done: Mapping[] = [];
     try {
       for (const mapping of mappings) {
-        // A part that begins or ends within a mapping is refused by the driver.
+        // The driver refuses a part that begins or ends within a mapping.
         const from = Math.max(mapping.byteOffset, byteOffset);
         const address = this.address + BigInt(from);
         driver.memSetAccess(address, Math.min(endOf(mapping), end) - from, descriptionsOf(list, access));
@@ -293,15 +296,15 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * Unmaps everything, after the work that uses it, and frees the addresses. Blocks until that work is done. Memory
-   * without another handle, descriptor or mapping is then freed.
+   * Unmaps all memory and frees the addresses. Blocks until the work that uses the memory is done. Memory without
+   * another handle, descriptor or mapping is then freed.
    */
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
     if (this.#session.hasEnded) return;
     const errors = errorsOf([...this.#mappings].map(({ allocation }) => () => {
-      // Reads that are under way keep memory that was freed.
+      // Pending reads keep freed memory mapped.
       if (allocation.isFreed) return;
       const { stream } = allocation;
       ignoreLoss(() => stream.disposed ? allocation.freeAfterDisposed(stream) : allocation.free(stream));
@@ -310,7 +313,7 @@ export class AddressRange implements Disposable {
     if (errors.length > 0) throw errors[0];
   }
 
-  /** Frees the addresses once nothing is mapped any more: reads that are still under way keep their memory. */
+  /** Frees the addresses of a disposed range once nothing is mapped: pending reads keep their memory mapped. */
   #freeAddresses(): void {
     if (!this.#isDisposed || this.#mappings.length > 0 || !this.#hasAddresses) return;
     this.#hasAddresses = false;
@@ -356,7 +359,7 @@ export class AddressRange implements Disposable {
     throw new RangeError(`${what}: ${countOf(other.byteLength, "byte")} are mapped at byte ${other.byteOffset}${hint}`);
   }
 
-  /** Checks a part, of which all must be mapped. */
+  /** Returns a part with its defaults. Throws unless all of it is mapped. */
   #part({ byteOffset = 0, byteLength }: RangePart): { byteOffset: number; byteLength: number } {
     checkByteLength(byteOffset, "a byteOffset");
     const mapped = this.#mappedFrom(byteOffset) - byteOffset;
@@ -370,24 +373,24 @@ export class AddressRange implements Disposable {
     );
   }
 
-  /** All that is mapped. */
+  /** Returns the entire range. Throws unless some memory is mapped in it. */
   #whole(): { byteOffset: number; byteLength: number } {
     const live = this.#mappings.filter(({ allocation }) => !allocation.isFreed);
     if (live.length === 0) this.#part({});
     return { byteOffset: 0, byteLength: this.byteLength };
   }
 
-  /** The end of the memory that is mapped without a gap from an offset on. */
+  /** Returns the end of the contiguous mapped memory that begins at an offset. */
   #mappedFrom(byteOffset: number): number {
     let end = byteOffset;
     for (const mapping of this.#mappings) {
-      // Freed memory stays mapped while it is read, but cannot be used.
+      // Freed memory stays mapped while it is being read, but cannot be used.
       if (!mapping.allocation.isFreed && mapping.byteOffset <= end && endOf(mapping) > end) end = endOf(mapping);
     }
     return end;
   }
 
-  /** Blocks until the work is done that uses memory by any buffer. */
+  /** Blocks until the work that uses memory of a range through any buffer is done. */
   #finishWork(begin: number, end: number): void {
     for (const { allocation } of this.#within(begin, end)) finishWorkWith(allocation);
     for (const view of this.#views.values()) {
@@ -399,16 +402,17 @@ export class AddressRange implements Disposable {
     const { driver } = this.#session;
     const { byteOffset, byteLength, allocation } = mapping;
     driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
-    // A free on another stream waits for nothing else in a pool, but here it would take memory away from running work.
+    // In a pool, a free on another stream does not wait for other work, but here it would unmap memory that running
+    // work uses.
     finishWorkWith(allocation);
     this.#endViews(byteOffset, byteOffset + byteLength);
-    // If the device is lost, the memory stays mapped, and its addresses are not free.
+    // If the device is lost, the memory stays mapped, and its addresses stay in use.
     driver.memUnmap(this.#addressOf(mapping), byteLength);
     this.#mappings.splice(this.#mappings.indexOf(mapping), 1);
     this.#freeAddresses();
   }
 
-  /** Waits for the work of views, and ends their use. */
+  /** Waits for the work that uses views of a range, and makes the views unusable. */
   #endViews(begin: number, end: number): void {
     for (const [part, view] of this.#views) {
       if (view.end <= begin || end <= view.begin) continue;
@@ -421,7 +425,7 @@ export class AddressRange implements Disposable {
   }
 }
 
-/** Blocks until the work is done that uses memory by a buffer, also of streams that were disposed. */
+/** Blocks until the work that uses memory through a buffer is done, including work of disposed streams. */
 export function finishWorkWith(allocation: Allocation): void {
   const { stream, device, session: { driver } } = allocation;
   if (stream.disposed) allocation.noteUseBefore(stream, Infinity);
@@ -429,7 +433,7 @@ export function finishWorkWith(allocation: Allocation): void {
   driver.streamSynchronize(last.device.ordinal, last.unsafeHandle);
 }
 
-/** The access of a device that holds for all of several mappings. */
+/** Returns the access that a device has to all of several mappings. */
 function leastOf(accesses: readonly Access[]): Access {
   if (accesses.includes("none")) return "none";
   return accesses.includes("read") ? "read" : "read-write";
@@ -439,7 +443,7 @@ function endOf({ byteOffset, byteLength }: Mapping): number {
   return byteOffset + byteLength;
 }
 
-/** The access of devices to memory, in the driver's form. */
+/** Returns the access of devices to memory as the driver's structures. */
 export function descriptionsOf(devices: readonly CudaDevice[], access: Access): MemAccessDesc[] {
   return devices.map(({ ordinal }) => ({
     location: { type: memLocationType.device, id: ordinal },

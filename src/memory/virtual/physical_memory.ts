@@ -1,5 +1,5 @@
 /**
- * Memory without an address: what an `AddressRange` maps.
+ * Memory without an address, which can be mapped in an `AddressRange`.
  *
  * @module
  */
@@ -25,7 +25,7 @@ const memoryOptions: KnownOptions<PhysicalMemoryOptions> = {
   names: { handleType: true },
 };
 
-/** Parameters of a `PhysicalMemory`. */
+/** Parameters of the constructor of `PhysicalMemory`. */
 interface Parts {
   readonly device: CudaDevice;
   readonly handle: bigint;
@@ -35,11 +35,10 @@ interface Parts {
 }
 
 /**
- * Memory of a device that has no address until it is mapped in an `AddressRange`. It can be mapped at several addresses
- * at once, also by other processes. It exists as long as anybody has a handle to it, a descriptor of it or a mapping of
- * it, in any process: the process that created it may be killed. A fabric handle is no such handle: memory with
- * `handleType: "fabric"` goes with the process that created it. Comes from `CudaDevice.createMemory` and
- * `CudaDevice.importMemory`.
+ * Device memory that has no address until it is mapped in an `AddressRange`. It can be mapped at several addresses at
+ * once, also by other processes. The memory exists as long as any process has a handle, a descriptor or a mapping of it,
+ * even if the process that created it is killed. A fabric handle does not count: memory with `handleType: "fabric"` is
+ * freed with the process that created it. Comes from `CudaDevice.createMemory` and `CudaDevice.importMemory`.
  *
  * A process that has a descriptor of the memory can map it for writing.
  *
@@ -138,7 +137,7 @@ export class PhysicalMemory implements Disposable {
     }
   }
 
-  /** Gives up the handle. The memory stays while it is mapped, and while other processes have it. */
+  /** Releases the handle. The memory is kept while it is mapped, and while other processes have it. */
   [Symbol.dispose](): void {
     const handle = this.#handle;
     if (handle === undefined) return;
@@ -149,7 +148,7 @@ export class PhysicalMemory implements Disposable {
   }
 }
 
-/** Creates memory by `cuMemCreate`. */
+/** Allocates memory without an address, by `cuMemCreate`. */
 export function createMemory(
   session: Session,
   device: CudaDevice,
@@ -178,7 +177,7 @@ export function wholeUnits(byteLength: number, unit: number): number {
   return Math.ceil(byteLength / unit) * unit;
 }
 
-/** Imports memory by `cuMemImportFromShareableHandle`. */
+/** Imports another process's memory, by `cuMemImportFromShareableHandle`. */
 export function importMemory(
   session: Session,
   device: CudaDevice,
@@ -217,7 +216,7 @@ export function importMemory(
   }
 }
 
-/** Where imported memory is, such as `"on device 1"`, if that is not on a device; otherwise undefined. */
+/** Returns the location of imported memory if it is not on `device`, such as `"on device 1"`; otherwise undefined. */
 export function otherPlaceOf(
   { driver }: Session,
   { memory, device }: { memory: bigint; device: CudaDevice },
@@ -227,7 +226,7 @@ export function otherPlaceOf(
   return id === device.ordinal ? undefined : `on device ${id}`;
 }
 
-/** Throws unless imported memory has a size. CUDA tells it by mapping nothing else. */
+/** Throws unless imported memory has the expected size. CUDA reports the size only by refusing to map any other one. */
 function checkSize(
   { driver }: Session,
   { memory, byteLength, what }: { memory: bigint; byteLength: number; what: string },
@@ -254,7 +253,7 @@ function checkSize(
   }
 }
 
-/** Whether mapping has failed because memory has another size. CUDA maps nothing else. */
+/** Returns whether mapping has failed because the memory has another size, which is the only size that CUDA maps. */
 export function isOfOtherSize(error: unknown): boolean {
   return isCode(error, "cudaErrorNotSupported");
 }

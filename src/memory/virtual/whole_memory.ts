@@ -1,5 +1,6 @@
 /**
- * Memory that is mapped as a whole, at addresses of its own: that of another process, or memory for other processes.
+ * Memory that is mapped in its entirety, in an address range of its own: another process's memory, or memory for other
+ * processes.
  *
  * @module
  */
@@ -20,22 +21,22 @@ import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts"
 
 /** The memory to map, and how to map it. */
 export interface WholeMemoryParts {
-  /** Borrowed. */
+  /** The handle of the memory. The caller still owns it. */
   readonly handle: ShareableHandle;
-  /** A name of the memory that is the same in all processes, if there is one. */
+  /** A name of the memory that is the same in all processes, if it has one. */
   readonly name?: string;
-  /** All bytes of the memory: a multiple of the granularity. */
+  /** The size of the whole memory in bytes: a multiple of the granularity. */
   readonly byteLength: number;
-  /** The bytes that the buffer has, from the first on. */
+  /** The size in bytes of the buffer, which begins at the first byte of the memory. */
   readonly used: number;
   readonly access: Exclude<Access, "none">;
-  /** The buffer's stream. */
+  /** The stream of the buffer. */
   readonly stream: CudaStream;
-  /** Called when the memory was unmapped. */
+  /** Called after the memory was unmapped. */
   readonly onUnmapped: () => void;
 }
 
-/** Memory that is mapped as a whole. */
+/** Memory that is mapped in its entirety. */
 export class WholeMemory {
   readonly buffer: DeviceBuffer;
   readonly #session: Session;
@@ -45,8 +46,8 @@ export class WholeMemory {
   #access: Exclude<Access, "none">;
 
   /**
-   * Imports memory and maps it, in as few calls as CUDA takes. Freeing the buffer blocks until the work that uses it is
-   * done, because mappings are not stream-ordered.
+   * Imports memory and maps it, with as few CUDA calls as possible. Freeing the buffer blocks until the work that uses
+   * it is done, because mappings are not stream-ordered.
    *
    * @throws {RangeError} If the memory has another size, or is on another device
    * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
@@ -75,7 +76,7 @@ export class WholeMemory {
     this.buffer = new DeviceBuffer(new Allocation(session, owner, undefined, address, used, device, stream));
   }
 
-  /** Sets the access of the device to the memory. Work that needs another access must be complete. */
+  /** Sets the device's access to the memory. Work that requires another access must be complete. */
   setAccess(access: Exclude<Access, "none">): void {
     this.#session.driver.memSetAccess(this.#address, this.#byteLength, descriptionsOf([this.#device], access));
     this.#access = access;
@@ -95,22 +96,22 @@ export class WholeMemory {
       if (place !== undefined) throw new RangeError(`Cannot ${what}: it is ${place}`);
       return mapAnywhere(this.#session, device, { memory, byteLength, access, what });
     } finally {
-      // The mapping keeps the memory.
+      // The memory stays allocated while it is mapped.
       ignoreLoss(() => driver.memRelease(memory));
     }
   }
 }
 
-/** Memory of another process, which is mapped once for all buffers of it. */
+/** Another process's memory, which is mapped once for all buffers of it. */
 export class SharedMapping {
   #mapped: { readonly buffer: DeviceBuffer; users: number } | undefined;
 
   /**
-   * Returns a buffer of the whole memory. Freeing it blocks until the work that uses it is done; the last free unmaps the
-   * memory.
+   * Returns a buffer of the whole memory. Freeing it blocks until the work that uses it is done; the last free unmaps
+   * the memory.
    *
-   * @param memory.handle Borrowed.
-   * @param memory.byteLength All bytes of the memory.
+   * @param memory.handle The handle of the memory. The caller still owns it.
+   * @param memory.byteLength The size of the whole memory in bytes.
    * @throws {RangeError} If the memory has another size, or is on another device
    * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
    */
@@ -127,7 +128,7 @@ export class SharedMapping {
       ...owner,
       release: (_address, _byteLength, onto, allocation) => {
         finishAllWork(allocation, onto);
-        // If that fails, this use continues.
+        // If the free throws, the buffer still counts as a user.
         if (mapped.users === 1) buffer.free(onto);
         mapped.users--;
       },
@@ -140,7 +141,7 @@ export class SharedMapping {
  * Allocates memory of any size that other processes can import, by `cuMemCreate`. Freeing it blocks until the work that
  * uses it is done.
  *
- * @throws {TypeError} If there are no descriptors to share memory by
+ * @throws {TypeError} If memory cannot be shared by descriptors here
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  */
 export function allocateShareable(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
@@ -182,7 +183,7 @@ export function allocateShareable(session: Session, device: CudaDevice, byteLeng
   return new DeviceBuffer(new Allocation(session, owner, undefined, address, byteLength, device, stream));
 }
 
-/** The memory to map, and its description in error messages. */
+/** The memory to map, and its name in error messages. */
 interface Mapped {
   readonly memory: bigint;
   readonly byteLength: number;
@@ -190,7 +191,7 @@ interface Mapped {
   readonly what: string;
 }
 
-/** Maps all of a memory at addresses of its own. Returns the first. */
+/** Maps an entire memory at addresses that the driver chooses. Returns the first address. */
 function mapAnywhere(session: Session, device: CudaDevice, { memory, byteLength, access, what }: Mapped): bigint {
   const { driver } = session;
   using undo = new DisposableStack();
@@ -212,7 +213,7 @@ function unmapWhole(driver: Driver, address: bigint, byteLength: number): void {
   driver.memAddressFree(address, byteLength);
 }
 
-/** Blocks until the work is done that uses an allocation, and a stream has finished. */
+/** Blocks until a stream and all work that uses an allocation have finished. */
 function finishAllWork(allocation: Allocation, stream: CudaStream): void {
   allocation.session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
   finishWorkWith(allocation);
