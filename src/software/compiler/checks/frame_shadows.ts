@@ -10,8 +10,8 @@ import { fillShadow } from "./memory_shadows.ts";
 import type { TrackedRegisters } from "./tracked_registers.ts";
 
 /**
- * Emits code that marks the registers and the frame of a function as uninitialized when it is entered, except its
- * parameters.
+ * Emits code that marks the registers and the frame of a function as uninitialized when the function is entered, except
+ * its parameters.
  */
 export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegisters): TrackedRegisters {
   const { entry, function: { call, frameBytes } } = flow;

@@ -52,7 +52,7 @@ export function storeShadows(e: FunctionEmitter, { elements, type, location, dis
   callWith(e, "storeUninitialized", { location, bytes: bytes * elements.length });
 }
 
-/** Pops a flag. If it is 1, calls a function with the offset and the place of an access. */
+/** Pops a flag. If it is 1, calls a function with the offset and the encoded source location of an access. */
 function callWith(
   e: FunctionEmitter,
   name: "loadUninitialized" | "storeUninitialized",

@@ -1,7 +1,7 @@
 /**
  * Checks that accesses stay in their origin: the variable from which their address was computed, or the allocation that
- * a kernel parameter points into. An access outside of its origin is reported, and still executed: there is other
- * memory at its address, or the bounds check would have refused the access.
+ * a kernel parameter points into. An access outside of its origin is reported, and still executed: its address is in
+ * other valid memory, or the bounds check would have refused it.
  *
  * @module
  */

@@ -17,7 +17,7 @@ import { pushExtreme, pushUnion, wholly } from "./shadow_rules.ts";
 
 const predicate = typeNamed("pred");
 
-/** `setp`, with one result or with a second one for the opposite comparison. */
+/** The shadow rule of `setp`, with one result or with a second one for the opposite comparison. */
 export const setsPredicate: ValidityRule = (e, shadows, i) => {
   const [destination, a, b, c] = i.operands;
   if (i.type.name.endsWith("x2")) return wholly(e, shadows, i);
@@ -175,7 +175,7 @@ function pushSelected(
   if (isUnknown !== undefined) code.get(isUnknown).ops("select");
 }
 
-/** `selp` */
+/** The shadow rule of `selp`. */
 export const selects: ValidityRule = (e, shadows, i) => {
   const [destination, a, b, condition] = i.operands;
   const type = shadowType(i.type);
@@ -191,7 +191,7 @@ export const selects: ValidityRule = (e, shadows, i) => {
   shadows.assign(destination, type, () => pushSelected(e, shadows, { operands: [a, b], type, isFirst, isUnknown }));
 };
 
-/** `min` and `max` of integers. */
+/** The shadow rule of `min` and `max` of integers. */
 export function choosesExtreme(operation: "min" | "max"): ValidityRule {
   return (e, shadows, i) => {
     const [destination, a, b] = i.operands;

@@ -29,8 +29,8 @@ export function emitShadows(e: FunctionEmitter, shadows: RegisterShadows, instru
 }
 
 /**
- * The result is wholly uninitialized if any bit of any source is. The two halves of packed values are treated
- * separately.
+ * The default rule: the result is wholly uninitialized if any bit of any source is. The two halves of packed values are
+ * treated separately.
  */
 export const wholly: ValidityRule = (e, shadows, i) => {
   const sources = sourcesOf(i);
@@ -61,8 +61,8 @@ export function whollyWithCarry({ takesCarry }: { takesCarry: boolean }): Validi
 }
 
 /**
- * The result consists of bits of the `moved` operands, given by their indices. The other operands determine how these
- * bits are moved. The instruction is executed on the shadows, too.
+ * A rule for results that consist of bits of the `moved` operands, given by their indices. The other operands determine
+ * how these bits are moved. The rule executes the instruction on the shadows.
  */
 export function movesBits(...moved: readonly number[]): ValidityRule {
   return (e, shadows, i) => {
@@ -88,13 +88,16 @@ export function movesBits(...moved: readonly number[]): ValidityRule {
   };
 }
 
-/** `cvt`: a conversion between integers moves their bits, unless it saturates. All other conversions compute. */
+/**
+ * The rule of `cvt`: a conversion between integers moves their bits, unless it saturates. All other conversions
+ * compute.
+ */
 export const converts: ValidityRule = (e, shadows, i) => {
   const isInteger = i.type.kind !== "float" && i.sourceType.kind !== "float" && !i.choices.has("sat");
   (isInteger ? movesBits(1) : wholly)(e, shadows, i);
 };
 
-/** A conversion of two values to the halves of the result. */
+/** The rule of a `cvt` that packs two values: each half of the result is uninitialized if any bit of its source is. */
 export const packsHalves: ValidityRule = (e, shadows, { operands: [destination, high, low] }) => {
   shadows.assign(destination, b32, () => {
     pushHalf(e, () => shadows.pushAny([low]), 0xffff);
@@ -103,10 +106,10 @@ export const packsHalves: ValidityRule = (e, shadows, { operands: [destination, 
   });
 };
 
-/** `and`: an initialized 0 in either operand determines the result. */
+/** The rule of `and`: an initialized 0 in either operand determines the result. */
 export const conjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, false);
 
-/** `or`: an initialized 1 in either operand determines the result. */
+/** The rule of `or`: an initialized 1 in either operand determines the result. */
 export const disjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, true);
 
 /**
@@ -132,13 +135,13 @@ function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInst
   });
 }
 
-/** `xor` and `not`: a bit of the result is uninitialized where a bit of any source is. */
+/** The rule of `xor` and `not`: a bit of the result is uninitialized where a bit of any source is. */
 export const union: ValidityRule = (e, shadows, i) => {
   const type = shadowType(i.type);
   shadows.assign(i.operands[0], type, () => pushUnion(e, shadows, sourcesOf(i), type));
 };
 
-/** `lop3`: a bit is uninitialized if the values that the source bits may have give both a 0 and a 1. */
+/** The rule of `lop3`: a bit is uninitialized if the values that the source bits may have give both a 0 and a 1. */
 export const logicOfThree: ValidityRule = (e, shadows, i) => {
   const table = i.operands[4];
   if (i.operands[0]?.kind !== "register" || table?.kind !== "integer") return wholly(e, shadows, i);
@@ -170,8 +173,8 @@ export const logicOfThree: ValidityRule = (e, shadows, i) => {
 };
 
 /**
- * `add` and `sub`: a bit is uninitialized where the smallest and the largest possible results differ, or where an
- * operand's bit is uninitialized.
+ * The rule of `add` and `sub`: a bit is uninitialized where the smallest and the largest possible results differ, or
+ * where an operand's bit is uninitialized.
  */
 export function sums(operation: "Add" | "Sub"): ValidityRule {
   return (e, shadows, i) => {
@@ -194,7 +197,9 @@ export function sums(operation: "Add" | "Sub"): ValidityRule {
   };
 }
 
-/** Products, and `neg`: all bits from the lowest uninitialized bit of the sources on are uninitialized. */
+/**
+ * The rule of products and `neg`: all bits from the lowest uninitialized bit of the sources upward are uninitialized.
+ */
 export const fromLowest: ValidityRule = (e, shadows, i) => {
   const [destination] = i.operands;
   if (destination?.kind !== "register") return wholly(e, shadows, i);
@@ -262,7 +267,7 @@ function isPair({ type, choices }: CompiledInstruction): boolean {
   return type.name.endsWith("x2") || choices.has("packed");
 }
 
-/** The type of a float's bits; any other type is returned as it is. */
+/** Returns the untyped bits of the same width for a float type, and any other type unchanged. */
 function integerType(type: ScalarType): ScalarType {
   return type.kind === "float" ? shadowType(type) : type;
 }

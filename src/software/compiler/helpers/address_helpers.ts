@@ -1,8 +1,8 @@
 /**
  * Helper functions that check and translate addresses, and that implement `mbarrier`, a barrier in shared memory.
  *
- * In all of them, `place` is the encoded source location and kind of the access (`encodePlace`), and `thread`
- * identifies the thread, as for `device.fault`.
+ * Where a helper has the parameters, `place` is the encoded source location and kind of the access (`encodePlace`), and
+ * `thread` identifies the thread, as for `device.fault`.
  *
  * @module
  */
@@ -45,8 +45,8 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
  * Finds the allocation that an access to global memory is in. Faults if the access is misaligned, whether or not it is
  * in an allocation, or if it is not in an allocation.
  *
- * The parameters are the address, the place, the thread, and the offset of the bounds table. Returns the address of the
- * allocation, and the number of accesses of this size that fit in it.
+ * The parameters are the address, the encoded source location, the thread, and the offset of the bounds table. Returns
+ * the address of the allocation, and the number of accesses of this size that fit in it.
  */
 function findRange(): HelperFunction {
   const [address, place, thread, bounds, begin, length, offset, bytes] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
@@ -98,8 +98,8 @@ function findReach(): HelperFunction {
 /**
  * Checks an access to global memory as `findRange` does.
  *
- * The parameters are a pointer and an offset, whose sum is the address; the place; the thread; and the offset of the
- * bounds table.
+ * The parameters are a pointer and an offset, whose sum is the address; the encoded source location; the thread; and
+ * the offset of the bounds table.
  */
 function checkSum(indexOf: HelperIndex): HelperFunction {
   const [pointer, offset, place, thread, bounds] = [0, 1, 2, 3, 4] as const;
@@ -127,7 +127,7 @@ function pushFault(
   code.i32(kind).get(address).get(place).get(thread).call(hostIndex("fault")).ops("unreachable");
 }
 
-/** Pushes the size in bytes of the access at `place`. */
+/** Pushes the size in bytes of an access, which is part of its encoded source location. */
 function pushBytes(code: CodeWriter, place: number): void {
   code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl");
 }
@@ -186,8 +186,8 @@ function pushRange(
  * Checks an access to shared or local memory, whose addresses begin at 0. Returns if the access is legal: a kernel that
  * names no dynamic shared memory compares with its static shared memory first, and a launch may provide more.
  *
- * The parameters are the address, the place, the thread, the size of the memory in bytes, and its kind: 0 for local
- * memory, 1 for shared memory, 2 for shared memory whose reserved part may be accessed too.
+ * The parameters are the address, the encoded source location, the thread, the size of the memory in bytes, and its
+ * kind: 0 for local memory, 1 for shared memory, 2 for shared memory whose reserved part may be accessed too.
  */
 function checkBounded(): HelperFunction {
   const [address, place, thread, size, isShared, bytes] = [0, 1, 2, 3, 4, 5] as const;
@@ -228,9 +228,9 @@ function pushIsOutsideSharedSpan(code: CodeWriter): void {
  * Translates a generic address to an offset in linear memory. Faults if the access is illegal. A misaligned access is
  * reported as such even outside of any memory, except outside of the address range of shared memory.
  *
- * The parameters are the address, the place, the thread, the offsets and sizes of shared memory, local memory and the
- * kernel's parameters, and the offset of the bounds table. Returns the offset, and the results of `findRange`, which
- * are 0 outside of global memory.
+ * The parameters are the address, the encoded source location, the thread, the offsets and sizes of shared memory,
+ * local memory and the kernel's parameters, and the offset of the bounds table. Returns the offset, and the results of
+ * `findRange`, which are 0 outside of global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, place, thread] = [0, 1, 2] as const;

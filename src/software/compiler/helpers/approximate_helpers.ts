@@ -120,7 +120,7 @@ const twoOverPi = 0xa2f9_836e_4e44_1529_fc27_57d1_f534_ddc0_db62_9599_3c43_9041n
 
 /**
  * Reduces a large angle to the range from -pi to pi. A number that is not finite gives NaN. The bits of 2 / pi that are
- * left out do not affect any 32-bit number.
+ * omitted do not affect the result for any 32-bit float.
  */
 export function reduceAngle(number: number): number {
   if (!Number.isFinite(number)) return NaN;

@@ -26,12 +26,12 @@ export type CheckHelper = "noteAccess";
 /** Maps the name of the helper to its builder. */
 export const checkHelpers: Readonly<Record<CheckHelper, HelperBuilder>> = { noteAccess };
 
-/** The code of a read in an encoded place. */
+/** The code of a read in an encoded source location (`encodePlace`). */
 export const readOperation = 1;
 /** @see readOperation */
 export const writeOperation = 2;
 const operationMask = 3;
-/** A bit of an encoded place: the thread is identified by its index in x. */
+/** A bit of an encoded source location: the thread is identified by its index in x. */
 export const isIndexBit: number = 1 << 27;
 /** The binary logarithm of the size of a word in bytes. */
 export const wordShift = 2;
@@ -98,7 +98,7 @@ export class CheckWriter extends CodeWriter {
     return this.get(local).i32(mask).ops("i32And");
   }
 
-  /** Pushes the operation of an encoded place. */
+  /** Pushes the operation (read, write or atomic) in an encoded source location. */
   operation(place: number): this {
     return this.get(place).i32(lineBits).ops("i32ShrU").i32(operationMask).ops("i32And");
   }
@@ -132,7 +132,7 @@ export class CheckWriter extends CodeWriter {
 
 /**
  * Records the first access to each word. The parameters are those of `device.access`: the offset in linear memory, the
- * encoded place and the thread.
+ * encoded source location and the thread.
  */
 function noteAccess(): HelperFunction {
   const [offset, place, thread] = [0, 1, 2] as const;

@@ -1,5 +1,6 @@
 /**
- * The functions that compiled kernels call: imported ones first, then those that are part of every module.
+ * The functions that compiled kernels call: first the imported functions, then the helpers that are part of every
+ * module.
  *
  * @module
  */

@@ -240,8 +240,8 @@ export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address
 }
 
 /**
- * Compares an address with those of the given functions, and sets the resume index of the one that it belongs to.
- * Faults if it is none of them.
+ * Compares an address with those of the given functions, and sets the resume index of the function that has the
+ * address. Faults if none of them has it.
  */
 export function chooseFunction(
   e: FunctionEmitter,
@@ -299,7 +299,7 @@ export function faultStack(e: FunctionEmitter, line: number): void {
   e.callHelper("fault").ops("unreachable");
 }
 
-/** `stacksave` */
+/** Emits code for `stacksave`. */
 export const saveStack: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.getFixed("stackPointer");
@@ -308,7 +308,7 @@ export const saveStack: Emit = (e, i) => {
   });
 };
 
-/** `stackrestore`. It can only shrink the stack, and not below the function's own frame. */
+/** `stackrestore`: sets the stack pointer. Can only shrink the stack, and not below the function's own frame. */
 export const restoreStack: Emit = (e, i) => {
   const { code } = e;
   const stackPointer = e.temporary("i32");

@@ -28,7 +28,7 @@ function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number)
 
 /**
  * Refuses a call unless the declared parameters and result are integers of the given numbers of bits. A declaration may
- * leave the result out.
+ * omit the result.
  */
 function checkHostCall(
   e: FunctionEmitter,
@@ -80,7 +80,7 @@ const print: Emit = (e, i) => {
   takeResult(e, i, "i32");
 };
 
-/** `__assertfail(message, file, line, function, characterBytes)` */
+/** Emits code for `__assertfail(message, file, line, function, characterBytes)`. */
 const failAssertion: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64, 64, 32, 64, 64] });
   for (const index of [0, 1, 2, 3]) pushArgument(e, i, index);
@@ -112,7 +112,7 @@ const allocateAligned: Emit = (e, i) => {
   takeResult(e, i, "i64");
 };
 
-/** `free(address)` */
+/** Emits code for `free(address)`. */
 const free: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64] });
   pushArgument(e, i, 0);

@@ -330,7 +330,7 @@ const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   prefetch: cacheHint,
   createpolicy: createPolicy,
   "mov.b128": { lowering: moveWide, validity: movesBits(1) },
-  // Gangs access 128 bits member by member.
+  // Without gang forms: gangs access 128-bit values member by member.
   "ld.b128": { lowering: loadWide, validity: "emitted" },
   "st.b128": storeWide,
   "ldu.b128": { lowering: loadWide, validity: "emitted" },

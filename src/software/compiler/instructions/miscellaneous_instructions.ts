@@ -1,5 +1,5 @@
 /**
- * Instructions that compute nothing. PTX ISA, section 9.7.19.
+ * Instructions that compute no result: traps, profiling events and register hints. PTX ISA, section 9.7.19.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { faultKind } from "../../abi/addresses.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf } from "./integers/integer_instructions.ts";
 
-/** `trap` */
+/** Emits code for `trap`. */
 export const trap: Emit = (e) => {
   e.code.i32(faultKind.trap).i64(0n);
   e.pushPlace();

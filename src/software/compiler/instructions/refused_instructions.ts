@@ -2,7 +2,7 @@
  * Instructions and functions that GPUs support and the software device does not, with the reasons.
  *
  * Rows of supported instructions take precedence: a reason for an opcode is given only if the opcode has no row, and a
- * reason for a modifier only if no row fits. What is supported is stated by those rows alone, not in the reasons.
+ * reason for a modifier only if no row fits. Those rows alone define what is supported; the reasons do not repeat it.
  *
  * @module
  */

@@ -80,7 +80,7 @@ export const barrierSync: SuspendingInstruction = {
   },
 };
 
-/** `bar.arrive` and `barrier.arrive` */
+/** The lowering of `bar.arrive` and `barrier.arrive`. */
 export const barrierArrive: SuspendingInstruction = {
   describe: (i) => ({ kind: "barrier", operation: "arrive", isAligned: i.choices.has("aligned") }),
   request: (e, i) => leaveBarrier(e, i.operands),
@@ -109,7 +109,7 @@ export const barrierReduction: SuspendingInstruction = {
   },
 };
 
-/** `bar`, which is `barrier` with `.aligned`. */
+/** Returns the lowering of `bar`, which is `barrier` with `.aligned`, from that of `barrier`. */
 export function aligned(barrier: SuspendingInstruction): SuspendingInstruction {
   return { ...barrier, describe: (i) => ({ ...barrier.describe(i), isAligned: true } as SuspensionRequest) };
 }
@@ -151,7 +151,7 @@ function faultWhere(
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** `bar.warp.sync` */
+/** The lowering of `bar.warp.sync`. */
 export const warpBarrier: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,
   describe: () => ({ kind: "warpBarrier" }),
@@ -184,7 +184,7 @@ function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: Reso
   takeShadow(e, isInRange, "predicate", predicate);
 }
 
-/** `vote.sync` */
+/** The lowering of `vote.sync`. */
 export const vote: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "vote", mode: i.choices.get("mode") as "all" | "any" | "uni" | "ballot" }),
@@ -199,7 +199,7 @@ export const vote: SuspendingInstruction = {
   },
 };
 
-/** `match.sync` */
+/** The lowering of `match.sync`. */
 export const match: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "match", mode: i.choices.get("mode") as "any" | "all" }),
@@ -219,7 +219,7 @@ export const match: SuspendingInstruction = {
   resume: (e, i) => takeWithPredicate(e, i),
 };
 
-/** `redux.sync` */
+/** The lowering of `redux.sync`. */
 export const reduction: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,
   describe: (i): SuspensionRequest => ({
@@ -259,7 +259,7 @@ export const elect: SuspendingInstruction = {
   },
 };
 
-/** `activemask` */
+/** The lowering of `activemask`. */
 export const activeMask: SuspendingInstruction = {
   describe: () => ({ kind: "activeMask" }),
   request: nothing,
@@ -293,7 +293,7 @@ export const mapAddress: Emit = (e, i) => {
   });
 };
 
-/** `getctarank` */
+/** Emits code for `getctarank`. */
 export const rankOfAddress: Emit = (e, i) => {
   const [destination, address] = i.operands;
   e.push(address, i.type);
@@ -306,7 +306,7 @@ export const arriveAtCluster: Emit = (e) => {
   e.code.atomicFence();
 };
 
-/** `barrier.cluster.wait` */
+/** The lowering of `barrier.cluster.wait`. */
 export const waitForCluster: SuspendingInstruction = {
   describe: (i) => ({ kind: "barrier", operation: "sync", isAligned: i.choices.has("aligned") }),
   request: (e: FunctionEmitter) => {

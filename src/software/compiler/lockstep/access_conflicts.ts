@@ -50,10 +50,10 @@ export class AccessConflicts {
   }
 
   /**
-   * Whether an access of one lane may touch what another lane accesses later, and one of the two writes, so that their
-   * order may be observed.
+   * Whether the first access, of one lane, and the second, made later by another lane, may touch the same memory, and
+   * one of them writes, so that the program may observe their order.
    *
-   * @param changed the terms whose registers may have been set in between
+   * @param changed the terms whose registers may have been set between the two accesses
    */
   conflict(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean {
     if (!first.writes && !second.writes) return false;

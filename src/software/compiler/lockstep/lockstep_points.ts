@@ -190,7 +190,7 @@ const unchanged: ReadonlySet<Term> = new Set();
 
 interface FinderContext {
   readonly rules: LaunchRules;
-  /** Whether the function is called by the kernel, so that its caller may have made accesses before. */
+  /** Whether the function is called by the kernel or another function, which may have made accesses before the call. */
   readonly isCalled: boolean;
   /** The functions that access shared or global memory. */
   readonly accessing: ReadonlySet<ResolvedFunction>;
@@ -206,7 +206,7 @@ class PointFinder {
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
   readonly #accesses = new Map<CompiledInstruction, KnownAccess[]>();
-  /** The terms of which the addresses of accesses are sums. */
+  /** The terms that occur in the addresses of accesses, which are sums of terms. */
   readonly #terms = new Set<Term>();
 
   constructor(flow: AnalyzedFlow, context: FinderContext) {
@@ -425,14 +425,15 @@ function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet
 }
 
 /**
- * The maximum number of blocks in all regions, per block of the function. After that, large regions are not computed.
+ * The maximum number of blocks in all regions, divided by the number of blocks of the function. Beyond it, large
+ * regions are not computed.
  */
 const blocksPerBlock = 32;
-/** The number of blocks from which on a region is large. */
+/** The minimum number of blocks of a large region. */
 const manyBlocks = 64;
 
 /**
- * For each block where diverged lanes reconverge, behind branches and loops: the blocks that other lanes may still
+ * For each block where diverged lanes reconverge, after branches and loops: the blocks that other lanes may still
  * execute when a lane arrives there. No lane passes a barrier before the others reach it. A region is undefined if it
  * is too large.
  */

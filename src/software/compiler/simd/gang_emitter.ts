@@ -128,7 +128,10 @@ export class GangEmitter {
     return { kind, locals: Array.from({ length: count }, () => this.emitter.newLocal("v128")) };
   }
 
-  /** How a register is held. Registers share locals and slots only if this is equal. */
+  /**
+   * Returns the kind of storage that holds a register. Registers share locals and slots only if they are held in the
+   * same kind.
+   */
   kindOf(register: Register): Holding["kind"] {
     if (this.uniformity.strideOf(register) !== undefined) return "number";
     if (register.type.kind === "predicate") return "mask";
@@ -423,7 +426,10 @@ export class GangEmitter {
     }
   }
 
-  /** Pushes the offset of the save area plus the member's index shifted left by `shift`. */
+  /**
+   * Pushes the address of a member's value in the save area, relative to the register's slot: values are `1 << shift`
+   * bytes apart.
+   */
   #pushMemberOffset(member: number, shift: number): CodeWriter {
     return this.code.get(this.area).get(member).i32(shift).ops("i32Shl", "i32Add");
   }
@@ -449,7 +455,7 @@ export class GangEmitter {
     }
   }
 
-  /** Restores what {@linkcode save} has saved. */
+  /** Restores a register that {@linkcode save} has saved. */
   restore(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -547,7 +553,7 @@ export class GangEmitter {
     if (this.#masking?.blends(register) !== true) this.#maskVectors.set(register, locals);
   }
 
-  /** Begins a new block: forgets the recorded mask vectors of the previous one. */
+  /** Begins a new block: drops the mask vectors that were recorded in the previous block. */
   beginBlock(): void {
     this.#maskVectors.clear();
   }
@@ -620,7 +626,9 @@ export class GangEmitter {
     return () => code.get(spread);
   }
 
-  /** Whether an instruction copies a 32-bit float to a register whose NaNs need not be canonical yet. */
+  /**
+   * Whether an instruction copies a 32-bit float to a register whose NaNs are not canonicalized until they are read.
+   */
   copiesAnyNaN(instruction: CompiledInstruction): boolean {
     const [destination] = instruction.operands;
     return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasDeferredNaN(destination);

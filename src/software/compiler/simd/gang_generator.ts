@@ -73,7 +73,7 @@ export interface GeneratedGangKernel {
   readonly wideRegisters: number;
   /** Whether gangs can be suspended, so that the save areas of all gangs of a block are in use at once. */
   readonly hasBarriers: boolean;
-  /** Whether some loop is run under a mask: until its last member has left it, although the members diverge. */
+  /** Whether some loop is run under a mask until the last member has left it, although the members diverge. */
   readonly hasMaskedLoops: boolean;
 }
 
@@ -203,8 +203,8 @@ class GangGenerator {
   }
 
   /**
-   * Whether gangs run from barrier to barrier, because their threads may wait for others: at barriers, and at lockstep
-   * points after they have left their gang.
+   * Whether gangs run from barrier to barrier, because their threads may wait for other threads: at barriers, or at
+   * lockstep points after they have left their gang.
    */
   get #hasBarriers(): boolean {
     return this.#flow.suspendPoints.length > 0 || this.#context.lockstep.size > 0;
@@ -239,7 +239,7 @@ class GangGenerator {
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
-    // The size of the save areas is known only now.
+    // Emitted last, because the size of the save areas is final only after the body has been generated.
     const code = this.#hasBarriers
       ? emitSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
       : emitWholeGangs(this.#gang, body);
@@ -265,7 +265,7 @@ class GangGenerator {
       this.#flow.suspendPoints.map((suspendPoint) => [suspendPoint.suspendBlock, suspendPoint]),
     );
     const resuming = new Set(this.#flow.suspendPoints.map(({ resumeBlock }) => resumeBlock));
-    // If a gang is suspended at another point than a barrier of all threads, its threads run one by one until the next
+    // If a gang is suspended at any point except a barrier of all threads, its threads run one by one until the next
     // barrier.
     const next = (block: FlowBlock) => {
       const suspendPoint = suspending.get(block);
@@ -578,8 +578,8 @@ class GangGenerator {
 }
 
 /**
- * The type of the function that runs gangs. It takes the offset of the launch record, and returns the x index of the
- * block where it stopped.
+ * The type of the function that runs gangs. The parameter is the offset of the launch record; the result is the x index
+ * of the block at which the function stopped.
  */
 const gangFunctionType = { parameters: ["i32"], results: ["i32"] } as const;
 

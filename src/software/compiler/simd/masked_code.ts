@@ -21,7 +21,7 @@ export class MaskedCode {
   readonly #emitSteps: (block: FlowBlock) => void;
   /** For each block, the local with its mask. */
   readonly #masks = new Map<FlowBlock, number>();
-  /** For each loop, the locals that hold its results for the members that have left it. */
+  /** For each loop, the locals that hold the loop's results for the members that have left it. */
   readonly #saved = new Map<MaskedLoop, ReadonlyMap<Register, readonly number[]>>();
 
   constructor(

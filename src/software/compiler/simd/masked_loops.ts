@@ -170,8 +170,8 @@ class RegionChooser {
     const possible = new Map<FlowBlock, Loop<FlowBlock>>();
     const canMask = ({ header, body }: Loop<FlowBlock>): boolean => {
       const inside = new Set(body);
-      // In a cycle with several entries, `header` is only one of them: the check of predecessors below rejects the
-      // others.
+      // In a cycle with several entries, `header` is only one of the entries: the check of predecessors below rejects
+      // such cycles.
       return body.length <= mostBlocks && !inside.has(entry) && body.every((block) => {
         const { terminator } = block;
         if (suspended.has(block)) return false;

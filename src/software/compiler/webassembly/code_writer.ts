@@ -355,7 +355,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** Moves the code that has been written to a new piece, and leaves the writer empty. */
+  /** Moves the code written so far to a new piece, and leaves the writer empty. */
   cutPiece(store: CodeStore): CodePiece {
     const unlikely = this.#unlikely;
     if (unlikely.length > 0) this.#unlikely = [];

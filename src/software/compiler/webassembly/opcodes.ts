@@ -13,7 +13,7 @@ export type ValueType = "i32" | "i64" | "f32" | "f64";
 /** The type of a local: a number or a vector. */
 export type LocalType = ValueType | "v128";
 
-/** The codes of types. */
+/** The binary codes of value types. */
 export const valueTypeCodes: Readonly<Record<LocalType, number>> = {
   i32: 0x7f,
   i64: 0x7e,

@@ -1,5 +1,6 @@
 /**
- * Instructions for whose results PTX only gives an error bound. PTX ISA, sections 9.7.3.8 and 9.7.3.13 to 9.7.3.22.
+ * Instructions whose results PTX only specifies with an error bound. PTX ISA, sections 9.7.3.8 and 9.7.3.13 to
+ * 9.7.3.22.
  *
  * Here, the result is nearly always the nearest number. Special operands give the results that the manual specifies. A
  * 64-bit NaN has the same bits as one from arithmetic.
@@ -44,18 +45,18 @@ export const exponentialApproximation: Approximation = byHelper("exponential2");
 /** `tanh`, computed in 64 bits. */
 export const tangentApproximation: Approximation = byHelper("hyperbolicTangent");
 
-/** `ex2` */
+/** Emits code for `ex2`. */
 export const exponential: Emit = approximate(exponentialApproximation);
-/** `tanh` */
+/** Emits code for `tanh`. */
 export const hyperbolicTangent: Emit = approximate(tangentApproximation);
-/** `lg2` */
+/** Emits code for `lg2`. */
 export const logarithm: Emit = approximate(byHelper("logarithm2"));
-/** `sin` */
+/** Emits code for `sin`. */
 export const sine: Emit = approximate(byQuadrant(0));
-/** `cos` */
+/** Emits code for `cos`. */
 export const cosine: Emit = approximate(byQuadrant(1));
 
-/** `rsqrt.approx.f32` */
+/** Emits code for `rsqrt.approx.f32`. */
 export const reciprocalRoot: Emit = approximate((e) => {
   const root = e.temporary("f64");
   e.code.ops("f64Sqrt").set(root).f64(1).get(root).ops("f64Div");
@@ -75,7 +76,7 @@ export const divideApproximately: Emit = (e, i) => {
   });
 };
 
-/** `rsqrt.approx.f64` */
+/** Emits code for `rsqrt.approx.f64`. */
 export const reciprocalRoot64: Emit = (e, i) => {
   const { code } = e;
   const operand = e.temporary("f64");

@@ -31,13 +31,13 @@ const double = typeNamed("f64");
 
 const integerRoundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi: "Trunc", rmi: "Floor", rpi: "Ceil" };
 
-/** `cvt` */
+/** Emits code for `cvt`. */
 export const convert: Emit = (e, i) => {
   const { sourceType: from, type: to } = i;
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   const isBrain = from.name === "bf16" || to.name === "bf16";
   if (isBrain && i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
-  // In ptxas, only conversions between 8 bits and `.bf16` do not allow wider registers.
+  // In ptxas, registers may be wider than the types, except in conversions between 8-bit integers and `.bf16`.
   const wide = !isBrain || (from.bits !== 8 && to.bits !== 8);
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide });
@@ -70,7 +70,7 @@ function roundingOf(e: FunctionEmitter, { choices }: ResolvedInstruction): numbe
   return roundingCodes[rounding as Rounding];
 }
 
-/** Whether a type represents all numbers of another. */
+/** Whether the type `to` represents all values of the type `from`. */
 function holdsAll(to: ScalarType, from: ScalarType): boolean {
   return to.name === from.name || to.bits > from.bits;
 }
@@ -108,9 +108,7 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
   else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
 }
 
-/**
- * Replaces a 64-bit NaN on the stack with the result of widening the canonical 32-bit NaN, which is what `.ftz` gives.
- */
+/** Replaces a 64-bit NaN on the stack with the canonical 32-bit NaN, widened, as conversions with `.ftz` return it. */
 function widenOneNaN(e: FunctionEmitter): void {
   const value = e.temporary("f64");
   e.code.tee(value).f64Bits(0x7fff_ffff_e000_0000n).get(value).get(value).ops("f64Eq", "select");
@@ -316,7 +314,7 @@ function widenShortExponent(e: FunctionEmitter): void {
   const { code } = e;
   const bits = e.temporary("i32");
   code.set(bits).get(bits).i32(0x8000).ops("i32And").get(bits).i32(0x7f00).ops("i32And").i32(1).ops("i32ShrU", "i32Or");
-  // The only NaN is all ones.
+  // In an `.e4m3`, the only NaN has all bits of exponent and fraction set.
   code.i32(0x7c00).i32(0).get(bits).i32(0x7f00).ops("i32And").i32(0x7f00).ops("i32Eq", "select", "i32Or");
 }
 

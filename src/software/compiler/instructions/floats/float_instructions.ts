@@ -182,8 +182,8 @@ export function float(operation: RoundedOperation): Emit {
 }
 
 /**
- * Computes a 32-bit operation in 64 bits, and rounds the result again. Only sums must be rounded to odd for that; the
- * other results are exact enough.
+ * Computes a 32-bit operation in 64 bits, and rounds the result again. Only sums must first be rounded to odd; for the
+ * other operations, rounding twice gives the correct result.
  */
 function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: RoundedOperation): void {
   const rounding = roundingOf(i);
@@ -253,7 +253,7 @@ export function signChange(operation: "Neg" | "Abs"): Emit {
     });
 }
 
-/** `fma` and `mad` */
+/** Emits code for `fma` and `mad`. */
 export const fusedMultiplyAdd: Emit = (e, i) =>
   assignFloat(e, i, () => {
     const rounding = roundingOf(i);
@@ -382,7 +382,7 @@ export const copySign: Emit = (e, i) => {
   });
 };
 
-/** `testp` */
+/** Emits code for `testp`. */
 export const testProperty: Emit = (e, i) => {
   const { code } = e;
   const double = i.type.value === "f64";

@@ -94,7 +94,7 @@ function flushHalf(e: FunctionEmitter, least: number): void {
   e.code.get(value).ops("f64Abs").f64(least).ops("f64Lt", "select");
 }
 
-/** Pushes the bits of one element of a local. */
+/** Pushes the bits of the element at `index` of the packed floats in a local. */
 export function pushElement(
   e: FunctionEmitter,
   local: number,
@@ -159,7 +159,7 @@ export function flushHalfBits(e: FunctionEmitter): void {
   e.code.tee(bits).i32(0x8000).i32(0xffff).get(bits).i32(0x7c00).ops("i32And", "i32Eqz", "select", "i32And");
 }
 
-/** `add` and `sub` */
+/** Returns the lowering of `add` and `sub`. */
 export function halfSum(operation: "Add" | "Sub"): Emit {
   return half((e, _, [a = 0, b = 0]) => {
     e.code.get(a).get(b);
@@ -168,25 +168,25 @@ export function halfSum(operation: "Add" | "Sub"): Emit {
   });
 }
 
-/** `mul` */
+/** Emits code for `mul`. */
 export const halfProduct: Emit = half(({ code }, _, [a = 0, b = 0]) => {
   code.get(a).get(b).ops("f64Mul");
 });
 
-/** `fma` */
+/** Emits code for `fma`. */
 export const halfMultiplyAdd: Emit = half((e, _, [a = 0, b = 0, c = 0]) => {
   e.code.get(a).get(b).ops("f64Mul").get(c);
   e.callHelper("addToOdd");
 });
 
-/** `neg` and `abs` */
+/** Returns the lowering of `neg` and `abs`. */
 export function halfSignChange(operation: "Neg" | "Abs"): Emit {
   return half(({ code }, _, [a = 0]) => {
     code.get(a).ops(`f64${operation}`);
   });
 }
 
-/** `min` and `max` */
+/** Returns the lowering of `min` and `max`. */
 export function halfExtreme(operation: Extreme): Emit {
   return half((e, i, [a = 0, b = 0]) => pushExtreme(e, i, { operation, value: "f64", operands: [a, b] }));
 }
@@ -198,7 +198,7 @@ function halfApproximation(compute: Approximation): Emit {
   });
 }
 
-/** `ex2` */
+/** Emits code for `ex2`. */
 export const halfExponential: Emit = halfApproximation(exponentialApproximation);
-/** `tanh` */
+/** Emits code for `tanh`. */
 export const halfTangent: Emit = halfApproximation(tangentApproximation);

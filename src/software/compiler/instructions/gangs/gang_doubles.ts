@@ -38,14 +38,14 @@ export function onDoubles(operation: SimdOpName): GangForm {
   };
 }
 
-/** `mov` */
+/** The gang form of `mov` of 64-bit floats. */
 export const moveDoubles: GangForm = (gang, i) => {
   const destination = destinationIn(gang, i);
   if (destination === undefined || !gang.hasDoubles(i.operands[1]) || !hasOnlyModifiers(i, [])) return undefined;
   return () => gang.assignVectors(destination, gang.doubles(i.operands[1]));
 };
 
-/** `selp` */
+/** The gang form of `selp` of 64-bit floats. */
 export const selectDoubles: GangForm = (gang, i) => {
   const destination = destinationIn(gang, i);
   const [, a, b, predicate] = i.operands;
@@ -62,7 +62,7 @@ export const selectDoubles: GangForm = (gang, i) => {
   };
 };
 
-/** `cvt` from 32-bit integers to 64-bit floats, which is exact. */
+/** The gang form of `cvt` from 32-bit integers to 64-bit floats, which is exact. */
 export const convertToDoubles: GangForm = (gang, i) => {
   const destination = destinationIn(gang, i);
   const { sourceType: from, operands: [, source] } = i;

@@ -132,7 +132,7 @@ function shift(direction: "left" | "right"): GangForm {
   };
 }
 
-/** `shf` by a literal amount: a funnel shift. */
+/** The gang form of `shf`, a funnel shift, by a literal amount. */
 const funnelShift: GangForm = (gang, i) => {
   const [, low, high, amount] = i.operands;
   if (amount?.kind !== "integer") return undefined;
@@ -176,7 +176,7 @@ const logicOfThree: GangForm = (gang, i) => {
   };
 };
 
-/** `prmt` with a literal selector that does not replicate signs. */
+/** The gang form of `prmt` with a literal selector that does not replicate signs. */
 const permuteBytes: GangForm = (gang, i) => {
   const [, a, b, selectors] = i.operands;
   if (selectors?.kind !== "integer") return undefined;
@@ -207,7 +207,7 @@ const select: GangForm = (gang, i) => () => {
   });
 };
 
-/** `cvt` between 32-bit floats and integers, where it is a single vector instruction. */
+/** The gang form of `cvt` between 32-bit floats and integers, where it is a single vector instruction. */
 const convert: GangForm = (gang, i) => {
   const { sourceType: from, type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -271,7 +271,7 @@ function combine(gang: GangEmitter, i: CompiledInstruction): void {
   gang.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
 }
 
-/** `setp` */
+/** The gang form of `setp`. */
 export const gangComparison: GangForm = (gang, i) => {
   const { type, choices } = i;
   const [destination, a, b, combined] = i.operands;
@@ -374,14 +374,14 @@ function either(first: GangForm, second: GangForm): GangForm {
   return (gang, i) => first(gang, i) ?? second(gang, i);
 }
 
-/** `selp` */
+/** The gang form of `selp`. */
 export const gangSelection: GangForm = either(onWords(select), selectDoubles);
-/** `cvt` */
+/** The gang form of `cvt`. */
 export const gangConversion: GangForm = either(
   onWords(convert, { implemented: ["from", "rounding"] }),
   convertToDoubles,
 );
-/** `mov` */
+/** The gang form of `mov`. */
 export const gangMove: GangForm = alsoOnMasks(either(onWords(move), moveDoubles), (gang, { operands: [, a] }) => {
   gang.pushMask(a);
 });

@@ -65,8 +65,8 @@ export const findHighestBit: Emit = (e, i) => {
 };
 
 /**
- * Pushes the position or the length of a bit field. The manual takes both modulo 256. An H200 does so in 32 bits; in 64
- * bits, all values past the end are equivalent.
+ * Pushes the position or the length of a bit field. The manual reduces both modulo 256. An H200 does so for 32-bit
+ * types; for 64-bit types, all values past the end are equivalent.
  */
 function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
@@ -248,8 +248,8 @@ export const extendLowBits: Emit = (e, i) => {
 };
 
 /**
- * `fns`: the position of the n-th set bit from a position, upward or downward. If there is none, the result is -1. The
- * most negative offset gives 0, as on an H200.
+ * `fns`: the position of the n-th set bit from a position, upward or downward. If there is no such bit, the result is
+ * -1. The most negative offset gives 0, as on an H200.
  */
 export const findNthSet: Emit = (e, i) => {
   const { code } = e;

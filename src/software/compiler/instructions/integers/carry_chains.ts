@@ -13,7 +13,7 @@ import { pushHighProduct, u32 } from "./integer_instructions.ts";
 import { inType } from "../../webassembly/opcodes.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
-/** `add.cc`, `addc`, `sub.cc` and `subc` */
+/** Returns the lowering of `add.cc`, `addc`, `sub.cc` and `subc`. */
 export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCarry: boolean }): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -123,7 +123,7 @@ function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
       code.get(result).set(first);
       pushCarry(e, operation);
       code.ops("i64ExtendI32U").set(second);
-      // At most one of the two steps carries.
+      // At most one of the two additions carries.
       step();
       code.ops("i32Or");
     }

@@ -13,7 +13,7 @@ import { constant, type IntegerOperation, inType } from "../../webassembly/opcod
 
 /** The type of shift amounts, positions and counts. */
 export const u32: ScalarType = typeNamed("u32");
-/** A signed integer of 32 bits. */
+/** The type of signed 32-bit integers. */
 export const s32: ScalarType = typeNamed("s32");
 
 /** The value of an integer literal. Undefined for any other operand. */
@@ -83,7 +83,7 @@ export function integer(operation: IntegerOperation): Emit {
   return fromOperands((e, i) => e.code.ops(inType(i.type, operation)));
 }
 
-/** `add.sat.s32` and `sub.sat.s32` */
+/** Returns the lowering of `add.sat.s32` and `sub.sat.s32`. */
 export function saturating(operation: "i64Add" | "i64Sub"): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -164,7 +164,7 @@ export const multiplyHigh: Emit = (e, i) => {
   });
 };
 
-/** `mad.lo` and `mul.lo` */
+/** Emits code for `mad.lo` and `mul.lo`. */
 export const multiplyLow: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], i.type);
@@ -256,7 +256,7 @@ export function divide(part: "quotient" | "remainder"): Emit {
   };
 }
 
-/** `neg` */
+/** Emits code for `neg`. */
 export const negate: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     constant(e.code, i.type, 0);

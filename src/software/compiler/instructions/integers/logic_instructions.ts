@@ -26,7 +26,9 @@ export const logicalNot: Emit = fromOperands((e, i) => {
   if (i.type.value === "i64") e.code.ops("i64ExtendI32U");
 });
 
-/** `shl` and `shr`. An amount past the width shifts everything out, while WebAssembly takes it modulo the width. */
+/**
+ * `shl` and `shr`. An amount of at least the width shifts out all bits, while WebAssembly reduces it modulo the width.
+ */
 export function shift(direction: "left" | "right"): Emit {
   return (e, i) => {
     const { code } = e;

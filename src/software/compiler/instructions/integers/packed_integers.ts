@@ -163,7 +163,7 @@ function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, select
   });
 }
 
-/** Groups the bytes of the result by the source word and the rotation or sign that they come from. */
+/** Groups the bytes of the result by the source word and the rotation or sign from which they come. */
 function findContributions(selectors: number, wordsAreSame: boolean): readonly Contribution[] {
   const contributions: Contribution[] = [];
   for (let index = 0; index < 4; index++) {

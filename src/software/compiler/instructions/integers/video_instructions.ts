@@ -112,7 +112,7 @@ function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): 
       code.ops("i32Add");
     } else if (part !== undefined) {
       const mask = (part.bits === 16 ? 0xffff : 0xff) << part.first;
-      // Unlike the manual, `.h1` takes the upper half of the result, and all other parts its lowest bits.
+      // Unlike the manual, `.h1` stores the upper half of the result, and all other selectors store its lowest bits.
       if (part.bits < 16 || part.first === 0) code.i32(part.first).ops("i32Shl");
       code.i32(mask).ops("i32And");
       e.push(c, type);
@@ -125,7 +125,7 @@ function isSignedChoice({ choices }: ResolvedInstruction, slot: string): boolean
   return choices.get(slot) === "s32";
 }
 
-/** `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax` */
+/** Returns the lowering of `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax`. */
 export function videoArithmetic(operation: "add" | "sub" | "absdiff" | "min" | "max"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -144,13 +144,13 @@ export function videoArithmetic(operation: "add" | "sub" | "absdiff" | "min" | "
     }
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) saturate(e, { bits: selectedPart(e, i, 0)?.bits ?? 32, isSigned });
-    // Unlike the manual, second operations see sums and differences of 32 bits, with their sign.
+    // Unlike the manual, second operations read sums and differences that are truncated to 32 bits and sign-extended.
     if (operation === "add" || operation === "sub") wrapSigned(e, 32);
     finish(e, i, isSigned);
   };
 }
 
-/** `vshl` and `vshr` */
+/** Returns the lowering of `vshl` and `vshr`. */
 export function videoShift(direction: "left" | "right"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -163,7 +163,8 @@ export function videoShift(direction: "left" | "right"): Emit {
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) {
       // As in the manual, results first wrap around at 34 bits. Unlike in the manual, they do so only here, they are
-      // clamped to 32 bits even if a part of the destination is selected, and second operations see them with a sign.
+      // clamped to 32 bits even if a part of the destination is selected, and second operations read them
+      // sign-extended.
       wrapSigned(e, 34);
       clampToWord(e, isSigned);
       wrapSigned(e, 32);

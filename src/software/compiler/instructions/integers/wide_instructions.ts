@@ -35,10 +35,10 @@ function onHalves(e: FunctionEmitter, i: CompiledInstruction, index: number): Co
   return { ...i, type: b64, sourceType: b64, choices: new Map(i.choices).set("vector", "v2"), operands };
 }
 
-/** `ld.b128` */
+/** Emits code for `ld.b128`. */
 export const loadWide: Emit = (e, i) => load(e, onHalves(e, i, 0));
 
-/** `st.b128` */
+/** Emits code for `st.b128`. */
 export const storeWide: Emit = (e, i) => store(e, onHalves(e, i, 1));
 
 /** `mov.b128`: moves a register, or moves between a register and a vector of two or four elements. */

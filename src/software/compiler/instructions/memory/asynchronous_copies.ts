@@ -130,7 +130,7 @@ function copyWords(
   }
 }
 
-/** `cp.async.commit_group` */
+/** Emits code for `cp.async.commit_group`. */
 export const commitCopies: Emit = (e) => pushOrder(e, orderBits.commit);
 
 /** `cp.async.wait_group` and `cp.async.wait_all`: no copies are pending. */

@@ -30,9 +30,9 @@ interface Access {
   readonly location: number;
   /** The offset of this element in bytes from there. */
   readonly offset: number;
-  /** Pushes the operand `b`. */
+  /** Pushes the source operand `b` of the element. */
   readonly b: () => CodeWriter;
-  /** Pushes the operand `c`; pushes nothing if there is none. */
+  /** Pushes the source operand `c`, which only compare-and-swap has. */
   readonly c: () => CodeWriter;
   /** The local with the element's old value, as bits. */
   readonly old: number;
@@ -71,7 +71,7 @@ export function atomic(hasResult: boolean): Emit {
       return old;
     });
     if (hasResult) e.shadows?.clear(i.operands[0]);
-    // A result may be an operand of a later element.
+    // Results are assigned last, because the register of a result may be an operand of a later element.
     results.forEach((result, index) => {
       e.assign(result, i.type, () => {
         e.code.get(olds[index]!);

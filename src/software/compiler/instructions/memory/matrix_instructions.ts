@@ -25,7 +25,7 @@ const b32 = typeNamed("b32");
 const rowsOfMatrix = 8;
 const rowBytes = 16;
 
-/** `ldmatrix` */
+/** The lowering of `ldmatrix`. */
 export const loadMatrices: SuspendingInstruction = {
   describe: (i) => ({ kind: "matrixLoad", matrices: matricesOf(i), transposed: i.choices.has("trans") }),
   request: (e, i) => {
@@ -40,7 +40,7 @@ export const loadMatrices: SuspendingInstruction = {
   },
 };
 
-/** `stmatrix` */
+/** The lowering of `stmatrix`. */
 export const storeMatrices: SuspendingInstruction = {
   describe: (i) => ({ kind: "matrixStore", matrices: matricesOf(i), transposed: i.choices.has("trans") }),
   request: (e, i) => {
@@ -55,7 +55,7 @@ export const storeMatrices: SuspendingInstruction = {
   resume: () => {},
 };
 
-/** `movmatrix` */
+/** The lowering of `movmatrix`. */
 export const transposeMatrix: SuspendingInstruction = {
   describe: () => ({ kind: "matrixTranspose" }),
   request: (e, i) => {

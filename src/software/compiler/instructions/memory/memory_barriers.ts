@@ -25,9 +25,9 @@ const { pending, expected, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
 /**
- * Pushes the offset of a barrier in linear memory. If the instruction ends the barrier (`ends`), its access is not
- * checked for races with earlier arrivals: the last thread to leave a `cuda::pipeline` ends its barriers, and only some
- * lanes of each warp signal to it that they leave.
+ * Pushes the offset of a barrier in linear memory. If `ends`, the instruction ends the barrier's lifetime, and its
+ * access is not checked for races with earlier arrivals: the last thread to leave a `cuda::pipeline` ends the lifetime
+ * of its barriers, and only some lanes of each warp signal to it that they leave.
  */
 function pushBarrier(
   e: FunctionEmitter,
@@ -57,7 +57,7 @@ function pushCount(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
   e.code.ops("i64ExtendI32U");
 }
 
-/** `mbarrier.init` */
+/** Emits code for `mbarrier.init`. */
 export const initializeBarrier: Emit = (e, i) => {
   const [address, count] = i.operands;
   pushBarrier(e, i, { operand: address, operation: "write" });
@@ -66,7 +66,7 @@ export const initializeBarrier: Emit = (e, i) => {
   e.code.tee(both).get(both).i64(expected.first).ops("i64Shl", "i64Or").memory("i64Store");
 };
 
-/** `mbarrier.inval` */
+/** Emits code for `mbarrier.inval`. */
 export const invalidateBarrier: Emit = (e, i) => {
   pushBarrier(e, i, { operand: i.operands[0], operation: "write", ends: true });
   e.code.i64(0n).memory("i64Store");
@@ -100,7 +100,7 @@ function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
   e.code.ops("i64ExtendI32U");
 }
 
-/** `mbarrier.expect_tx` and `mbarrier.complete_tx` */
+/** Returns the lowering of `mbarrier.expect_tx` and `mbarrier.complete_tx`. */
 export function transact(completes: boolean): Emit {
   return (e, i) => {
     const [address, bytes] = i.operands;
@@ -138,7 +138,7 @@ export const testWait: Emit = (e, i) => {
   });
 };
 
-/** `mbarrier.pending_count` */
+/** Emits code for `mbarrier.pending_count`. */
 export const pendingCount: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
     e.push(i.operands[1], b64);

@@ -25,7 +25,7 @@ import { constantOf, u32 } from "../integers/integer_instructions.ts";
 
 const u64 = typeNamed("u64");
 
-/** `ld` */
+/** Emits code for `ld`. */
 export const load: Emit = (e, i) => {
   const [destination, source] = i.operands;
   const address = addressOrElement(e, source);
@@ -49,7 +49,7 @@ export const load: Emit = (e, i) => {
   else loadShadows(e, { elements, type: i.type, location });
 };
 
-/** `st` */
+/** Emits code for `st`. */
 export const store: Emit = (e, i) => {
   const [destination, source] = i.operands;
   const elements = vectorElements(e, i, source);
@@ -71,7 +71,7 @@ export const store: Emit = (e, i) => {
   storeShadows(e, { elements, type: i.type, location });
 };
 
-/** `cvta` and `cvta.to` */
+/** Returns the lowering of `cvta` and `cvta.to`. */
 export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
   return (e, i) => {
     const space = spaceOf(i);
@@ -100,7 +100,7 @@ function addWhereSmall(e: FunctionEmitter): void {
   e.code.get(address).i64(32n).ops("i64ShrU", "i64Eqz", "select");
 }
 
-/** `isspacep` */
+/** Emits code for `isspacep`. */
 export const isInSpace: Emit = (e, i) => {
   e.assign(i.operands[0], typeNamed("pred"), () => {
     const space = spaceOf(i);
@@ -126,7 +126,7 @@ function pushIsConstant(e: FunctionEmitter, address: number): void {
   e.code.i64(BigInt(byteLength)).ops("i64LtU");
 }
 
-/** `membar` and `fence` */
+/** Emits code for `membar` and `fence`. */
 export const fence: Emit = (e, i) => {
   e.code.atomicFence();
   const order = fenceOrderOf(i);
@@ -168,7 +168,7 @@ function vectorElements(
   return operand.elements;
 }
 
-/** Assigns a kernel parameter at a known offset to a register. */
+/** Assigns a kernel parameter, or an element of one at a constant offset, to a register. */
 function loadParameter(
   e: FunctionEmitter,
   i: ResolvedInstruction,
