@@ -1,11 +1,12 @@
 /**
- * Pools of other processes, and the leases by which importers keep the memory of a pool's file that they have mapped. As on a GPU, memory that an
- * exporter frees is released only when the last importer has unmapped it. Until then the exporter must not touch it.
+ * Pools of other processes, and the leases by which importers retain the parts of a pool's file that they have mapped.
+ * As on a GPU, memory that the exporter frees is released only when the last importer has unmapped it. Until then, the
+ * exporter must not reuse or release the memory.
  *
- * A lease is a lock of the file's range, held through the importer's own open file description (`F_OFD_SETLK`). The
- * kernel therefore ends the leases of a process that ends, in whatever PID or time namespace it lives, and nobody can
- * end those of another process. Leases lock whole units of the pool's space, because a pool releases whole units: there
- * are few, and neighbors merge into one lock.
+ * A lease is a lock of a range of the file, held through the importer's own open file description (`F_OFD_SETLK`). The
+ * operating system therefore ends the leases of a process that ends, in any PID or time namespace, and no process can
+ * end the leases of another. Leases lock whole units of the pool's space, because a pool releases whole units; so there
+ * are few locks, and adjacent ones merge.
  *
  * @module
  */
@@ -21,7 +22,7 @@ import type { Range } from "../memory/allocations.ts";
 import { memAccessFlags } from "../../driver.ts";
 import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
-/** Whether any importer has mapped a part of a range of a pool's file. */
+/** Returns whether any importer has mapped a part of a range of a pool's file. */
 export function isLeased(file: SharedFile, { begin, end }: Range): boolean {
   return file.isLocked(begin, end - begin);
 }
@@ -29,15 +30,15 @@ export function isLeased(file: SharedFile, { begin, end }: Range): boolean {
 /** The leases that one import of a pool holds. */
 export class MappingLeases {
   readonly #file: SharedFile;
-  /** The number of mappings in each unit that has any. */
+  /** The number of mappings by unit, for units that have any. */
   readonly #counts = new Map<number, number>();
 
-  /** @param file opened by this import: no other file may share its locks */
+  /** @param file a file that was opened for this import alone, so that no other descriptor shares its locks */
   constructor(file: SharedFile) {
     this.#file = file;
   }
 
-  /** Acquires a lease on a range. Returns false if the system or another process does not allow that. */
+  /** Acquires a lease on a range. Returns false if the system or another process prevents it. */
   acquire(range: Range): boolean {
     const [first, last] = unitsOf(range);
     for (let unit = first; unit <= last; unit++) {
@@ -79,7 +80,7 @@ export class MappingLeases {
   }
 }
 
-/** The first and the last unit of a range. */
+/** Returns the indices of the first and the last unit of a range. */
 function unitsOf({ begin, end }: Range): [first: number, last: number] {
   const unitAt = (offset: number): number => Math.floor((offset - poolFileHeaderByteLength) / unitByteLength);
   return [unitAt(begin), unitAt(end - 1)];
@@ -89,9 +90,9 @@ function offsetOf(unit: number): number {
   return poolFileHeaderByteLength + unit * unitByteLength;
 }
 
-/** An allocation of another process, mapped here. */
+/** An allocation of another process, mapped into this process. */
 export interface PointerMapping {
-  /** Identifies the allocation within its pool. */
+  /** A string that identifies the allocation within the pool. */
   readonly key: string;
   readonly begin: number;
   readonly byteLength: number;
@@ -106,19 +107,19 @@ export class ImportedPool {
   readonly id: string;
   /** The process that created the pool. */
   readonly processId: number;
-  /** Undefined for host memory. */
+  /** The ordinal of the pool's device. Undefined for host memory. */
   readonly device: number | undefined;
-  /** Identifies the pool's file. */
+  /** A string that identifies the pool's file. */
   readonly identity: string;
   /** The number of imports that have not been destroyed. Destroying the last one destroys the pool. */
   importCount = 1;
-  /** Whether the pool was destroyed and the last of its mappings was removed. */
+  /** Whether the pool was destroyed and its last mapping was removed. */
   isClosed = false;
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
   /** The mappings by their keys. The same export data is mapped only once. */
   readonly mappings: Map<string, PointerMapping> = new Map();
-  /** All of `mappings`, and the freed mappings whose free their stream has not reached. */
+  /** All of `mappings`, and the freed mappings that pending work may still use. */
   readonly #mapped = new Set<PointerMapping>();
   readonly #linearMemory: LinearMemory;
   readonly #file: SharedFile;
@@ -169,7 +170,7 @@ export class ImportedPool {
   ): PointerMapping["pages"] | undefined {
     const begin = this.#linearMemory.reserve(byteLength);
     if (begin === undefined) return undefined;
-    // The lease comes before the mapping: without it, the exporter could reuse the memory meanwhile.
+    // The lease must be acquired before the mapping: otherwise, the exporter could reuse the memory in between.
     const isLeased = this.#leases.acquire(leased);
     if (isLeased && this.#file.tryMap(this.#linearMemory, { begin, byteLength, fileOffset })) {
       return { begin, byteLength };
@@ -198,7 +199,7 @@ export class ImportedPool {
     }
   }
 
-  /** Destroys the pool. A mapping stays until its stream reaches its free. */
+  /** Destroys the pool. A mapping stays until its free completes in stream order. */
   destroy(): void {
     this.#isDestroyed = true;
     this.#closeWhenUnused();

@@ -1,11 +1,11 @@
 /**
  * Events that several processes record and wait for.
  *
- * An event's state lies in a page that all these processes map: the number of records so far, and a ring of completed
- * records. Each record gets the next number as its ticket. When a stream reaches a record, it writes the ticket's
- * number to the ticket's entry in the ring. Recent tickets have separate entries, so that a later record that completes
- * first does not release a stream that waits for an earlier one. Only the last local record is represented by its work:
- * a process cannot know what precedes a record of another process.
+ * An event's state is a page that these processes map: the number of records so far, and a ring of completed records.
+ * Each record gets the next number as its ticket. When a stream reaches a record, it writes the ticket's number to the
+ * ticket's entry in the ring. Recent tickets have separate entries, so that a later record that completes first does
+ * not release a stream that waits for an earlier one. If the last record is local, it is represented by its work
+ * instead of a ticket: only for local records does the process know the preceding work.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
 import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
 
 /**
- * The work that uses an object. Keeps only the last work of each stream, because a stream's work completes in order.
+ * The work that uses an event. Keeps only the last work of each stream, because a stream's work completes in order.
  */
 class Uses {
   readonly #last = new Map<Stream, Work>();
@@ -40,7 +40,7 @@ const ringBits = 12;
 const ringLength = 2 ** ringBits;
 const ringBegin = 1;
 
-/** A record, identified by the number that it has in all processes. */
+/** A record of an event, identified by its number, which is the same in all processes. */
 class Ticket implements Awaited {
   readonly #state: BigInt64Array;
   readonly #number: bigint;
@@ -50,7 +50,7 @@ class Ticket implements Awaited {
     this.#number = number;
   }
 
-  /** Whether a stream has reached the record, or a record so much later that it has overwritten the ring's entry. */
+  /** Whether a stream has reached the record, or a much later record has overwritten the ticket's entry in the ring. */
   get done(): boolean {
     return Atomics.load(this.#state, this.#index) >= this.#number;
   }
@@ -63,7 +63,7 @@ class Ticket implements Awaited {
     }
   }
 
-  /** The index of the ticket's entry. It lies within the ring even if another process has corrupted the count. */
+  /** The index of the ticket's entry. Stays within the ring even if another process has corrupted the count. */
   get #index(): number {
     return ringBegin + Number(BigInt.asUintN(ringBits, this.#number));
   }
@@ -78,7 +78,7 @@ export class InterprocessEvent extends Event {
   /** Whether a file is mapped over the event's page. */
   readonly #isShared: boolean;
   readonly #state: BigInt64Array;
-  /** The file that the event's handle names. Undefined for events of other processes. */
+  /** The file by which other processes open the event. Undefined for events of other processes. */
   #file: IpcFile | undefined;
   #lastLocal = 0n;
   #isDestroyed = false;
@@ -120,8 +120,8 @@ export class InterprocessEvent extends Event {
   }
 
   /**
-   * Implements `cudaIpcOpenEventHandle`. If the event no longer exists, returns a new event that only this process can
-   * see.
+   * Implements `cudaIpcOpenEventHandle`. If the event no longer exists, returns a new event that is private to this
+   * process.
    */
   static open(
     linearMemory: LinearMemory,
@@ -173,7 +173,7 @@ export class InterprocessEvent extends Event {
       fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  /** Destroys the event: no process can open it any more. Its page is released when no work uses it any more. */
+  /** Destroys the event, so that no process can open it. The page is released when no work uses the event. */
   destroy(): void {
     this.#isDestroyed = true;
     this.#closeFile();

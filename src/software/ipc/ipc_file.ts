@@ -1,13 +1,13 @@
 /**
- * The 64 bytes with which one process names one of its memory files to another process: `cudaIpcMemHandle_t` and
+ * The 64-byte handles by which a process shares one of its memory files with another process: `cudaIpcMemHandle_t` and
  * `cudaIpcEventHandle_t`. The other process opens the file through `/proc/PID/fd/N`. The file therefore ends with the
- * process that owns it, and leaves no name behind.
+ * process that owns it, and leaves no name in the file system.
  *
- * A handle consists of, little-endian: 8 bytes of magic, which tell its kind; process number (u32); descriptor (u32);
- * the inode of the process's pidfd, or its start time (u64); a hash of the machine's boot ID (u32); the inode of its PID
- * namespace (u32); 8 random bytes; the device's UUID (16 bytes); length in bytes (u64). A process elsewhere, which
- * cannot find the owner by its number, can therefore tell that from an owner that has ended. The file starts with the
- * same magic, random bytes, UUID and length, so that no other file is mistaken for it.
+ * A handle consists of, little-endian: 8 bytes of magic, different for each kind; the owner's process number (u32);
+ * descriptor (u32); the inode of the owner's pidfd, or the owner's start time (u64); a hash of the machine's boot ID
+ * (u32); the inode of the owner's PID namespace (u32); 8 random bytes; the device's UUID (16 bytes); length in bytes
+ * (u64). These fields distinguish an owner that has ended from one in another namespace or on another machine. The file
+ * starts with the same magic, random bytes, UUID and length, so that no other file is mistaken for it.
  *
  * @module
  */
@@ -27,20 +27,20 @@ import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { SharedFile } from "../memory/shared_file.ts";
 import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
-/** The kinds of handles, each with its magic. */
+/** The magic of each kind of handle. */
 export const ipcKind = {
   memory: 0x31304d454d504c50n,
   event: 0x3130544e56504c50n,
-  /** What a rank of a communicator posts for the others. */
+  /** The mailbox of a communicator's rank, where it posts data for other ranks. */
   mailbox: 0x3130584f4d504c50n,
 } as const;
 
-/** The size of the file's header, in bytes. */
+/** The size of the header of a file, in bytes. */
 const ipcHeaderByteLength = 40;
 
-/** The fields that both the handle and the start of its file contain. */
+/** The fields that both a handle and the start of the handle's file contain. */
 interface IpcHeader {
-  /** One of `ipcKind`. */
+  /** The magic, one of `ipcKind`. */
   readonly kind: bigint;
   /** 8 random bytes. */
   readonly id: bigint;
@@ -50,7 +50,7 @@ interface IpcHeader {
   readonly byteLength: number;
 }
 
-/** The path by which the other process can open a file. */
+/** The process and descriptor of a file, by which other processes can open it. */
 interface FileLocation extends ProcessIdentity {
   readonly fd: number;
 }
@@ -81,7 +81,7 @@ function encodeIpcHandle(header: IpcHeader, location: FileLocation): Uint8Array<
   return bytes;
 }
 
-/** Returns undefined if the bytes are not a handle of the kind. */
+/** Decodes a handle. Returns undefined if the bytes are not a handle of the given kind. */
 export function decodeIpcHandle(
   kind: bigint,
   bytes: Uint8Array,
@@ -105,12 +105,12 @@ export function decodeIpcHandle(
 }
 
 /**
- * Why a handle cannot be opened: the bytes are not a handle, its process has ended, the process has closed the file, or
- * the process cannot be seen from here and may have the file.
+ * Why a handle cannot be opened: the bytes are not a handle; the owner process has ended; the owner has closed the
+ * file; or the owner is not visible from this process, and may still have the file.
  */
 export type IpcFailure = "not a handle" | "no process" | "no file" | "unseen";
 
-/** A memory file that a handle names: a page with its header, followed by the shared bytes. It owns a descriptor. */
+/** The memory file of a handle: a page with the header, followed by the shared bytes. The object owns a descriptor. */
 export class IpcFile {
   readonly header: IpcHeader;
   readonly #file: SharedFile;
@@ -132,9 +132,9 @@ export class IpcFile {
   }
 
   /**
-   * Opens the file that a handle of another process names. Returns "own" if the handle is from this process.
+   * Opens the file of another process's handle. Returns "own" if the handle is from this process.
    *
-   * @throws {SystemError} If the system denies access to the process or its file
+   * @throws {SystemError} If the system denies access to the process or the file
    */
   static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
@@ -142,7 +142,7 @@ export class IpcFile {
     return IpcFile.openAnywhere(kind, handle);
   }
 
-  /** Opens the file that a handle of any process names, this one included. */
+  /** Opens the file of a handle of any process, including this one. */
   static openAnywhere(kind: bigint, handle: Uint8Array): IpcFile | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
     if (decoded === undefined) return "not a handle";
@@ -150,7 +150,7 @@ export class IpcFile {
     const state = stateOfProcess(location);
     if (state !== "exists") return state === "gone" ? "no process" : "unseen";
     const fd = tryOpen(location);
-    // With the mount option hidepid, /proc does not have the folders of other users' processes.
+    // With the mount option hidepid, /proc does not show other users' processes.
     if (fd === undefined && mayOpen(folderOf(location))) return "no file";
     if (fd === undefined) return stateOfProcess(location) === "gone" ? "no process" : "unseen";
     let opened: IpcFile | undefined;
@@ -172,13 +172,13 @@ export class IpcFile {
   /**
    * Overwrites the shared bytes from an offset, which may be beyond the length in the header.
    *
-   * @throws {SystemError} If the system has no memory for them
+   * @throws {SystemError} If the system is out of memory
    */
   write(bytes: Uint8Array, offset = 0): void {
     this.#file.write(bytes, pageByteLength + offset);
   }
 
-  /** Fills `bytes` with the shared bytes from an offset. Returns how many there are. */
+  /** Reads shared bytes from an offset into `bytes`. Returns the number of bytes read. */
   readInto(bytes: Uint8Array, offset = 0): number {
     return this.#file.readInto(bytes, pageByteLength + offset);
   }
@@ -191,7 +191,7 @@ export class IpcFile {
   /**
    * Maps the shared bytes to whole pages of linear memory.
    *
-   * @throws {SystemError} If the system has no memory for that
+   * @throws {SystemError} If the system is out of memory
    */
   map(linearMemory: LinearMemory, begin: number): void {
     const byteLength = wholePages(this.header.byteLength);
@@ -205,8 +205,8 @@ export class IpcFile {
 }
 
 /**
- * Opens the file that a handle names, for a CUDA call. Throws the error of that call if the handle is from this
- * process, or if nothing can be said of its process from here.
+ * Opens the file of a handle, for a CUDA call. Throws the error of that call if the handle is from this process, or if
+ * the owner process is not visible from this process.
  */
 export function openIpcFile(
   kind: bigint,
@@ -225,21 +225,22 @@ export function openIpcFile(
 }
 
 /**
- * Opens a memory file of another process. Returns undefined if the process no longer has it, if the descriptor is of
- * another file, which opening could have an effect on, or if a process has a lease on the file.
+ * Opens a memory file of another process. Returns undefined if the process has closed the file; if the descriptor's
+ * number now belongs to a file of another kind, which is not opened because that could have side effects; or if a
+ * process has a lease on the file.
  */
 function tryOpen(location: FileLocation): number | undefined {
   const path = `${folderOf(location)}/${location.fd}`;
   let found: number | undefined;
   try {
     found = openPath(path, { follow: true });
-    // The other process may replace its descriptor at any time, so the file that was checked is opened.
+    // The other process may replace the descriptor at any time, so the file that was checked is reopened, not the path.
     const { isMemoryFile } = judgeDescriptor(found);
     return isMemoryFile ? openDescriptor(`/proc/self/fd/${found}`, { writable: true }) : undefined;
   } catch (error) {
     if (isGone(error) || isWrongKind(error)) return undefined;
-    // Every process that may see what the owner's descriptors are may open the file that a handle names. Access to this
-    // file alone is denied: the descriptor's number now belongs to another file.
+    // A process that may read the links of the owner's descriptors may open the handle's file. If opening is denied
+    // nevertheless, the descriptor's number now belongs to another file.
     if (isDenied(error) && maySee(path)) return undefined;
     throw error;
   } finally {
@@ -247,7 +248,7 @@ function tryOpen(location: FileLocation): number | undefined {
   }
 }
 
-/** Whether an open failed because the memory file is being executed or has a lease. */
+/** Returns whether an open failed because the memory file is being executed or has a lease. */
 function isWrongKind(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ETXTBSY || error.errno === errno.EAGAIN);
 }
@@ -256,7 +257,7 @@ function isDenied(error: unknown): boolean {
   return error instanceof SystemError && error.errno === errno.EACCES;
 }
 
-/** Whether this process may see which file a descriptor of another process is. */
+/** Returns whether this process may read the link of another process's descriptor. */
 function maySee(path: string): boolean {
   try {
     const link = openPath(path);
@@ -284,12 +285,12 @@ function mayOpen(path: string): boolean {
   }
 }
 
-/** The folder with a process's descriptors. */
+/** Returns the folder of a process's descriptors. */
 function folderOf({ pid }: FileLocation): string {
   return `/proc/${pid}/fd`;
 }
 
-/** Whether the file's own header matches the handle's, and the file is long enough. */
+/** Returns whether the header in the file matches the handle's header, and the file is long enough. */
 function matchesHeader(file: SharedFile, header: IpcHeader): boolean {
   const { byteLength } = header;
   if (byteLength < 1 || byteLength > linearMemoryByteLength) return false;

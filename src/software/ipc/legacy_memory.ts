@@ -1,5 +1,5 @@
 /**
- * Memory that is of no pool: `cudaMalloc`, and the handles by which processes share it.
+ * Memory outside of pools: `cudaMalloc`, and the handles by which processes share such memory.
  *
  * @module
  */
@@ -11,11 +11,11 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import type { VisibleDevices } from "../visible_devices.ts";
 
-/** Memory from `cudaMalloc`. It occupies whole pages. */
+/** Memory from `cudaMalloc`, which occupies whole pages. */
 export class DeviceMemory extends AccessibleRange {
   readonly kind = "plain";
   readonly #linearMemory: LinearMemory;
-  /** The file that holds the memory. It is created when the IPC handle is first requested. */
+  /** The file that contains the memory. Undefined until an IPC handle is requested. */
   #file: IpcFile | undefined;
   #isReleased = false;
 
@@ -36,7 +36,7 @@ export class DeviceMemory extends AccessibleRange {
   /**
    * Returns the handle with which another process can open the memory until it is released.
    *
-   * @throws {SystemError} If the system has no memory for the file
+   * @throws {SystemError} If the system is out of memory
    */
   handle(deviceUuid: Uint8Array): Uint8Array<ArrayBuffer> {
     this.#file ??= this.#moveToFile(deviceUuid);
@@ -54,7 +54,7 @@ export class DeviceMemory extends AccessibleRange {
     });
   }
 
-  /** Moves the memory to a file. The software device runs no work meanwhile, so nothing else writes to the memory. */
+  /** Moves the memory to a file. No work runs during the call, so nothing else writes to the memory. */
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
     const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
@@ -69,7 +69,9 @@ export class DeviceMemory extends AccessibleRange {
     return file;
   }
 
-  /** Maps a file that holds a copy of the memory. If mapping fails, restores the bytes in memory without a file. */
+  /**
+   * Maps a file with a copy of the memory in place of the memory. If that fails, restores the bytes without the file.
+   */
   #map(file: IpcFile, bytes: Uint8Array): void {
     try {
       file.map(this.#linearMemory, this.begin);
@@ -92,7 +94,9 @@ export class OpenedMemory extends AccessibleRange {
     this.#linearMemory = linearMemory;
   }
 
-  /** Maps a file, which the caller keeps. */
+  /**
+   * Maps a file, which the caller still owns. Returns "no room" if linear memory is full, or "not mapped" on failure.
+   */
   static map(
     linearMemory: LinearMemory,
     { device, file }: { device: number; file: IpcFile },
@@ -125,7 +129,7 @@ export class LegacyMemory {
   readonly #devices: VisibleDevices;
   /** The memory that has not been released, including memory whose free is still pending. */
   readonly #allocated = new Set<DeviceMemory>();
-  /** The opened memory, by the device that it was opened for and its handle. */
+  /** The opened memory, by the device for which it was opened and the handle. */
   readonly #opened = new Map<string, OpenedMemory>();
 
   constructor(linearMemory: LinearMemory, devices: VisibleDevices) {

@@ -1,6 +1,6 @@
 /**
- * Identifies processes across namespaces. A process number alone is not enough: the system reuses it, and it means
- * something else in another PID namespace and on another machine.
+ * Identifies processes across namespaces. A process number alone is not enough: the system reuses numbers, and the same
+ * number identifies other processes in other PID namespaces and on other machines.
  *
  * @module
  */
@@ -14,29 +14,32 @@ import {
 } from "../../../ffi/native/shim/processes.ts";
 import { errno, shim, SystemError } from "../../../ffi/native/shim/shim.ts";
 
-/** Identifies a process. */
+/** The identity of a process. */
 export interface ProcessIdentity {
-  /** Its number in its own PID namespace. */
+  /** The process's number in its own PID namespace. */
   readonly pid: number;
   /**
-   * The inode of its pidfd, which no other process has until the machine restarts. Where pidfds have none, before Linux
-   * 6.9, its start time in clock ticks since the machine started, as its time namespace has it.
+   * The inode of the process's pidfd, which is unique until the machine restarts. Before Linux 6.9, where pidfds have
+   * no unique inodes, the start time of the process in clock ticks since boot, in the process's time namespace.
    */
   readonly unique: bigint;
-  /** A hash of what `unique` is relative to: this start of the machine, and the time namespace of a start time. */
+  /** A hash of the scope in which `unique` is valid: the boot ID and, for a start time, the time namespace. */
   readonly scope: number;
-  /** The inode of its PID namespace, or 0 if the system has no PID namespaces. */
+  /** The inode of the process's PID namespace, or 0 if the system has no PID namespaces. */
   readonly pidNamespace: number;
 }
 
 /**
+ * The state of a process:
+ *
  * - `"exists"`, possibly as a zombie;
  * - `"gone"`;
- * - `"unseen"`: it may exist in another PID namespace or on another machine, or `/proc` belongs to another namespace.
+ * - `"unseen"`: unknown, because the process belongs to another PID namespace or machine, or `/proc` shows another
+ *   namespace.
  */
 export type ProcessState = "exists" | "gone" | "unseen";
 
-/** The index of the start time among the fields after the program's name. */
+/** The index of the start time among the fields of `/proc/PID/stat` after the program's name. */
 const startTimeIndex = 19;
 
 let cachedIdentity: ProcessIdentity | undefined;
@@ -46,16 +49,16 @@ export function ownIdentity(): ProcessIdentity {
   return cachedIdentity ??= findOwnIdentity();
 }
 
-/** Whether two identities are of the same process. */
+/** Returns whether two identities identify the same process. */
 export function isSameProcess(one: ProcessIdentity, other: ProcessIdentity): boolean {
   return one.pid === other.pid && one.unique === other.unique && isSameNamespace(one, other);
 }
 
 /**
- * Whether a process still exists, as far as this process can tell. If the result is `"exists"`, `/proc/PID` is the
- * process.
+ * Returns whether a process still exists, as far as this process can determine. If the result is `"exists"`,
+ * `/proc/PID` belongs to the process.
  *
- * @throws {SystemError} If the system denies access to its identity
+ * @throws {SystemError} If the system denies access to the identity of the process
  */
 export function stateOfProcess(process: ProcessIdentity): ProcessState {
   if (!isSameNamespace(process, ownIdentity()) || !isProcOfOwnNamespace()) return "unseen";
@@ -71,38 +74,38 @@ function findOwnIdentity(): ProcessIdentity {
   const pidNamespace = inodeOfNamespace("pid");
   const inode = ownProcessInode();
   if (inode !== undefined) return { pid, unique: inode, scope: hashOf("pidfs", bootId()), pidNamespace };
-  // Without /proc/self, no identity is the same as this one.
+  // Without /proc/self, the start time is unknown; 0 never equals that of another process.
   const unique = startTimeOf("self") ?? 0n;
   return { pid, unique, scope: hashOf(`time ${inodeOfNamespace("time")}`, bootId()), pidNamespace };
 }
 
-/** Returns undefined if there is no such process in this PID namespace. */
+/** Returns the `unique` of a process, or undefined if this PID namespace has no process with this number. */
 function uniqueOf(pid: number): bigint | undefined {
   if (ownProcessInode() === undefined) return startTimeOf(pid);
   try {
     return inodeOfProcess(pid);
   } catch (error) {
-    // The number is that of a thread, or so large that the system takes it for negative.
+    // EINVAL: the number belongs to a thread, or is so large that the system treats it as negative.
     const isNoProcess = error instanceof SystemError && error.errno === errno.EINVAL;
     if (isGone(error) || isNoProcess) return undefined;
     throw error;
   }
 }
 
-/** A string that identifies this start of this machine. */
+/** Returns a string that identifies the current boot of this machine. */
 function bootId(): string {
-  // Without one, no identity of another process may be taken for one of this machine.
+  // Without a boot ID, a random one: identities of other processes must then never seem to be from this machine.
   return readSmallFile("/proc/sys/kernel/random/boot_id") ?? crypto.randomUUID();
 }
 
-/** An FNV-1a hash of 32 bits. */
+/** Returns a 32-bit FNV-1a hash. */
 function hashOf(...strings: readonly string[]): number {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(strings.join(" "))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
   return hash;
 }
 
-/** Returns 0 if the system has no namespaces of the kind. */
+/** Returns the inode of this process's namespace of the given kind, or 0 if the system has no such namespaces. */
 function inodeOfNamespace(kind: "pid" | "time"): number {
   let fd: number;
   try {

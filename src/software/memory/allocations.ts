@@ -1,5 +1,5 @@
 /**
- * Allocating ranges, what a program has allocated in linear memory, and which devices may access it.
+ * An allocator of ranges, the allocations of a program in linear memory, and the access of devices to them.
  *
  * @module
  */
@@ -13,10 +13,10 @@ export interface Range {
 
 /** Allocates parts of a range of integers: best fit, with adjacent free ranges merged. */
 export class RangeAllocator {
-  /** The free ranges, sorted. No two of them are adjacent. */
+  /** The free ranges, sorted and never adjacent. */
   readonly #free: Range[];
 
-  /** Without a range, there is nothing to allocate until something is freed. */
+  /** @param whole the range that is initially free. By default, nothing is free until `free` is called */
   constructor(whole?: Range) {
     this.#free = whole === undefined ? [] : [whole];
   }
@@ -26,7 +26,7 @@ export class RangeAllocator {
     return this.#free.reduce((sum, { begin, end }) => sum + end - begin, 0);
   }
 
-  /** Allocates a part. Returns its begin, or undefined if no free range is long enough. */
+  /** Allocates a part of the given length. Returns the part's start, or undefined if no free range is long enough. */
   allocate(length: number): number | undefined {
     let best = -1;
     let bestLength = Infinity;
@@ -42,7 +42,7 @@ export class RangeAllocator {
     return range.begin;
   }
 
-  /** Allocates the part from `begin` on. Returns false if some of it is in use. */
+  /** Allocates the given part. Returns false if any of it is in use. */
   take(begin: number, length: number): boolean {
     const index = this.#free.findIndex((range) => range.begin <= begin && begin + length <= range.end);
     const range = this.#free[index];
@@ -52,7 +52,7 @@ export class RangeAllocator {
     return true;
   }
 
-  /** Frees a part, which must have been allocated, whole or in pieces. */
+  /** Frees a part, which may consist of several allocated parts. */
   free(begin: number, length: number): void {
     const end = begin + length;
     let index = 0;
@@ -79,7 +79,7 @@ export interface DeviceAllocation extends SoftwareAllocation {
   readonly device: number;
 }
 
-/** The live allocations, which can be looked up by any offset inside them. */
+/** The live allocations, which can be found by any offset within them. */
 export class Allocations<A extends SoftwareAllocation> {
   /** Sorted by `begin`. */
   readonly #sorted: A[] = [];
@@ -100,7 +100,7 @@ export class Allocations<A extends SoftwareAllocation> {
     return found !== undefined && begin + byteLength <= found.begin + found.byteLength ? found : undefined;
   }
 
-  /** All of them, in the order of their addresses. */
+  /** Returns all allocations, sorted by address. */
   toArray(): readonly A[] {
     return this.#sorted;
   }
@@ -115,7 +115,7 @@ export class Allocations<A extends SoftwareAllocation> {
     this.#sorted.splice(first, this.#indexAfter(begin + byteLength - 1) - first);
   }
 
-  /** Returns how many allocations start at or before `offset`. */
+  /** Returns the number of allocations that start at or before `offset`. */
   #indexAfter(offset: number): number {
     let low = 0;
     let high = this.#sorted.length;
@@ -132,7 +132,7 @@ export class Allocations<A extends SoftwareAllocation> {
 export class AccessibleRange implements DeviceAllocation {
   readonly begin: number;
   readonly byteLength: number;
-  /** The device that the memory belongs to. Its kernels may access the memory only after `allow`. */
+  /** The device that the memory belongs to. Even this device's kernels may access the memory only after `allow`. */
   readonly device: number;
   readonly #linearMemory: LinearMemory;
   readonly #devicesWithAccess = new Set<number>();
@@ -189,7 +189,8 @@ export class PeerAccess {
   }
 
   /**
-   * Adds memory. Grants access to the kernels of its own device, and to those of devices with access to that device.
+   * Adds memory. Grants access to the kernels of the memory's own device, and of the devices with access to that
+   * device.
    */
   add(range: AccessibleRange): void {
     this.#ranges.add(range);

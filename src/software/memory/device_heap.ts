@@ -1,5 +1,5 @@
 /**
- * The memory that kernels allocate and free themselves, with `malloc` and `free`.
+ * The heap from which kernels allocate memory with `malloc`.
  *
  * @module
  */
@@ -7,31 +7,32 @@ import { boundsGranuleBytes } from "../abi/addresses.ts";
 import type { NamedRange } from "./named_memory.ts";
 import { RangeAllocator } from "./allocations.ts";
 
-/** The bytes that a device's kernels may have allocated at once: CUDA's default for `cudaLimitMallocHeapSize`. */
+/** The maximum total size in bytes of a device's live blocks: CUDA's default for `cudaLimitMallocHeapSize`. */
 export const heapLimitBytes: number = 8 * 2 ** 20;
 
-/** The size of every block is rounded up to a multiple of this many bytes, and so is its offset. */
+/** The minimum alignment of blocks in bytes. Block sizes count as rounded up to a multiple of it. */
 const leastAlignment = 16;
 /** The minimum size in bytes of the chunks in which linear memory is reserved. */
 const chunkBytes = 2 ** 20;
-/** The largest alignment that can be asked for, at which chunks begin. */
+/** The maximum alignment of blocks in bytes, which is also the alignment of chunks. */
 const largestAlignment = 65536;
 
-/** How much freed memory is not used again yet, at most. */
+/** The maximum total size in bytes of freed blocks that are not yet reused. */
 const mostFreedBytes = heapLimitBytes / 2;
+/** The maximum number of freed blocks that are not yet reused. */
 const mostFreedBlocks = 4096;
 
-/** What a heap needs of linear memory. */
+/** The operations of linear memory that a heap uses. */
 export interface HeapMemory {
-  /** Reserves whole pages. Returns their offset, or undefined if there are not enough. */
+  /** Reserves whole pages. Returns their offset, or undefined if linear memory is full. */
   reserve(byteLength: number): number | undefined;
   release(offset: number, byteLength: number): void;
-  /** Lets the device's kernels access exactly these bytes. */
+  /** Grants the device's kernels access to exactly this range. */
   allow(offset: number, byteLength: number): void;
   deny(offset: number, byteLength: number): void;
 }
 
-/** Which kernel has allocated something, and where in its source. */
+/** The kernel and source line of an allocation. */
 export interface HeapSite {
   readonly kernel: string;
   readonly source: string;
@@ -40,29 +41,29 @@ export interface HeapSite {
 /** A block that a kernel has allocated. */
 export interface HeapBlock {
   readonly byteLength: number;
-  /** Undefined if it is not known. */
+  /** The call site that allocated the block. Undefined if it is unknown. */
   readonly site?: HeapSite | undefined;
 }
 
 /**
- * The heap of a device. Its blocks live until they are freed, by any kernel of the device, or until the driver is
- * closed. Each begins a granule of its own, so that accesses past its end are found.
+ * The heap of a device. A block lives until any kernel of the device frees it, or until the driver is closed. Each
+ * block starts a new granule, so that accesses past the end of a block are detected.
  */
 export class DeviceHeap {
   readonly #memory: HeapMemory;
-  /** Undefined if freed blocks are used again at once. */
+  /** The freed blocks whose reuse is delayed. Undefined if freed blocks are reused immediately. */
   readonly #freed: FreedBlocks | undefined;
   /** Live blocks, by offset. */
   readonly #blocks = new Map<number, HeapBlock>();
   readonly #chunks: { readonly begin: number; readonly byteLength: number }[] = [];
   readonly #free: RangeAllocator = new RangeAllocator();
-  /** The offsets of freed blocks by their whole bytes. Most programs allocate many blocks of few sizes. */
+  /** The offsets of reusable blocks, by size in whole granules. Most programs allocate many blocks of few sizes. */
   readonly #recycled = new Map<number, number[]>();
   #usedBytes = 0;
 
   /**
-   * @param options `findsMistakes` leaves a gap behind each block, and uses freed blocks late, so that accesses outside
-   * blocks are found
+   * @param options `findsMistakes` leaves a gap after each block and delays the reuse of freed blocks, so that accesses
+   * outside of live blocks are detected
    */
   constructor(memory: HeapMemory, { findsMistakes = false }: { readonly findsMistakes?: boolean } = {}) {
     this.#memory = memory;
@@ -70,9 +71,9 @@ export class DeviceHeap {
   }
 
   /**
-   * Allocates a block. Returns its offset, or undefined if the heap is full or no block can be so large or so aligned.
+   * Allocates a block. Returns the offset, or undefined if the heap is full or the alignment is not supported.
    *
-   * @param site the call site that allocates it, if that is known
+   * @param site the call site that allocates the block, if it is known
    */
   allocate(byteLength: number, alignment: number = leastAlignment, site?: HeapSite): number | undefined {
     const counted = countedBytes(byteLength);
@@ -86,7 +87,7 @@ export class DeviceHeap {
     return begin;
   }
 
-  /** Frees a block. Returns false if no live block begins there. */
+  /** Frees a block. Returns false if no live block begins at the offset. */
   free(begin: number): boolean {
     const block = this.#blocks.get(begin);
     if (block === undefined) return false;
@@ -105,7 +106,7 @@ export class DeviceHeap {
     else recycled.push(begin);
   }
 
-  /** The bytes of the live block that begins at an offset. 0 if there is none. */
+  /** Returns the size in bytes of the live block that begins at an offset, or 0 if there is none. */
   byteLengthAt(begin: number): number {
     return this.#blocks.get(begin)?.byteLength ?? 0;
   }
@@ -115,7 +116,7 @@ export class DeviceHeap {
     return this.#blocks.values();
   }
 
-  /** The live blocks, and those that were freed last if mistakes are to be found. */
+  /** Yields the live blocks and, with `findsMistakes`, the freed blocks whose reuse is delayed. */
   *ranges(): Generator<NamedRange> {
     for (const [begin, block] of this.#blocks) yield { begin, byteLength: block.byteLength, name: nameOf(block) };
     for (const [begin, block] of this.#freed?.blocks ?? []) {
@@ -132,7 +133,7 @@ export class DeviceHeap {
     this.#chunks.length = 0;
   }
 
-  /** The bytes of a block's granules, with the gap behind them. */
+  /** Returns the size in bytes of a block's granules, including the gap after the block. */
   #wholeBytes(byteLength: number): number {
     const granules = Math.max(1, Math.ceil(byteLength / boundsGranuleBytes)) + (this.#freed === undefined ? 0 : 1);
     return granules * boundsGranuleBytes;
@@ -142,7 +143,7 @@ export class DeviceHeap {
     const recycled = this.#recycled.get(whole);
     const last = recycled?.at(-1);
     if (last !== undefined && last % alignment === 0) return recycled!.pop();
-    // A part of the room that an alignment may need stays unused until the block is freed and merged.
+    // The space that aligning may need is larger than the block. The unused rest is freed again.
     const room = whole + Math.max(0, alignment - boundsGranuleBytes);
     return this.#takeAligned(room, whole, alignment) ??
       (this.#mergeRecycled() ? this.#takeAligned(room, whole, alignment) : undefined) ??
@@ -159,7 +160,7 @@ export class DeviceHeap {
     return aligned;
   }
 
-  /** Makes freed blocks available for other sizes. Returns whether there are any. */
+  /** Makes reusable blocks available for other sizes. Returns whether there were any. */
   #mergeRecycled(): boolean {
     if (this.#recycled.size === 0) return false;
     for (const [whole, offsets] of this.#recycled) for (const begin of offsets) this.#free.free(begin, whole);
@@ -186,13 +187,13 @@ function nameOf({ byteLength, site }: HeapBlock): string {
   return `a block of ${byteLength} bytes that a kernel allocated with malloc${where}`;
 }
 
-/** The blocks that were freed last, which are not used again yet. */
+/** The most recently freed blocks, whose reuse is delayed. */
 class FreedBlocks {
-  /** By offset, in the order of their frees. */
+  /** The blocks by offset, in the order in which they were freed. */
   readonly blocks = new Map<number, HeapBlock>();
   #bytes = 0;
 
-  /** Adds a block, and returns those that may be used again. */
+  /** Adds a block, and yields the oldest blocks, which may then be reused. */
   *add(begin: number, block: HeapBlock): Generator<[begin: number, block: HeapBlock]> {
     this.blocks.set(begin, block);
     this.#bytes += countedBytes(block.byteLength);

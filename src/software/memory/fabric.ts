@@ -1,13 +1,13 @@
 /**
- * The fabric of software devices: a folder. Processes that have the same folder import each other's pools and memory by
- * fabric handles, as processes of one NVLink domain do. A socket there, named by the pool's handle, gives the memory of
- * each pool. It is removed when the pool goes; that of a process which was killed is removed by the next one that uses the
- * folder.
+ * The fabric of software devices: a folder. Processes that use the same folder import each other's pools and memory by
+ * fabric handles, as processes of one NVLink domain do. For each pool or memory, the folder has a socket, named by the
+ * handle's id, through which importers receive a descriptor of the memory file. The exporter removes the socket when it
+ * destroys the pool or memory; sockets of killed processes are removed by the next process that uses the folder.
  *
- * A handle is the 64 bytes with which a process names a pool or memory to the others: `cudaMemFabricHandle_t`. It consists
- * of, little-endian: 8 bytes of magic; the file's id (16 random bytes, which its name has); the device's UUID (16 bytes);
- * the inode of the folder (u64); the size of the memory in bytes (u64, 0 for a pool); what it is (u32); a checksum of all
- * that (u32). The file has the same bytes.
+ * A fabric handle, `cudaMemFabricHandle_t`, has 64 bytes. The fields are, little-endian: 8 bytes of magic; the id (16
+ * random bytes, also part of the socket's name); the device's UUID (16 bytes); the inode of the folder (u64); the size
+ * of the memory in bytes (u64, 0 for a pool); the kind (u32, an index of `kinds`); a checksum of the other fields
+ * (u32). The memory file contains the same bytes.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import { errno, shimRefusal, SystemError } from "../../../ffi/native/shim/shim.t
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { failBecause, translateSystemErrors } from "../failure.ts";
 
-/** What a handle names. */
+/** The kind of object that a handle identifies. */
 type FabricKind = "pool" | "memory";
 
 /** The content of a handle. */
@@ -37,7 +37,7 @@ interface FabricHandle {
   readonly id: string;
   /** 16 bytes. */
   readonly deviceUuid: Uint8Array;
-  /** The inode of the folder. A folder has the same in every container that mounts it. */
+  /** The inode of the folder, which is the same in every container that mounts the folder. */
   readonly folder: bigint;
   /** Size of the memory in bytes, 0 for a pool. */
   readonly byteLength: number;
@@ -60,7 +60,7 @@ export function encodeFabricHandle(handle: FabricHandle): Uint8Array<ArrayBuffer
   return bytes;
 }
 
-/** Returns undefined if the bytes are no handle of a software device, or were damaged. */
+/** Decodes a handle. Returns undefined if the bytes are not a handle of a software device, or are corrupted. */
 export function decodeFabricHandle(bytes: Uint8Array): FabricHandle | undefined {
   if (bytes.byteLength !== fabricHandleByteLength) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -79,18 +79,21 @@ export function decodeFabricHandle(bytes: Uint8Array): FabricHandle | undefined 
   };
 }
 
-/** FNV-1a. It finds damage, and nobody is kept from computing it: the file that a handle names has the same bytes. */
+/**
+ * Returns the FNV-1a hash of a handle. The checksum only detects accidental corruption: forged handles are detected by
+ * comparing them with the bytes in the memory file.
+ */
 function checksumOf(bytes: Uint8Array): number {
   let hash = 0x811c9dc5;
   for (const byte of bytes.subarray(0, checkedByteLength)) hash = Math.imul(hash ^ byte, 0x01000193);
   return hash >>> 0;
 }
 
-/** The offset of the handle in the file: behind the header of a pool or of memory, in the first page. */
+/** The offset of the handle in the memory file, in bytes: in the first page, after the header. */
 const handleOffset = 1024;
 /**
- * The range that the exporter locks as long as it has the memory: a part of the first page, in which there are no
- * leases.
+ * The range of the file that the exporter keeps locked while it provides the memory: a part of the first page, which
+ * never has leases.
  */
 const ownedRange = { offset: 0, byteLength: 4096 } as const;
 
@@ -102,14 +105,15 @@ interface FabricFileContent {
 }
 
 /**
- * The memory file of a pool or of `cuMemCreate` in a fabric, which importers get by a socket in the fabric's folder. A
- * file in the folder itself could not be sealed: a process that truncates it ends all processes that have mapped it.
- * The exporter has locked the file, so that everybody sees if that one has ended.
+ * The memory file of a pool or of `cuMemCreate` in a fabric, which importers receive through a socket in the fabric's
+ * folder. A regular file in the folder could not be sealed: a process that truncated the file would crash all processes
+ * that have mapped it. The exporter holds a lock on the file, by which importers can tell whether the exporter has
+ * ended.
  */
 export class FabricFile extends SharedFile {
-  /** The 64 bytes that name the file. */
+  /** The fabric handle of the file, 64 bytes. */
   readonly handle: Uint8Array<ArrayBuffer>;
-  /** Undefined unless this is the exporter. */
+  /** The socket that sends the file to importers. Undefined unless this process is the exporter. */
   readonly #served: ServedFile | undefined;
 
   private constructor(
@@ -126,7 +130,7 @@ export class FabricFile extends SharedFile {
   }
 
   /**
-   * Creates a file that importers can get until it is closed.
+   * Creates a file that importers can receive until it is closed.
    *
    * @throws {SystemError} If the system cannot create it
    */
@@ -144,7 +148,7 @@ export class FabricFile extends SharedFile {
   }
 
   /**
-   * Opens the file that a handle names. Returns undefined if there is none, or its exporter has ended.
+   * Opens the file of a handle. Returns undefined if there is no such file, or if its exporter has ended.
    *
    * @throws {SystemError} If the system cannot open it
    */
@@ -163,12 +167,12 @@ export class FabricFile extends SharedFile {
     }
   }
 
-  /** Whether the exporter has ended, or has given up the memory. */
+  /** Whether the exporter has ended or has closed the file. */
   override get isAbandoned(): boolean {
     return this.#served === undefined && !isRangeLocked(this.fd, ownedRange);
   }
 
-  /** Closes the file. If this is the exporter, no process can open it any longer. Mappings of importers stay valid. */
+  /** Closes the file. In the exporter, also stops sending the file to importers, whose mappings stay valid. */
   override close(): void {
     this.#served?.close();
     super.close();
@@ -184,7 +188,7 @@ const {
 } = cudaErrorNumbers;
 
 const prefix = "poolpass-fabric-";
-/** Names of sockets: the second kind does not listen yet. */
+/** Matches names of sockets. Names of the second form are those of sockets that do not listen yet. */
 const socketName = /^(?:poolpass-fabric-[0-9a-f]{32}|\.poolpass-[0-9a-f]{16})$/;
 const writableByOthers = 0o022;
 
@@ -195,7 +199,7 @@ const noFabric = "software devices have no IMEX channel; processes that have the
 /** The reason why memory in a fabric has no descriptor. */
 export const noDescriptor = "what can be exported as a fabric handle has no descriptor on a software device";
 
-/** Why a folder cannot be a fabric, by the system's error. Any other error concerns one file. */
+/** The reasons why a folder cannot be used as a fabric, by `errno`. Other errors do not concern the folder. */
 const folderReasons: Readonly<Record<number, string>> = {
   [errno.ENOENT]: "there is no such folder",
   [errno.ENOTDIR]: "it is no folder",
@@ -205,7 +209,7 @@ const folderReasons: Readonly<Record<number, string>> = {
   [errno.EOPNOTSUPP]: "its file system has no sockets",
 };
 
-/** The purpose of a new file. */
+/** The pool or memory for which a file is created. */
 interface FabricMemory {
   readonly kind: FabricKind;
   readonly deviceUuid: Uint8Array;
@@ -226,13 +230,13 @@ export class Fabric {
     this.#folder = folder;
   }
 
-  /** The reason why there is no fabric, as far as that is known without examining the folder. */
+  /** The reason why there is no fabric, or undefined if there is a folder. Does not examine the folder. */
   get refusal(): string | undefined {
     return this.#folder === undefined ? noFabric : undefined;
   }
 
   /**
-   * Creates the file of a pool or of memory. Returns why there is no fabric, if that is so.
+   * Creates the file of a pool or of memory. If the fabric is unavailable, returns the reason instead.
    *
    * @throws {CudaError} `cudaErrorMemoryAllocation` if the folder's file system is full, `cudaErrorOperatingSystem` if
    * the process has no descriptor left
@@ -253,7 +257,7 @@ export class Fabric {
     });
   }
 
-  /** Opens the file that a handle names, or throws the error of a CUDA call. */
+  /** Opens the file of a handle. Throws the `CudaError` of `call` if that is not possible. */
   open(kind: FabricKind, bytes: Uint8Array, call: string): { file: FabricFile; handle: FabricHandle } {
     const folder = this.#folder;
     if (folder === undefined) failBecause(cudaErrorNotSupported, call, noFabric);
@@ -292,7 +296,7 @@ export class Fabric {
     });
   }
 
-  /** Examines the folder, and returns its inode. */
+  /** Checks the folder, removes sockets of killed processes on first use, and returns the folder's inode. */
   #open(folder: string): bigint {
     const refusal = shimRefusal();
     if (refusal !== undefined) throw new TypeError(refusal);
@@ -300,7 +304,7 @@ export class Fabric {
     try {
       const { type, inode, permissions } = describeDescriptor(fd);
       if (type !== "folder") throw new SystemError(errno.ENOTDIR, `open of ${folder}`);
-      // Others may have put any number of files into a folder that they can write to.
+      // A folder that other users can write to is not swept: it may contain any number of files.
       if (!this.#isSwept && (permissions & writableByOthers) === 0) {
         for (const name of namesIn(folder)) if (socketName.test(name)) removeUnserved({ folder, name });
       }
@@ -312,7 +316,7 @@ export class Fabric {
   }
 }
 
-/** The contents of a pool's file in a fabric. */
+/** Returns the description of a pool's file in a fabric. */
 export function fabricMemoryOf(header: PoolFileHeader): FabricMemory {
   // A pool in host memory has no device, and a header without a UUID.
   const deviceUuid = header.deviceUuid ?? new Uint8Array(16);
@@ -320,7 +324,7 @@ export function fabricMemoryOf(header: PoolFileHeader): FabricMemory {
   return { kind: "pool", deviceUuid, byteLength: 0, header: encodePoolFileHeader(header), fileByteLength };
 }
 
-/** Why a folder cannot be used. Throws errors that do not concern the folder. */
+/** Returns why a folder cannot be used. Rethrows errors that do not concern the folder. */
 function refusalOf(folder: string, error: unknown): string {
   const reason = error instanceof SystemError ? folderReasons[error.errno] : undefined;
   if (reason === undefined) throw error;

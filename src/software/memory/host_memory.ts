@@ -1,7 +1,7 @@
 /**
- * Page-locked host memory. It lies in linear memory, so that kernels and copies of every device can access it by its
- * address. Without permission to use FFI, an `ArrayBuffer` cannot point into linear memory: host memory is then a plain
- * buffer, which only copies can use.
+ * Page-locked host memory. It is located in linear memory, so that kernels and copies of every device can access it.
+ * Without permission to use FFI, an `ArrayBuffer` cannot point into linear memory: page-locked memory is then a plain
+ * buffer outside of linear memory, which only copies can use.
  *
  * @module
  */
@@ -36,8 +36,8 @@ export class HostMemory {
   }
 
   /**
-   * Returns memory in linear memory, or a plain buffer where FFI is not permitted. Returns undefined if there is no
-   * memory left.
+   * Allocates page-locked memory. Returns a plain buffer if FFI is not permitted, and undefined if there is no memory
+   * left.
    */
   allocate(byteLength: number): LockedMemory | ArrayBuffer | undefined {
     if (ffiRefusal() !== undefined) return this.#allocatePlain(byteLength);
@@ -74,7 +74,7 @@ export class HostMemory {
     return this.#linearMemory.bytes.subarray(begin, begin + view.byteLength);
   }
 
-  /** Frees the memory of a buffer. Returns its former range of linear memory, or undefined for a plain buffer. */
+  /** Frees the memory of a buffer. Returns the freed memory, or undefined for a plain buffer. */
   free(buffer: ArrayBuffer): LockedMemory | undefined {
     const memory = this.#allocated.get(buffer);
     this.#allocated.delete(buffer);
@@ -94,7 +94,7 @@ export class HostMemory {
   }
 }
 
-/** Throws the error of a kernel's use of memory that is a plain buffer. */
+/** Throws the error for a use by kernels of page-locked memory that is a plain buffer. */
 export function refusePlainMemory(call: string): never {
   const why = `kernels of the software device cannot access page-locked memory here: ${ffiRefusal()}`;
   throw explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, why);

@@ -2,8 +2,9 @@
  * The memory of all software devices of a process: one shared WebAssembly memory of 4 GiB. A device address is a
  * constant plus an offset into this memory. Files that processes share are mapped over parts of it.
  *
- * The memory also contains a bounds table for each device. For each granule, the table tells which allocation that the
- * device's kernels may access contains the granule. Compiled kernels use the table to find the end of a buffer.
+ * The memory also contains a bounds table for each device, which maps each granule to the allocation that contains the
+ * granule, if the device's kernels may access the allocation. Compiled kernels use the table to find the end of a
+ * buffer.
  *
  * @module
  */
@@ -18,18 +19,18 @@ import { type Range, RangeAllocator } from "./allocations.ts";
 
 /** The size of linear memory, in bytes. */
 export const linearMemoryByteLength: number = 2 ** 32;
-/** The number of bytes per entry of a bounds table. Allocations start at a multiple of it. */
+/** The size of a granule, in bytes: a bounds table has one entry per granule. Allocations start at granules. */
 export const granuleByteLength = 512;
-/** The size of a page, in bytes. Mappings start and end at a multiple of it. */
+/** The size of a page, in bytes. Mappings consist of whole pages. */
 export const pageByteLength: number = 1 << pageShift;
 
 const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
 
 /**
- * The ranges in which kernels find their parameters, the launch record, the ranges that pointers point into, the state of
- * the checks, the block's shared memory, which the reserved part precedes, the records of its threads, and the local
- * memory and saved registers of its threads.
+ * The ranges of linear memory that the running launch uses: for the packed parameters, the launch record, the argument
+ * ranges, the state of the checks, the reserved part and the rest of the block's shared memory, the thread records, and
+ * the threads' local memory and saved registers.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },
@@ -42,11 +43,11 @@ export const scratch = {
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
-// Compiled code knows these two.
+// Compiled code contains these two offsets as constants.
 scratch.launch.begin satisfies typeof launchRecordBegin;
 scratch.checks.begin satisfies typeof checkStateBegin;
 
-/** What fresh memory holds while a program is checked, so that what was not initialized is seen. */
+/** The byte that fills new allocations while a program is checked, so that uses of uninitialized memory are noticed. */
 export const freshByte = 0xcb;
 
 /** Rounds a number of bytes up to whole pages. */
@@ -71,9 +72,9 @@ export interface PageHolder {
   releaseUnused(): void;
 }
 
-/** A launch that keeps what is in the scratch ranges from one time slice to the next. */
+/** A launch whose data in the scratch ranges must survive from one time slice to the next. */
 export interface ScratchOwner {
-  /** Saves what it keeps there: another launch will overwrite the ranges. */
+  /** Saves the launch's data, because another launch is about to overwrite the scratch ranges. */
   saveScratch(): void;
 }
 
@@ -83,7 +84,7 @@ interface ProcessMemory {
   readonly pages: RangeAllocator;
   readonly pageHolders: Set<PageHolder>;
   scratchOwner: ScratchOwner | undefined;
-  /** How many drivers need the upper half as the shadow of the lower one. */
+  /** The number of drivers that use the upper half of linear memory as the shadow of the lower half. */
   shadowUsers: number;
 }
 
@@ -103,13 +104,13 @@ function openProcessMemory(): ProcessMemory {
   };
 }
 
-/** A device's bounds table: its offset in linear memory, and its two halves. */
+/** A device's bounds table in linear memory: the offset, and views of the three parts. */
 interface BoundsTable {
   readonly begin: number;
   readonly allocations: Uint32Array;
   readonly lengths: Uint32Array;
   readonly readOnly: Uint8Array;
-  /** How many pages are marked as read-only. */
+  /** The number of pages that are marked as read-only. */
   readOnlyPages: number;
 }
 
@@ -125,7 +126,7 @@ export class LinearMemory {
   readonly #heaps = new Map<number, DeviceHeap>();
   /** The ranges that the kernels of all devices may access: byte lengths by start offset. */
   readonly #allowedToAll = new Map<number, number>();
-  /** Whether the heaps are to make it easy to find mistakes; see `DeviceHeap`. */
+  /** Passed to each `DeviceHeap`. */
   readonly #findsMistakes: boolean;
   #hasShadow = false;
 
@@ -139,8 +140,8 @@ export class LinearMemory {
   }
 
   /**
-   * Keeps the upper half for the shadow of the lower one, in which nothing is marked. Returns false if some of the upper
-   * half is in use.
+   * Reserves the upper half of linear memory for the shadow of the lower half, and marks everything as initialized.
+   * Returns false if a part of the upper half is in use.
    */
   openShadow(): boolean {
     if (processMemory!.shadowUsers === 0 && !this.#pages.take(shadowSpace.begin, shadowSpace.byteLength)) {
@@ -151,7 +152,7 @@ export class LinearMemory {
     return true;
   }
 
-  /** Marks a range as initialized that another may have used. */
+  /** Marks a newly reserved range, which may have had another user before, as initialized. */
   #clearShadow(offset: number, byteLength: number): void {
     const begin = offset + shadowOffset, end = begin + byteLength;
     const [first, last] = [Math.ceil(begin / pageByteLength), Math.floor(end / pageByteLength)];
@@ -194,7 +195,7 @@ export class LinearMemory {
   }
 
   /**
-   * Registers a holder, whose `releaseUnused` is called whenever linear memory is full, until the holder is removed.
+   * Registers a holder. Until it is removed, the holder's `releaseUnused` is called whenever linear memory is full.
    */
   addPageHolder(holder: PageHolder): void {
     this.#pageHolders.add(holder);
@@ -204,7 +205,9 @@ export class LinearMemory {
     this.#pageHolders.delete(holder);
   }
 
-  /** Takes the scratch ranges from their owner. Without a new owner, what is in them is not kept. */
+  /**
+   * Makes a launch the owner of the scratch ranges. Without `owner`, the next contents of the ranges are never saved.
+   */
   takeScratch(owner?: ScratchOwner): void {
     const previous = processMemory!.scratchOwner;
     if (previous === owner) return;
@@ -212,7 +215,7 @@ export class LinearMemory {
     previous?.saveScratch();
   }
 
-  /** Ends the ownership of the scratch ranges, whose content is no longer needed. */
+  /** Ends a launch's ownership of the scratch ranges without saving the contents. */
   leaveScratch(owner: ScratchOwner): void {
     if (processMemory!.scratchOwner === owner) processMemory!.scratchOwner = undefined;
   }
@@ -232,14 +235,14 @@ export class LinearMemory {
     return this.#pages.allocate(byteLength);
   }
 
-  /** Releases whole pages, whose content stays. */
+  /** Releases whole pages without clearing them. */
   release(offset: number, byteLength: number): void {
     this.#pages.free(offset, byteLength);
   }
 
   /**
-   * Returns the memory of whole pages to the system, which clears the pages and unmaps their files. Returns false, and
-   * leaves the pages unchanged, if this is not possible.
+   * Clears whole pages: returns their memory to the system, and unmaps any file there. Returns false, and leaves the
+   * pages unchanged, if this is not possible.
    */
   discard(offset: number, byteLength: number): boolean {
     if (shimRefusal() !== undefined) return false;
@@ -255,7 +258,7 @@ export class LinearMemory {
   /**
    * Discards whole pages and releases them.
    *
-   * @param isShared whether a file may be mapped over the pages: they then stay reserved if they cannot be discarded
+   * @param isShared whether a file may be mapped over the pages. If so, pages that cannot be discarded stay reserved
    */
   discardAndRelease(offset: number, byteLength: number, { isShared }: { isShared: boolean }): void {
     const isDiscarded = this.discard(offset, byteLength);
@@ -272,7 +275,7 @@ export class LinearMemory {
     if (begin === undefined) return false;
     const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
     const lengths = new Uint32Array(this.memory.buffer, begin + boundsTable.lengths, granuleCount);
-    // A pool may have used these pages. Its leftover bytes would act as table entries and grant access.
+    // Leftover bytes of a previous user of these pages would act as table entries and grant access.
     const isDiscarded = this.discard(begin, boundsTable.byteLength);
     if (!isDiscarded) allocations.fill(0);
     const readOnly = this.bytes.subarray(begin + boundsTable.readOnly, begin + boundsTable.byteLength);
@@ -287,12 +290,12 @@ export class LinearMemory {
     return this.#requireBoundsTable(device).begin;
   }
 
-  /** The first half of a device's bounds table. */
+  /** Returns the first part of a device's bounds table: the entries with the start of each granule's allocation. */
   allocationsOf(device: number): Uint32Array {
     return this.#requireBoundsTable(device).allocations;
   }
 
-  /** The heap of the device that has the bounds table at an offset. */
+  /** Returns the heap of the device whose bounds table is at an offset. Creates the heap if necessary. */
   heapAt(bounds: number): DeviceHeap {
     const device = [...this.#boundsTables].find(([, { begin }]) => begin === bounds)![0];
     let heap = this.#heaps.get(device);
@@ -308,13 +311,13 @@ export class LinearMemory {
     return heap;
   }
 
-  /** The heap of a device, if its kernels have allocated memory. */
+  /** Returns the heap of a device. Returns undefined if the device's kernels have not allocated memory. */
   heapOf(device: number): DeviceHeap | undefined {
     return this.#heaps.get(device);
   }
 
   /**
-   * Grants a device's kernels access to exactly `byteLength` bytes from `offset`, which is a multiple of the granule.
+   * Grants a device's kernels access to exactly `byteLength` bytes from `offset`, which must be the start of a granule.
    */
   allow(device: number, offset: number, byteLength: number): void {
     const { allocations, lengths } = this.#requireBoundsTable(device);
@@ -338,7 +341,7 @@ export class LinearMemory {
     if (isReadOnly) table.readOnlyPages += pages.length;
   }
 
-  /** Whether a device's kernels may only read some memory. */
+  /** Returns whether any memory is read-only for a device's kernels. */
   hasReadOnly(device: number): boolean {
     return (this.#boundsTables.get(device)?.readOnlyPages ?? 0) > 0;
   }

@@ -1,14 +1,16 @@
 /**
- * Names memory in messages: the buffer that an address lies in, or the nearest one.
+ * Names memory in messages: the buffer that contains an address, or the nearest buffer.
  *
  * @module
  */
 
 /** Names the memory at offsets in linear memory. */
 export interface MemoryNames {
-  /** Names the memory that an access has not found. Undefined if no buffer is near. */
+  /** Describes the position of an invalid access relative to the nearest buffer. Undefined if no buffer is near. */
   position(offset: number, byteLength: number): string | undefined;
-  /** The number of bytes from an offset to the end of the buffer there. Undefined if there is none. */
+  /**
+   * Returns the number of bytes from an offset to the end of the buffer that contains it. Undefined without a buffer.
+   */
   bytesFrom(offset: number): number | undefined;
 }
 
@@ -21,16 +23,16 @@ interface ByteRange {
 /** A range with a name, such as "a buffer of 4096 bytes on device 0". */
 export interface NamedRange extends ByteRange {
   readonly name: string;
-  /** What else to say if the range contains the whole access: why it is not accessible. */
+  /** Why kernels cannot access the range, for messages about accesses within it. Undefined if they can. */
   readonly reason?: string | undefined;
-  /** Which mistake it is to access the range. Undefined if kernels may. */
+  /** The kind of error that an access to the range is. Undefined if kernels may access the range. */
   readonly mistake?: "inaccessible" | "use-before-allocation" | "use-after-free" | undefined;
 }
 
-/** Memory further away from an address has most likely nothing to do with it. */
+/** The maximum distance, in bytes, at which a buffer is assumed to be related to an access. */
 const nearBytes = 2 ** 20;
 
-/** Where an access lies, seen from a range: "68 bytes past the end of a buffer". */
+/** Describes the position of an access relative to a range: "68 bytes past the end of a buffer". */
 export function positionOf(
   access: ByteRange,
   { begin = 0, byteLength, name, reason }: Omit<NamedRange, "begin"> & { readonly begin?: number },
@@ -54,13 +56,13 @@ function count(bytes: number): string {
   return bytes === 1 ? "1 byte" : `${bytes} bytes`;
 }
 
-/** Where an access lies, seen from the nearest of some ranges. */
+/** Describes the position of an access relative to the nearest of the given ranges. Undefined if none is near. */
 export function nearestOf(access: ByteRange, ranges: Iterable<NamedRange>): string | undefined {
   const nearest = nearestRange(access, ranges);
   return nearest === undefined ? undefined : positionOf(access, nearest);
 }
 
-/** The nearest of some ranges. The first of equally near ones counts. */
+/** Returns the range nearest to an access, the first one if several are equally near. Undefined if none is near. */
 export function nearestRange(access: ByteRange, ranges: Iterable<NamedRange>): NamedRange | undefined {
   let nearest: NamedRange | undefined;
   let least = nearBytes;
@@ -77,9 +79,9 @@ export function nearestRange(access: ByteRange, ranges: Iterable<NamedRange>): N
   return nearest;
 }
 
-/** What kind of memory was freed. */
+/** The kinds of freed memory. */
 export const freedKinds = ["buffer", "hostBuffer", "imported", "pageLocked"] as const;
-/** A kind of memory that was freed. */
+/** A kind of freed memory. */
 export type FreedKind = typeof freedKinds[number];
 
 /** Memory that was freed. */
@@ -88,7 +90,7 @@ export interface FreedRange extends ByteRange {
   readonly device: number;
 }
 
-/** The ranges that were freed last. They are kept in a typed array, because frees must be fast. */
+/** The 256 ranges that were freed last. They are stored in a typed array, because frees must be fast. */
 export class FreedRanges {
   readonly #numbers = new Float64Array(4 * 256);
   #next = 0;
@@ -102,7 +104,7 @@ export class FreedRanges {
     this.#next = (at + 4) % this.#numbers.length;
   }
 
-  /** The ranges, the latest first. */
+  /** Yields the ranges, the latest first. */
   *[Symbol.iterator](): Generator<FreedRange> {
     const { length } = this.#numbers;
     for (let back = 4; back <= length; back += 4) {

@@ -1,5 +1,5 @@
 /**
- * A pool's space: its blocks, in use and free, and the units in which it is reserved.
+ * A pool's address space: its used and free blocks, and the units in which memory is reserved.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import { poolFileHeaderByteLength, type SharedFile, unitByteLength } from "./sha
 import { isLeased } from "../ipc/imported_pool.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
 
-/** A part of a pool's reserved memory, in use or free. `previous` and `next` are the adjacent blocks. */
+/** A used or free part of a pool's reserved memory. `previous` and `next` are the adjacent blocks. */
 export interface PoolBlock {
   readonly begin: number;
   /** The offset in the pool's space, and thus in its file. */
   readonly offset: number;
-  /** A multiple of the granule. */
+  /** The size in bytes, a multiple of the granule. */
   byteLength: number;
   inUse: boolean;
-  /** The work that frees the block. Undefined once a synchronization has found that work done. */
+  /** The work that frees the block. Undefined once a synchronization has found the work done. */
   freed: Work | undefined;
   previous: PoolBlock | undefined;
   next: PoolBlock | undefined;
@@ -25,7 +25,7 @@ export interface PoolBlock {
 /** Adjacent free blocks, in address order. */
 export type Run = readonly [PoolBlock, ...PoolBlock[]];
 
-/** Returns the longest runs of free blocks that may all be reused. */
+/** Returns the maximal runs of adjacent free blocks that may be reused. */
 export function runsOf(free: ReadonlySet<PoolBlock>, mayReuse: (block: PoolBlock) => boolean): Run[] {
   const isPart = (block: PoolBlock | undefined) => block !== undefined && !block.inUse && mayReuse(block);
   const runs: Run[] = [];
@@ -50,7 +50,7 @@ export function unitsOf(run: Run): number {
   return units.end - units.begin;
 }
 
-/** Returns the size of whole units that hold `byteLength` bytes. */
+/** Rounds a size in bytes up to whole units. */
 export function wholeUnits(byteLength: number): number {
   return roundUp(byteLength, unitByteLength);
 }
@@ -60,13 +60,13 @@ export function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple;
 }
 
-/** Whether two adjacent blocks are free and may be reused under the same condition. */
+/** Returns whether two adjacent blocks are free and may be reused under the same condition. */
 export function canMerge(block: PoolBlock, next: PoolBlock): boolean {
   if (block.inUse || next.inUse) return false;
   return block.freed?.stream === next.freed?.stream;
 }
 
-/** Returns the work that comes last, of work of one stream. */
+/** Returns the last item of work. All items must be work of one stream. */
 export function latestOf(works: readonly Work[]): Work | undefined {
   return works.reduce<Work | undefined>(
     (latest, work) => latest === undefined || work.position > latest.position ? work : latest,
@@ -74,14 +74,14 @@ export function latestOf(works: readonly Work[]): Work | undefined {
   );
 }
 
-/** Whether all work before the free of a block is done. */
+/** Returns whether the work that frees a block is done. */
 export function isDone({ freed }: PoolBlock): boolean {
   return freed?.done !== false;
 }
 
 /**
- * The end of a pool's space. It exceeds the length of any file, because freed units that importers still have mapped
- * take up space beside everything that the pool has reserved.
+ * The end of a pool's space, in bytes. Larger than any file, because the space also contains freed units that importers
+ * still have mapped.
  */
 const spaceEnd = 2 ** 40;
 
@@ -89,16 +89,16 @@ const spaceEnd = 2 ** 40;
 export class PoolSpace {
   readonly #file: SharedFile | undefined;
   readonly #ranges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: spaceEnd });
-  /** The end of the last unit that was ever allocated. */
+  /** The highest end of any unit that was ever allocated. */
   #end = poolFileHeaderByteLength;
-  /** The offsets of units that the pool has freed and that an importer may still have mapped. */
+  /** The offsets of freed units that an importer may still have mapped. */
   #freed: number[] = [];
 
   constructor(file: SharedFile | undefined) {
     this.#file = file;
   }
 
-  /** Returns the range of whole units within a range. It is empty if there is none. */
+  /** Returns the range of the whole units within a range, which is empty if there are none. */
   static wholeUnits({ begin, end }: Range): Range {
     const first = Math.ceil((begin - poolFileHeaderByteLength) / unitByteLength);
     const last = Math.floor((end - poolFileHeaderByteLength) / unitByteLength);

@@ -1,14 +1,16 @@
 /**
- * Files of memory that several processes map, and the formats with which two processes share a software pool: a sealed
- * memfd whose first page describes the pool, and export data that names an allocation in that file.
+ * Memory files (memfds) that several processes map, and the formats by which processes share a software pool: a sealed
+ * memory file whose first page describes the pool, and export data that identifies an allocation in the file.
  *
  * All fields are little-endian.
  *
  * - Header of the file: 8 bytes of magic, the pool's id (16 random bytes), the device's UUID (16 bytes, zeros for host
- *   memory), the pool's handle types (u32), the type of its location (u32), the ID of the process that created it (u64).
- * - Export data: that process ID (u64), the pool's id, the allocation's offset in the file and its length in bytes (u64
- *   each), 8 bytes of another magic, zeros up to 64 bytes. The process ID, the offset and the length have the places that
- *   they have in CUDA's export data.
+ *   memory), the pool's handle types (u32), the type of its location (u32), the ID of the process that created it
+ * (u64).
+ * - Export data: the same process ID (u64), the pool's id, the allocation's offset in the file and length in bytes
+ *   (u64 each), 8 bytes of another magic, zeros up to 64 bytes. The process ID, offset and length are at the same
+ * offsets
+ *   as in CUDA's export data.
  *
  * @module
  */
@@ -35,14 +37,14 @@ import {
 import { errno, shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
-/** The size of the file's first page, in bytes. It contains no allocation. */
+/** The size of the first page of a pool's file, in bytes. Allocations are never located in this page. */
 export const poolFileHeaderByteLength = 65536;
 /**
  * The size of a unit, in bytes. Pools reserve and release memory in whole units, the first of which follows the first
  * page.
  */
 export const unitByteLength: number = 32 * 2 ** 20;
-/** The size of the header's fields, in bytes. */
+/** The total size of the fields of a pool file's header, in bytes. */
 export const poolFileHeaderUsedByteLength = 56;
 
 const headerMagic = 0x32304c4f4f504c50n;
@@ -129,19 +131,19 @@ export function decodeExportData(bytes: Uint8Array): ExportedPointer | undefined
   };
 }
 
-/** Whole pages of linear memory, and their offset in a file. */
+/** A mapping of a range of a file to whole pages of linear memory. */
 export interface FileMapping {
   readonly begin: number;
   readonly byteLength: number;
   readonly fileOffset: number;
 }
 
-/** Returns why software devices cannot share memory here, or undefined if they can. */
+/** Returns why software devices cannot share memory on this system, or undefined if they can. */
 export function sharedMemoryRefusal(): string | undefined {
   return shimRefusal();
 }
 
-/** A memory file that other processes may map. It owns a descriptor. */
+/** A memory file that other processes may map. The object owns a descriptor of the file. */
 export class SharedFile {
   /** The descriptor, which the file owns. */
   readonly fd: number;
@@ -180,13 +182,13 @@ export class SharedFile {
   }
 
   /**
-   * Takes ownership of the descriptor of another process's file. Returns undefined if the file cannot be mapped safely:
+   * Takes ownership of a descriptor of another process's file. Returns undefined if the file cannot be mapped safely;
    * the caller then keeps ownership.
    *
    * @throws {SystemError} If the descriptor is not open
    */
   static adopt(fd: number): SharedFile | undefined {
-    // Another file's system would be asked for its length, and may never answer.
+    // For other kinds of file, querying the length may block forever, for example on a network file system.
     if (!judgeDescriptor(fd).isMemoryFile) return undefined;
     const { seals, byteLength } = describeDescriptor(fd);
     // Without the seal, the other process could shrink the file, and accesses to its mapping would crash this process.
@@ -195,8 +197,9 @@ export class SharedFile {
   }
 
   /**
-   * Opens the file of a pool's exported descriptor, which the caller keeps. Returns undefined if the descriptor is not
-   * a pool's. The result's locks are its own: the descriptor may share its locks with other processes.
+   * Reopens the file of a pool's exported descriptor, which the caller still owns. Returns undefined if the descriptor
+   * does not refer to a pool. Locks of the result are separate from those of the descriptor, which other processes may
+   * share.
    *
    * @throws {SystemError} If the file cannot be opened
    */
@@ -208,7 +211,7 @@ export class SharedFile {
     });
   }
 
-  /** Whether a descriptor is a pool's. */
+  /** Returns whether a descriptor refers to the file of a pool. */
   static isPoolFile(fd: number): boolean {
     const opened = SharedFile.openPoolFile(fd);
     opened?.file.close();
@@ -216,10 +219,11 @@ export class SharedFile {
   }
 
   /**
-   * Opens the file of a descriptor, which the caller keeps. Returns undefined if it does not start with a header.
+   * Reopens the file of a descriptor, which the caller still owns. Returns undefined if the file does not start with a
+   * valid header.
    *
-   * @param options.minimum the bytes that a file has at least
-   * @param options.decode returns undefined if bytes are no header
+   * @param options.minimum the minimum size of a valid file in bytes
+   * @param options.decode decodes a header, and returns undefined if it is not valid
    * @throws {SystemError} If the file cannot be opened
    */
   static openWithHeader<Header>(
@@ -243,7 +247,7 @@ export class SharedFile {
     return header && { file: new SharedFile(reopenMemoryFile(fd), borrowed.#byteLength), header };
   }
 
-  /** Returns a string that identifies the file. It is the same for every descriptor of the file. */
+  /** Returns a string that identifies the file, the same for every descriptor of the file. */
   identity(): string {
     const { device, inode } = describeDescriptor(this.fd);
     return `${device} ${inode}`;
@@ -261,7 +265,7 @@ export class SharedFile {
     return bytes.subarray(0, this.readInto(bytes, offset));
   }
 
-  /** Reads bytes from an offset into `bytes`. Returns how many were read. */
+  /** Reads bytes from an offset into `bytes`. Returns the number of bytes read. */
   readInto(bytes: Uint8Array, offset: number): number {
     return readAt(this.fd, bytes, { offset });
   }
@@ -269,7 +273,7 @@ export class SharedFile {
   /**
    * Overwrites the bytes from an offset.
    *
-   * @throws {SystemError} If the system has no memory for them
+   * @throws {SystemError} If the system is out of memory
    */
   write(bytes: Uint8Array, offset: number): void {
     writeAt(this.fd, bytes, { offset });
@@ -280,7 +284,7 @@ export class SharedFile {
     return duplicateDescriptor(this.fd);
   }
 
-  /** Whether the memory is gone with its owner, although this process can still use what it has mapped. */
+  /** Whether the owner no longer provides the memory. This process can still use ranges that it has already mapped. */
   get isAbandoned(): boolean {
     return false;
   }
@@ -288,7 +292,7 @@ export class SharedFile {
   /**
    * Maps a range of the file into linear memory. Grows the file if necessary.
    *
-   * @throws {SystemError} If the system has no memory for that
+   * @throws {SystemError} If the system is out of memory
    */
   map(linearMemory: LinearMemory, { begin, byteLength, fileOffset }: FileMapping): void {
     this.reserve(fileOffset, byteLength);
@@ -296,8 +300,8 @@ export class SharedFile {
   }
 
   /**
-   * Grows the file to the end of a range. If another process has grown it further meanwhile, the call would shrink the
-   * file: the seal forbids that with `EPERM`, and the file is long enough.
+   * Grows the file to the end of a range. If another process has meanwhile grown the file further, the system call
+   * would shrink the file, which the seal prevents with `EPERM`; the file is then long enough.
    */
   protected reserve(offset: number, rangeByteLength: number): void {
     const byteLength = offset + rangeByteLength;
@@ -311,7 +315,7 @@ export class SharedFile {
     }
   }
 
-  /** Calls `map`. Returns false if the system has no memory for that. */
+  /** Calls `map`. Returns false if the system is out of memory. */
   tryMap(linearMemory: LinearMemory, mapping: FileMapping): boolean {
     try {
       this.map(linearMemory, mapping);
@@ -325,7 +329,7 @@ export class SharedFile {
   /**
    * Locks a range until `unlock`, `close` or the end of this process, whichever comes first.
    *
-   * @throws {SystemError} If the system has no memory for that, or if another process forbids it by a write lock
+   * @throws {SystemError} If the system is out of memory, or if another process holds a conflicting write lock
    */
   lock(offset: number, byteLength: number): void {
     lockRange(this.fd, { offset, byteLength });
@@ -335,7 +339,7 @@ export class SharedFile {
     unlockRange(this.fd, { offset, byteLength });
   }
 
-  /** Whether anybody else who opened the file has locked a part of a range. */
+  /** Returns whether any other open file description of the file has locked a part of a range. */
   isLocked(offset: number, byteLength: number): boolean {
     return isRangeLocked(this.fd, { offset, byteLength });
   }
@@ -345,7 +349,7 @@ export class SharedFile {
     try {
       punchHole(this.fd, { offset, byteLength });
     } catch (error) {
-      // The memory is then freed together with the file.
+      // Without support, the memory is freed together with the file.
       if (!(error instanceof SystemError)) throw error;
     }
   }

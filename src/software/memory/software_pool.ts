@@ -17,7 +17,7 @@ import { atNextTurn } from "../../support/waiting/waiting.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
-/** The cost of reusing a block whose free another stream has yet to reach. Reuse without a wait costs 0. */
+/** The cost of reusing a block for which the stream must wait until another stream has freed it. Otherwise, it is 0. */
 const internalDependency = 1;
 
 /** The counters of `cudaMemPoolAttr`, in bytes. */
@@ -36,35 +36,34 @@ export interface PoolServices {
 
 /** A stream-ordered pool of a software device. */
 export class SoftwarePool implements PageHolder {
-  /** Undefined for host memory, to which initially no device has access. */
+  /** The device's ordinal. Undefined for host memory, to which initially no device has access. */
   readonly device: number | undefined;
   readonly id: string;
   readonly handleTypes: number;
   /** The file that holds the memory, if other processes may map it. */
   readonly file: SharedFile | undefined;
-  /** Why the pool has no file although it was to be shared: a pool without a fabric can be created, but not exported. */
+  /** The reason why a pool with the handle type fabric has no file: without a fabric, the pool cannot be exported. */
   readonly refusal: string | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
-  /** The number of bytes that stay reserved at a synchronization. */
+  /** The number of unused bytes that may stay reserved at a synchronization. */
   releaseThreshold = 0n;
   readonly #services: PoolServices;
   readonly #maxByteLength: number;
   readonly #space: PoolSpace;
   readonly #free = new Set<PoolBlock>();
   readonly #inUse = new Set<PoolBlock>();
-  /** Free units that no longer count as reserved, because a reservation replaces them, but that work may still use. */
-  readonly #replaced = new Set<PoolBlock>();
   /**
-   * The allocations that their stream has reached, and whose free no stream has reached: requested bytes by start
-   * offset.
+   * Free units that a new reservation has replaced, so that they do not count as reserved, but that work may still use.
    */
+  readonly #replaced = new Set<PoolBlock>();
+  /** The allocations that are live in stream order: their requested sizes in bytes, by start offset. */
   readonly #live = new Map<number, number>();
   /** Whether the pool was destroyed and the last of its memory was released. */
   isClosed = false;
-  /** Whether the pool's handle was exported. Its pointers can be exported only after that. */
+  /** Whether the pool's handle was exported, which must precede the export of pointers. */
   isExported = false;
   #isDestroyed = false;
 
@@ -91,7 +90,7 @@ export class SoftwarePool implements PageHolder {
     services.linearMemory.addPageHolder(this);
   }
 
-  /** Allocates a block in stream order. Returns undefined if there is no memory left. */
+  /** Allocates a block in stream order. Returns undefined if the pool has no memory left. */
   allocate(byteLength: number, stream: Stream): PoolBlock | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
     const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
@@ -139,8 +138,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Called after a host synchronization: makes blocks whose free is done available to every stream, and releases
-   * reserved memory above the release threshold.
+   * Called after a host synchronization: makes blocks that were freed by completed work available to every stream, and
+   * releases reserved memory above the release threshold.
    */
   reclaim(): void {
     for (const block of [...this.#free]) {
@@ -182,7 +181,7 @@ export class SoftwarePool implements PageHolder {
     this.#close();
   }
 
-  /** Frees all blocks, which merges each reservation into one free block. */
+  /** Frees all blocks, and merges each reservation into one free block. */
   #freeAllBlocks(): void {
     for (const block of [...this.#inUse, ...this.#free]) {
       block.inUse = false;
@@ -205,7 +204,7 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Calls `reclaim` at the next turn of the event loop, because work is marked as done only after its callback returns.
+   * Calls `reclaim` in the next turn of the event loop, because work is marked as done only after its callback returns.
    */
   #reclaimLater(): void {
     atNextTurn(() => this.reclaim());
@@ -218,7 +217,7 @@ export class SoftwarePool implements PageHolder {
     }
   }
 
-  /** Returns the cheapest free block that costs at most `maxCost` to reuse, and the smallest of the cheapest ones. */
+  /** Returns the free block of sufficient size with the lowest reuse cost up to `maxCost`; of several, the smallest. */
   #findFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     let best: PoolBlock | undefined;
     let bestCost = Infinity;
@@ -285,7 +284,7 @@ export class SoftwarePool implements PageHolder {
     this.#free.delete(next);
   }
 
-  /** How many more bytes the pool may reserve. */
+  /** The number of bytes that the pool may still reserve. */
   get #room(): number {
     return this.#maxByteLength - this.usage.reserved;
   }
@@ -312,8 +311,9 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Serves a request for which each free block is too small: by adjacent free blocks, or by a reservation that replaces
-   * free units, as a GPU maps their memory elsewhere. Uses only blocks that cost at most `maxCost` to reuse.
+   * Satisfies a request for which every free block is too small: joins adjacent free blocks, or replaces free units by
+   * a new reservation, where a GPU would map their memory to other addresses. Uses only blocks with a reuse cost of at
+   * most `maxCost`.
    */
   #combineFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     const runs = runsOf(this.#free, (block) => this.#reuseCost(block, stream) <= maxCost);
@@ -322,7 +322,7 @@ export class SoftwarePool implements PageHolder {
     const needed = wholeUnits(byteLength);
     const available = runs.reduce((sum, run) => sum + unitsOf(run), 0);
     if (available === 0 || needed > this.#room + available) return undefined;
-    // Without a maximum size it is linear memory that is full, which only units without pending work can leave.
+    // If the maximum size is not the limit, linear memory is full. Only units without pending work can be released now.
     const isLimited = needed > this.#room;
     for (const run of runs) {
       if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;
@@ -332,7 +332,7 @@ export class SoftwarePool implements PageHolder {
     return this.#reserve(byteLength);
   }
 
-  /** Merges a run of free blocks into one, which the stream may reuse. It waits for other streams' frees if necessary. */
+  /** Merges a run of free blocks into one for reuse by a stream, which waits for other streams' frees if necessary. */
   #join(run: Run, stream: Stream): PoolBlock {
     const frees = run.map(({ freed }) => freed).filter((freed) => freed !== undefined);
     const after = frees.filter((freed) => freed.stream !== stream && !freed.done);
@@ -344,7 +344,7 @@ export class SoftwarePool implements PageHolder {
     return first;
   }
 
-  /** Releases whole units within a free block, at most `byteLength` bytes, once the stream has reached this point. */
+  /** Releases whole units within a free block, at most `byteLength` bytes, when the stream reaches this point. */
   #replace(block: PoolBlock, byteLength: number, stream: Stream): void {
     if (isDone(block)) return this.#release(block, byteLength);
     const detached = this.#detachUnits(block, byteLength)!;
@@ -372,8 +372,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Releases free units from linear memory until no more than `byteLength` bytes are reserved. Does not reclaim units
-   * in the pool's space, which importers may still have mapped.
+   * Releases free units from linear memory until no more than `byteLength` bytes are reserved. Does not reclaim the
+   * units in the pool's space, because importers may still have mapped them.
    */
   #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
@@ -389,7 +389,7 @@ export class SoftwarePool implements PageHolder {
     if (detached !== undefined) this.#discard(detached);
   }
 
-  /** Splits off the whole units within a free block, at most `byteLength` bytes: they no longer count as reserved. */
+  /** Splits off whole units within a free block, at most `byteLength` bytes, which then no longer count as reserved. */
   #detachUnits(block: PoolBlock, byteLength: number): PoolBlock | undefined {
     const { begin, end } = PoolSpace.wholeUnits({ begin: block.offset, end: block.offset + block.byteLength });
     const length = Math.min(end - begin, byteLength);
@@ -403,7 +403,7 @@ export class SoftwarePool implements PageHolder {
     return detached;
   }
 
-  /** Returns the memory of detached units. */
+  /** Releases detached units from linear memory and frees them in the pool's space. */
   #discard({ begin, offset, byteLength }: PoolBlock): void {
     this.#services.linearMemory.discardAndRelease(begin, byteLength, { isShared: this.file !== undefined });
     this.#space.free({ begin: offset, end: offset + byteLength });

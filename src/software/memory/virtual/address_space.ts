@@ -1,5 +1,5 @@
 /**
- * Reserved addresses, and the memory that is mapped there.
+ * Reserved address ranges, and the memory that is mapped to them.
  *
  * @module
  */
@@ -8,23 +8,25 @@ import type { DeviceAllocation, Range } from "../allocations.ts";
 import type { LinearMemory } from "../linear_memory.ts";
 import type { SoftwareMemory } from "./physical_memory.ts";
 
-/** What memory and addresses are a multiple of, in bytes: as on an H200. */
+/** The granularity of the sizes and addresses of virtual memory, in bytes. The same as on an H200. */
 export const virtualGranularity: number = 2 * 2 ** 20;
 
-/** Mapped memory. */
+/** The mapping of memory to a range of addresses. */
 interface Mapping extends Range {
   readonly memory: SoftwareMemory;
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
 }
 
-/** Reserved addresses. */
+/** A reserved range of addresses. */
 interface Reservation extends Range {
-  /** Whether a file may still be mapped there without belonging to a mapping, because the system did not unmap it. */
+  /**
+   * Whether the file of a former mapping may still be mapped in the range, because the system failed to unmap the file.
+   */
   mayHaveRemains: boolean;
 }
 
-/** Mapped memory whose addresses follow each other, on one device. */
+/** A run of adjacent mappings of memory of one device. */
 export class VirtualRun implements DeviceAllocation {
   readonly kind = "virtual";
   readonly begin: number;
@@ -39,12 +41,12 @@ export class VirtualRun implements DeviceAllocation {
     this.#mappings = mappings;
   }
 
-  /** Whether a device may read all of it. */
+  /** Returns whether a device may read all of the run. */
   isAllowed(device: number): boolean {
     return this.#mappings.every(({ access }) => flagsOf(access, device) !== memAccessFlags.none);
   }
 
-  /** Whether a device may read a range, or also write it. */
+  /** Returns whether a device may access a range in the way that `flags`, one of `memAccessFlags`, specifies. */
   permits(device: number, { begin, end }: Range, flags: number): boolean {
     return this.#mappings.every((mapping) =>
       mapping.end <= begin || end <= mapping.begin || (flagsOf(mapping.access, device) & flags) === flags
@@ -52,18 +54,18 @@ export class VirtualRun implements DeviceAllocation {
   }
 }
 
-/** Runs, as they come and go. */
+/** Receives the runs of adjacent mappings when they are created and removed. */
 export interface RunListener {
   added(run: VirtualRun): void;
   removed(run: VirtualRun): void;
 }
 
-/** The reserved addresses of a driver. */
+/** The reserved address ranges of a driver, and their mappings. */
 export class AddressSpace {
   readonly #linearMemory: LinearMemory;
   readonly #listener: RunListener;
   readonly #reserved = new Map<number, Reservation>();
-  /** In the order of their addresses. */
+  /** The mappings, sorted by address. */
   #mappings: Mapping[] = [];
   #runs: VirtualRun[] = [];
 
@@ -72,9 +74,12 @@ export class AddressSpace {
     this.#listener = listener;
   }
 
-  /** Returns the offset of the addresses, or undefined if there is no room. Both sizes are multiples of the granularity. */
+  /**
+   * Reserves a range of addresses. Returns its offset, or undefined if linear memory is full. `byteLength` and
+   * `alignment` must be multiples of the granularity.
+   */
   reserve(byteLength: number, alignment: number): number | undefined {
-    // Other memory begins at any page.
+    // Linear memory only aligns to pages, so the reservation is larger at first, and the excess is released.
     const whole = byteLength + alignment;
     const first = this.#linearMemory.reserve(whole);
     if (first === undefined) return undefined;
@@ -86,8 +91,9 @@ export class AddressSpace {
   }
 
   /**
-   * Returns false if such a range was not reserved, or has memory mapped in it. If the system does not unmap what was
-   * mapped in it, its pages are never used again: whatever got them would read and write that memory.
+   * Frees a reserved range. Returns false if exactly this range was not reserved, or if memory is mapped in the range.
+   * If the system fails to unmap a former mapping, the pages are never used again: their next user would access that
+   * memory.
    */
   free({ begin, end }: Range): boolean {
     const reservation = this.#reserved.get(begin);
@@ -99,13 +105,13 @@ export class AddressSpace {
     return true;
   }
 
-  /** Whether a range is reserved, and nothing is mapped there. */
+  /** Returns whether a range is reserved and has no mappings. */
   isFree({ begin, end }: Range): boolean {
     return [...this.#reserved.values()].some((range) => range.begin <= begin && end <= range.end) &&
       !this.#mappings.some((mapping) => mapping.begin < end && begin < mapping.end);
   }
 
-  /** Maps memory. Returns false if the system has no memory for that. */
+  /** Maps all of `memory` at an offset. Returns false if the system is out of memory. */
   map(begin: number, memory: SoftwareMemory): boolean {
     if (!memory.tryMap(this.#linearMemory, begin)) {
       // A failed mapping may have left a hole in linear memory, which discarding closes.
@@ -119,7 +125,7 @@ export class AddressSpace {
     return true;
   }
 
-  /** The whole mappings that a range consists of. Undefined if there is something else in it. */
+  /** Returns the mappings that exactly cover a range. Returns undefined if there are gaps or only parts of mappings. */
   mappingsIn({ begin, end }: Range): readonly Mapping[] | undefined {
     const found = this.#mappings.filter((mapping) => mapping.begin < end && begin < mapping.end);
     let at = begin;
@@ -130,20 +136,20 @@ export class AddressSpace {
     return at === end ? found : undefined;
   }
 
-  /** All mappings in a range. Undefined if one is only partly in it. */
+  /** Returns all mappings within a range. Returns undefined if a mapping lies only partly within the range. */
   mappingsWithin({ begin, end }: Range): readonly Mapping[] | undefined {
     const found = this.#mappings.filter((mapping) => mapping.begin < end && begin < mapping.end);
     return found.every((mapping) => begin <= mapping.begin && mapping.end <= end) ? found : undefined;
   }
 
-  /** The mapping that has an offset. */
+  /** Returns the mapping that contains an offset, or undefined if there is none. */
   mappingAt(offset: number): Mapping | undefined {
     return this.#mappings.find(({ begin, end }) => begin <= offset && offset < end);
   }
 
   /**
-   * Unmaps whole mappings. No device has access to them then, also if the system does not unmap the file. What is mapped
-   * there next replaces it.
+   * Removes whole mappings and the access of all devices. If the system fails to unmap the file, it stays mapped until
+   * the next mapping replaces it, but no device can access it.
    */
   unmap(mappings: readonly Mapping[]): void {
     for (const mapping of mappings) {
@@ -156,7 +162,7 @@ export class AddressSpace {
     this.#update();
   }
 
-  /** Discards pages of a reservation, or notes that they must be before anybody else gets them. */
+  /** Discards pages of a reservation. If that fails, records that the reservation may still have a file mapped. */
   #discard({ begin, end }: Range): void {
     if (this.#linearMemory.discard(begin, end - begin)) return;
     for (const reservation of this.#reserved.values()) {
@@ -164,7 +170,7 @@ export class AddressSpace {
     }
   }
 
-  /** Sets what the kernels of a device may do with whole mappings. */
+  /** Sets the access of a device's kernels to whole mappings: `flags` is one of `memAccessFlags`. */
   setAccess(mappings: readonly Mapping[], device: number, flags: number): void {
     for (const mapping of mappings) this.#setAccess(mapping, device, flags);
   }
@@ -183,7 +189,7 @@ export class AddressSpace {
     for (const range of this.#reserved.values()) this.free(range);
   }
 
-  /** Tells the listener of the runs that are new, and of those that are gone. */
+  /** Computes the runs again after a change of the mappings, and notifies the listener. */
   #update(): void {
     const runs: Mapping[][] = [];
     for (const mapping of this.#mappings) {

@@ -1,5 +1,5 @@
 /**
- * Memory without an address, as `cuMemCreate` makes it: a sealed memory file, whose first page describes it.
+ * Memory without an address, as `cuMemCreate` creates it: a sealed memory file whose first page has a header.
  *
  * The header's fields are little-endian: 8 bytes of magic, the device's UUID (16 bytes), the handle types (u32), four
  * zeros, and the size of the memory in bytes (u64). The memory follows the page.
@@ -14,7 +14,7 @@ import { SharedFile } from "../shared_file.ts";
 const magic = 0x31304d454d504c50n;
 const headerByteLength = 40;
 
-/** What the header says. */
+/** The content of the header. */
 interface Header {
   readonly deviceUuid: Uint8Array;
   readonly handleTypes: number;
@@ -22,14 +22,17 @@ interface Header {
   readonly byteLength: number;
 }
 
-/** Memory that can be mapped. It stays while there are handles or mappings of it here, or descriptors anywhere. */
+/**
+ * Memory that can be mapped. Exists while this process has handles or mappings of the memory, or any process has a
+ * descriptor of the file.
+ */
 export class SoftwareMemory implements Header {
   readonly device: number;
   readonly deviceUuid: Uint8Array;
   readonly handleTypes: number;
   readonly byteLength: number;
   readonly #file: SharedFile;
-  /** Handles and mappings. */
+  /** The number of handles and mappings in this process. */
   #users = 1;
 
   private constructor(file: SharedFile, device: number, { deviceUuid, handleTypes, byteLength }: Header) {
@@ -41,7 +44,7 @@ export class SoftwareMemory implements Header {
   }
 
   /**
-   * Creates memory on a device. Pages take memory of the system when they are first touched.
+   * Creates memory on a device. The system allocates each page on first access.
    *
    * @throws {SystemError} If the system cannot create it
    */
@@ -51,7 +54,7 @@ export class SoftwareMemory implements Header {
     return new SoftwareMemory(file, device, header);
   }
 
-  /** Creates memory on a device in a fabric. Returns why there is none, if that is so. */
+  /** Creates memory that is shared in a fabric. If fabric sharing is unavailable, returns the reason instead. */
   static createIn(
     { fabric, call }: { fabric: Fabric; call: string },
     device: number,
@@ -65,9 +68,10 @@ export class SoftwareMemory implements Header {
   }
 
   /**
-   * Opens the memory of a descriptor, which the caller keeps.
+   * Opens the memory of a descriptor, which the caller still owns. Returns "no memory" if the descriptor does not refer
+   * to such memory, and "no device" if the memory's device is not visible.
    *
-   * @param findDevice the ordinal of the device with a UUID
+   * @param findDevice returns the ordinal of the device with a UUID
    * @throws {SystemError} If the file cannot be opened
    */
   static open(
@@ -77,7 +81,7 @@ export class SoftwareMemory implements Header {
     return SoftwareMemory.#of(openFile(fd), findDevice);
   }
 
-  /** Opens the memory of a file in a fabric, which the result owns. */
+  /** Opens the memory of a file in a fabric, and takes ownership of `file`. */
   static openIn(
     file: FabricFile,
     findDevice: (uuid: Uint8Array) => number | undefined,
@@ -96,18 +100,18 @@ export class SoftwareMemory implements Header {
     const { file, header } = opened;
     const device = findDevice(header.deviceUuid);
     const isWhole = pageByteLength + header.byteLength <= file.currentByteLength();
-    // What was imported cannot be exported again, as on a GPU.
+    // As on a GPU, imported memory cannot be exported again, so it has no handle types.
     if (device !== undefined && isWhole) return new SoftwareMemory(file, device, { ...header, handleTypes: 0 });
     file.close();
     return isWhole ? "no device" : "no memory";
   }
 
-  /** Notes another handle or mapping. */
+  /** Records another handle or mapping. */
   retain(): void {
     this.#users++;
   }
 
-  /** Records that a handle or a mapping is gone. */
+  /** Records that a handle or a mapping was removed. The last removal closes the file. */
   release(): void {
     if (--this.#users === 0) this.#file.close();
   }
@@ -115,19 +119,19 @@ export class SoftwareMemory implements Header {
   /**
    * Returns a descriptor for other processes, which the caller owns, or the fabric handle of memory in a fabric.
    *
-   * @throws {SystemError} If the system has no more
+   * @throws {SystemError} If the process has no descriptor left
    */
   export(): OsHandle {
     return this.#file instanceof FabricFile ? this.#file.handle.slice() : this.#file.duplicate();
   }
 
-  /** Maps all of it over a range of linear memory. Returns false if the system has no memory for that. */
+  /** Maps all of the memory at an offset in linear memory. Returns false if the system is out of memory. */
   tryMap(linearMemory: LinearMemory, begin: number): boolean {
     return this.#file.tryMap(linearMemory, { begin, byteLength: this.byteLength, fileOffset: pageByteLength });
   }
 }
 
-/** Whether a descriptor is of such memory. */
+/** Returns whether a descriptor refers to the file of a {@linkcode SoftwareMemory}. */
 export function isPhysicalMemory(fd: number): boolean {
   const opened = openFile(fd);
   opened?.file.close();
@@ -153,7 +157,7 @@ function encodeHeader({ deviceUuid, handleTypes, byteLength }: Header): Uint8Arr
   return bytes;
 }
 
-/** Undefined if the bytes are no such header. */
+/** Decodes a header. Returns undefined if the header is not valid. */
 function decodeHeader(bytes: Uint8Array): Header | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength < headerByteLength || view.getBigUint64(0, true) !== magic) return undefined;

@@ -1,5 +1,5 @@
 /**
- * CUDA's virtual memory management: memory without addresses, addresses without memory, and mappings of one to the other.
+ * CUDA's virtual memory management: memory without addresses, reserved addresses, and mappings of memory to addresses.
  *
  * @module
  */
@@ -33,7 +33,7 @@ const {
 } = cudaErrorNumbers;
 const { posixFileDescriptor, fabric } = memHandleType;
 
-/** What it works with. */
+/** The parts of the driver that virtual memory uses. */
 export interface VirtualMemoryParts extends RunListener {
   readonly linearMemory: LinearMemory;
   readonly devices: VisibleDevices;
@@ -69,7 +69,7 @@ export class VirtualMemory {
     this.#space = new AddressSpace(parts.linearMemory, parts);
   }
 
-  /** The calls about virtual memory. */
+  /** Returns the calls about virtual memory. */
   calls(): VirtualMemoryCalls {
     return {
       memGetAllocationGranularity: (_props, option) => this.#granularity(option),
@@ -87,7 +87,7 @@ export class VirtualMemory {
     };
   }
 
-  /** The same for all properties: CUDA does not check them. */
+  /** Returns the granularity, which is the same for all properties: CUDA does not check them in this call. */
   #granularity(option: number): number {
     const isKnown = Object.values<number>(allocationGranularity).includes(option);
     return isKnown ? virtualGranularity : fail(cudaErrorInvalidValue, "cuMemGetAllocationGranularity");
@@ -101,7 +101,7 @@ export class VirtualMemory {
     if (type !== memLocationType.device) fail(cudaErrorInvalidValue, call);
     devices.checkOrdinal(device, call);
     const isInFabric = (handleTypes & fabric) !== 0;
-    // Without an IMEX channel, CUDA looks no further.
+    // As in CUDA, a missing IMEX channel is reported before errors of later arguments.
     if (isInFabric && ownFabric.refusal !== undefined) failBecause(cudaErrorNotPermitted, call, ownFabric.refusal);
     if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
     if (byteLength > linearMemoryByteLength) fail(cudaErrorMemoryAllocation, call);
@@ -254,7 +254,7 @@ function isWhole(byteLength: number): boolean {
   return byteLength > 0 && byteLength % virtualGranularity === 0;
 }
 
-/** Undefined unless it is a range of whole units in linear memory. */
+/** Returns the offsets of a range, or undefined unless it is an aligned range of linear memory. */
 function rangeOf(address: bigint, byteLength: number): Range | undefined {
   const begin = offsetOfAddress(address);
   if (begin === undefined || begin % virtualGranularity !== 0 || !isWhole(byteLength)) return undefined;
