@@ -1,5 +1,5 @@
 /**
- * The code of basic blocks, and their structured form.
+ * Assembles the code of basic blocks into structured WebAssembly.
  *
  * @module
  */
@@ -13,19 +13,20 @@ import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** A graph of blocks whose code has been emitted. */
 export interface WrittenBlocks {
-  /** The graph is reducible. */
+  /** The dominator tree of the graph, which must be reducible. */
   readonly tree: DominatorTree<Step>;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** Code that is emitted before and after some blocks. */
+  /** For some blocks, a function that emits code before the block's own. */
   readonly before?: ReadonlyMap<FlowBlock, () => void>;
+  /** For some blocks, a function that emits code after the block's own and before its branch. */
   readonly behind?: ReadonlyMap<FlowBlock, () => void>;
   /** For each block that branches, the code that pushes the operand of its branch. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** The fuel that one iteration of a loop costs. */
+  /** The fuel that each iteration of a loop consumes. */
   readonly fuelPerIteration: number;
 }
 
-/** Emits a reducible graph as structured code. */
+/** Emits a reducible graph as structured code, and returns the code. */
 export function emitBlocks(
   e: FunctionEmitter,
   { tree, code, before, behind, conditions, fuelPerIteration }: WrittenBlocks,
@@ -59,13 +60,13 @@ export function emitBlocks(
   return e.code.finish();
 }
 
-/** Consumes the fuel for one iteration of a loop, and requests more when it is used up. */
+/** Emits code that consumes the fuel for one iteration of a loop, and requests more fuel when it is used up. */
 export function emitFuel(
   e: FunctionEmitter,
   { fuelPerIteration, line }: { readonly fuelPerIteration: number; readonly line: number | undefined },
 ): void {
   e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").ifUnlikely();
-  // The block that continues where a thread resumes has no line of its own.
+  // Only the dispatch block, which resumes threads, has no line: the host finds the line by the resume index.
   if (line === undefined && e.reportsRecords) {
     e.getFixed("record");
     e.getFixed("resumeIndex").memory("i32Store", threadRecord.resumeIndex);
@@ -75,12 +76,12 @@ export function emitFuel(
   e.setFixed("fuel").end();
 }
 
-/** The line of a block's first instruction. Undefined if it has none. */
+/** Returns the line of a block's first instruction or branch. Undefined if the block has neither. */
 export function lineOf({ instructions, line }: FlowBlock): number | undefined {
   return instructions[0]?.instruction?.line ?? line;
 }
 
-/** Ends a block with a switch on where a thread or a gang resumes, and returns the code of the switch. */
+/** Ends a block with a switch on the resume index of a thread or gang. Returns the code that pushes the index. */
 export function switchOnResumeIndex(
   e: FunctionEmitter,
   block: FlowBlock,
@@ -90,7 +91,7 @@ export function switchOnResumeIndex(
   return e.emitSeparately(() => e.getFixed("resumeIndex"));
 }
 
-/** The registers that a block uses and defines, its branch condition included. */
+/** Returns the registers that a block uses and defines, including the uses of its branch condition. */
 export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): RegisterUse {
   if (condition === undefined) return body;
   const uses = new Set(body.uses);
@@ -98,7 +99,7 @@ export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): R
   return { uses, definitions: body.definitions };
 }
 
-/** Concatenates code. The result does not track which registers it uses. */
+/** Concatenates pieces of code. The result has no uses and definitions of registers. */
 export function joined(e: FunctionEmitter, ...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
   return e.emitSeparately(() => {
     for (const part of parts) if (part !== undefined) e.code.appendPiece(part.code);

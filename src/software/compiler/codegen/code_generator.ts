@@ -2,10 +2,10 @@
  * Compiles a kernel and the functions that it calls to one WebAssembly function: a loop over threads around the body of
  * one thread.
  *
- * If the threads of a block never wait for each other, each runs to its end, and the function loops over blocks too.
- * Otherwise a thread that must wait leaves the body: its registers are saved, and its record notes where it resumes.
- * The body begins with a switch on that. Calls work in the same way: the caller saves the registers that it needs
- * later, and the callee returns through the switch.
+ * If the threads of a block never wait for each other, each runs to its end, and the function also loops over blocks.
+ * Otherwise, a thread that must wait leaves the body: it saves its live registers, and stores in its record the index
+ * of the block where it resumes. The body begins with a switch on this index. Calls use the same mechanism: the caller
+ * saves its live registers, and the callee returns through the switch.
  *
  * @module
  */
@@ -56,56 +56,60 @@ import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFun
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** A kernel as a WebAssembly function, and what its caller has to know. */
+/** A kernel as a WebAssembly function, and the properties that its caller needs to run it. */
 export interface GeneratedKernel {
   readonly definition: FunctionDefinition;
   /**
-   * The places where its threads may be suspended. Undefined if each thread runs to its end and one call runs many
-   * blocks.
+   * The suspensions: the points where threads may be suspended. Undefined if each thread runs to its end, and one call
+   * runs many blocks.
    */
   readonly suspensions: readonly Suspension[] | undefined;
-  /** The local memory of each thread, with the gap between the memories of two threads. */
+  /** The distance between the local memories of successive threads, in bytes. */
   readonly localBytes: number;
-  /** The part of the local memory that the kernel's own frame takes. */
+  /** The size of the kernel's own frame in local memory, in bytes. */
   readonly frameBytes: number;
-  /** The space for each thread's saved registers. */
+  /** The size of each thread's saved registers, in bytes. */
   readonly savedBytes: number;
-  /** The part of the local memory that the thread may access. */
+  /** The size of the part of its local memory that a thread may access, in bytes. */
   readonly accessibleLocalBytes: number;
-  /** The lines where threads resume, by their `resumeIndex`. 0 for the start of a function. */
+  /** The PTX lines where threads resume, by `resumeIndex`. Entries for the start of a function are missing. */
   readonly resumeLines: readonly number[];
-  /** The calls, by the `resumeIndex` of where they return. */
+  /** The call sites, by the `resumeIndex` where the call returns. */
   readonly callSites: ReadonlyMap<number, CallSite>;
-  /** Whether threads may release what they have done to others, other than by barriers. Known with the check `race`. */
+  /** Whether threads may perform release operations other than barriers. Valid only with the check `race`. */
   readonly hasReleases: boolean;
-  /** Whether registers may be uninitialized for another reason than loads. Known with that check only. */
+  /**
+   * Whether registers may be uninitialized for a reason other than a load of uninitialized memory. Valid only with the
+   * check `initialization`.
+   */
   readonly mayReadUnset: boolean;
 }
 
-/** A place where the kernel can resume a thread whose registers were saved by other code. */
+/** A point where the kernel can resume a thread whose registers were saved by other code. */
 export interface ResumePoint {
-  /** The state to write to the thread's record: the place where it resumes, and its request, or 0 for none. */
+  /** The resume index to store in the thread's record. */
   readonly resumeIndex: number;
+  /** The request to store in the thread's record. 0 for none. */
   readonly request: number;
-  /** The registers that must have been saved. */
+  /** The registers that must be saved before the thread resumes here. */
   readonly live: readonly Register[];
 }
 
 /** A kernel whose threads can resume at the divergence points of a gang. */
 export interface ResumableKernel extends GeneratedKernel {
   readonly suspensions: readonly Suspension[];
-  /** In the order of the divergence points. */
+  /** The resume point at each divergence point, in the order given to the generator. */
   readonly divergencePoints: readonly ResumePoint[];
-  /** Behind each instruction that suspends threads. */
+  /** The resume point after each instruction that suspends threads. */
   readonly suspended: ReadonlyMap<CompiledInstruction, ResumePoint>;
-  /** Where each register is saved, from the start of the thread's saved registers. */
+  /** The offset at which each register is saved, in bytes from the start of the thread's saved registers. */
   readonly slots: ReadonlyMap<Register, number>;
 }
 
-/** Parameters of the generator, other than the kernel's body. */
+/** The inputs of the generator, other than the kernel's body. */
 export interface GeneratorContext {
   readonly parameterBytes: number;
-  /** The part of the module's image that holds the variables in `.const`. */
+  /** The part of the module's image that contains the `.const` variables. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
   /** The functions whose addresses are taken: any of them may be the target of an indirect call. */
   readonly addressed: ReadonlySet<FunctionName>;
@@ -115,23 +119,23 @@ export interface GeneratorContext {
   readonly options: EmitOptions;
 }
 
-/** The stack of each thread if functions may call themselves, and the same again for saved registers. */
+/** If functions may be recursive, the stack size of each thread, in bytes, and also the size of its saved registers. */
 const unboundedStackBytes = 16384;
 
 /**
- * The registers that are saved where a gang may diverge, at all divergence points together. Each takes some tens of
+ * The maximum number of register saves, summed over all points where a gang may diverge. Each save takes some tens of
  * bytes of code.
  */
 const mostSavedRegisters = 2 ** 17;
 
-/** Compiles a kernel. */
+/** Compiles a kernel to a WebAssembly function named `name`. */
 export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
   return new KernelGenerator(resolved, context).generate(name);
 }
 
 /**
- * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if so
- * many registers would have to be saved there that the code would be too large to pay.
+ * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if that
+ * requires more register saves than `mostSavedRegisters`: the code would be too large to be profitable.
  */
 export function generateResumableKernel(
   name: string,
@@ -144,22 +148,26 @@ export function generateResumableKernel(
 /** A function of the kernel whose code has been emitted. */
 interface GeneratedFunction {
   readonly flow: FunctionFlow;
-  /** Where its registers are saved, from the start of what the function saves, and the bytes of all that it saves. */
+  /** The offset at which each register is saved, in bytes from the start of the function's save area. */
   readonly slots: ReadonlyMap<Register, number>;
+  /** The size of the function's save area, in bytes, including its header. */
   readonly savedBytes: number;
+  /** Returns the registers that are live at the start of a block where threads resume. */
   readonly live: (block: FlowBlock) => readonly Register[];
 }
 
-/** A suspend point, and the index by which the kernel resumes there. */
+/** A suspend point, the function that contains it, and the index by which the kernel resumes there. */
 interface NumberedSuspendPoint {
   readonly suspendPoint: SuspendPoint;
   readonly owner: GeneratedFunction;
   readonly resumeIndex: number;
 }
 
-/** The block that finds the function with an address, and the locals that calls set before they lead there. */
+/** The block that dispatches indirect calls. */
 interface Chooser {
+  /** Finds the function with the called address, and jumps to it. */
   readonly block: FlowBlock;
+  /** The locals that an indirect call sets before it jumps to the block. */
   readonly call: IndirectCall;
 }
 
@@ -167,22 +175,23 @@ class KernelGenerator {
   readonly #resolved: ResolvedKernel;
   readonly #context: GeneratorContext;
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
-  /** The order of the blocks that end with suspensions. */
+  /** The program order of the blocks that end with suspensions. Lanes at the lowest number run first. */
   readonly #order: ReadonlyMap<FlowBlock, number>;
   readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
   readonly #parameterOffsets = new Map<FunctionFlow, ParameterOffsets>();
-  /** The instructions that set each register. */
+  /** For each function, the instructions that set each register. */
   readonly #definitions = new Map<FunctionFlow, Definitions>();
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
-  /** Known once the code of all functions has been emitted. */
+  /** The cached value of `#savedBytes`, which is computed after the code of all functions has been emitted. */
   #savedBytesOnce: number | undefined;
   #mayReadUnset = false;
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
-  /** Restores registers before the code of a block, and saves them after it. */
+  /** For some blocks, emits code before the block's own, such as to restore registers. */
   readonly #before = new Map<FlowBlock, () => void>();
+  /** For some blocks, emits code after the block's own, such as to save registers. */
   readonly #behind = new Map<FlowBlock, () => void>();
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
@@ -271,7 +280,7 @@ class KernelGenerator {
     for (const [resolved, flow] of this.#flows) this.#functions.set(resolved, this.#generateFunction(flow));
   }
 
-  /** Joins the functions to one WebAssembly function. */
+  /** Joins the code of all functions into one WebAssembly function. */
   #finish(name: string): GeneratedKernel {
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
     const body = emitBlocks(this.#emitter, {
@@ -322,8 +331,8 @@ class KernelGenerator {
   }
 
   /**
-   * For each thread. It includes one more header, because a callee writes its header before it checks for stack
-   * overflow.
+   * The size of each thread's saved registers, in bytes. Includes one more header, because the header of a callee is
+   * written before the callee checks for stack overflow.
    */
   get #savedBytes(): number {
     return this.#savedBytesOnce ??= this.#countSavedBytes();
@@ -338,8 +347,8 @@ class KernelGenerator {
   }
 
   /**
-   * The distance between the local memories of two threads. It includes room for arguments, because they are passed
-   * before the callee checks for stack overflow.
+   * The distance between the local memories of successive threads, in bytes. Includes space for arguments, because a
+   * caller stores them before the callee checks for stack overflow.
    */
   get #localStride(): number {
     let passed = 0;
@@ -351,7 +360,7 @@ class KernelGenerator {
     return roundUp(this.#emitter.sizes.local + passed, 16);
   }
 
-  /** Emits the code of a function's blocks, and finds the registers to save at its suspend points. */
+  /** Emits the code of a function's blocks, and determines the registers to save at its suspend points. */
   #generateFunction(flow: FunctionFlow): GeneratedFunction {
     const e = this.#emitter;
     const { function: resolved, suspendPoints } = flow;
@@ -376,7 +385,7 @@ class KernelGenerator {
       knownZeroBits: knownZeroBits(this.#definitions.get(flow)!, e.sizes),
       origins: e.options.kernelChecks.has("memory") ? pointerOrigins(instructionsOf(resolved)) : undefined,
     });
-    // Executing a run again would find the shadows that it has left.
+    // With shadows, runs are never repeated, because the second execution would see the shadows that the first one set.
     const readers = e.shadows === undefined ? registerReaders(instructionsOf(resolved)) : undefined;
     const blocks = reversePostorder(entry);
     for (const block of blocks) {
@@ -407,7 +416,7 @@ class KernelGenerator {
     return { flow, slots, savedBytes: roundUp(end, 16), live };
   }
 
-  /** Joins all functions into one graph, which begins with a switch on where the thread resumes. */
+  /** Joins all functions into one graph, which begins with a switch on the thread's resume index. */
   #joinFunctions(): FlowBlock {
     const suspendPoints: NumberedSuspendPoint[] = [];
     const dispatch = newBlock();
@@ -442,7 +451,7 @@ class KernelGenerator {
     return blockBefore(dispatch);
   }
 
-  /** Makes a block of the kernel a place where saved threads can resume. */
+  /** Makes a block of the kernel a resume point, which restores the registers that are live there. */
   #resumeAt(block: FlowBlock, point: Omit<ResumePoint, "live">): void {
     const owner = this.#functions.get(this.#resolved.kernel)!;
     this.#resumePoints.set(block, { ...point, live: owner.live(block) });
@@ -473,7 +482,7 @@ class KernelGenerator {
     this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
   }
 
-  /** The block that all calls of functions by their addresses lead to. */
+  /** Creates the block that dispatches all indirect calls. */
   #newChooser(dispatch: FlowBlock, functions: readonly AddressedFunction[]): Chooser {
     const e = this.#emitter;
     const block = blockBefore(dispatch);
@@ -524,7 +533,7 @@ class KernelGenerator {
     });
   }
 
-  /** Emits a function's entry and return, and what it does when its thread exits. */
+  /** Emits the code at a function's entry, return and exit. */
   #finishFunction({ function: resolved, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
     const e = this.#emitter;
     const isKernel = resolved.call === undefined;
@@ -574,7 +583,7 @@ class KernelGenerator {
   }
 }
 
-/** Makes threads yield in loops where they may spin, before they have spun too often. */
+/** Adds suspend points to spin loops, so that a thread yields after a limited number of iterations. */
 function addYields({ entry, suspendPoints }: FunctionFlow): void {
   for (const { from, header } of spinLoops(entry)) {
     const deciding = newBlock();

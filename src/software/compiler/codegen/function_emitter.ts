@@ -39,7 +39,7 @@ import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 
-/** A piece of code, and its use of registers. */
+/** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
   readonly code: CodePiece;
 }
@@ -50,91 +50,98 @@ const noRegisters: ReadonlySet<Register> = new Set();
 export interface SpaceSizes {
   readonly parameters: number;
   /**
-   * Undefined if the kernel names dynamic shared memory: then the caller states the size. Otherwise the static shared
-   * memory, which is enough unless the kernel computes addresses in what a launch adds.
+   * The size of shared memory that accesses are statically known to fit in: that of the kernel's static shared memory.
+   * A launch may add more. Undefined if the kernel names dynamic shared memory, so that only the launch determines the
+   * size.
    */
   readonly shared: number | undefined;
-  /** The shared memory that the kernel declares itself. */
+  /** The size of the static shared memory that the kernel declares. */
   readonly staticShared: number;
-  /** Whether the kernel may access the reserved shared memory, because it finds out where that is. */
+  /** Whether the kernel may access the reserved shared memory, because it reads that memory's offset. */
   readonly usesReservedShared: boolean;
-  /** The local memory of each thread: the frames of all functions. */
+  /** The size of each thread's local memory, which contains the frames of all functions. */
   readonly local: number;
-  /** Whether the current function's frame may begin elsewhere than at the start of local memory. */
+  /** Whether the current function's frame may be at an offset from the start of local memory. */
   readonly hasFrames: boolean;
-  /** Whether functions take stack memory above their frames. */
+  /** Whether functions allocate stack memory beyond their frames. */
   readonly hasStackPointer: boolean;
-  /** The alignment of all frames. */
+  /** The alignment of all frames, in bytes. */
   readonly frameAlignment: number;
-  /** The part of the module's image that holds the variables in `.const`. */
+  /** The part of the module's image that contains the `.const` variables. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
 }
 
-/** A check of what the threads of a kernel do. */
+/** A check of a kernel's behavior that instrumented code makes at run time. */
 export type KernelCheckName = "memory" | "initialization" | "race" | "synchronization";
 
 /** Options of the compiler. */
 export interface EmitOptions {
-  /** Whether accesses to global and shared memory are checked. Turn it off only to measure the cost of the checks. */
+  /** Whether to check accesses to global and shared memory. False only to measure the cost of the checks. */
   readonly boundsChecks: boolean;
-  /** Whether to use the engine's relaxed multiply-add, which must round only once. */
+  /** Whether to use the engine's relaxed multiply-add. Requires that the engine rounds it only once. */
   readonly fusedMultiplyAdd: boolean;
   /**
-   * Whether to compile a second version of kernels that runs gangs of threads: never, where it is likely to be faster,
-   * or wherever it is possible.
+   * Whether to compile a second version of kernels that runs gangs of threads: `false` for never, `true` if that is
+   * likely to be faster, `"always"` if it is possible at all.
    */
   readonly gangs: boolean | "always";
-  /** Whether kernels report every access to global memory. Not for gangs. */
+  /** Whether kernels report every access to global memory. Not supported by gangs. */
   readonly observesAccesses: boolean;
-  /** Whether threads that never wait run in the order that the launch record says. Not for gangs. */
+  /** Whether threads that never wait run in the order that the launch record states. Not supported by gangs. */
   readonly variesThreads: boolean;
-  /** Whether to check that memory which is written is not read-only. Not for gangs. */
+  /** Whether to check that writes do not access read-only memory. Not supported by gangs. */
   readonly checksWrites: boolean;
-  /** The checks of what threads do that kernels make. Not for gangs. */
+  /** The run-time checks that kernels make. Not supported by gangs. */
   readonly kernelChecks: ReadonlySet<KernelCheckName>;
 }
 
-/** Locals that replace those of registers and of fixed locals while some code is emitted. */
+/** Locals that replace those of registers and fixed locals while some code is emitted. */
 export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
-  /** The local with the index in its gang of the thread that the code is for. Undefined for the first one. */
+  /** The local with the index in the gang of the thread that the code is for. Undefined for the first thread. */
   readonly member?: number;
 }
 
-/** The addresses of the accesses that lie in their memory if they are aligned, because of others before them. */
+/** The addresses of accesses that earlier checks have shown to be within bounds, if they are aligned. */
 export type ImpliedChecks = ReadonlySet<ResolvedAddress>;
 
-/** A pointer that is a parameter of the kernel. */
+/** The locals of a pointer parameter of the kernel, for accesses of one size. */
 export interface ParameterPointer {
-  /** The i64 local with the pointer, and the i32 local with its offset in linear memory. */
+  /** The i64 local with the pointer. */
   readonly pointer: number;
+  /** The i32 local with the pointer's offset in linear memory. */
   readonly location: number;
   /**
-   * The i64 local with the number of bytes behind the pointer where accesses of the given size may begin, all in one
-   * allocation: 0 if none may, or if the pointer is misaligned.
+   * The i64 local with the number of bytes from the pointer on in which accesses of `bytes` bytes may begin and stay in
+   * the same allocation. 0 if none may, or if the pointer is misaligned.
    */
   readonly reach: number;
+  /** The size of the accesses, in bytes. */
   readonly bytes: number;
 }
 
-/** The range that a parameter points into, for accesses of one size, in i32 locals. */
+/** The i32 locals with the memory range that a parameter points into, for accesses of one size. */
 export interface ArgumentRange {
+  /** The offset of the parameter among the kernel's parameters, in bytes. */
   readonly parameter: number;
+  /** The size of the accesses, in bytes. */
   readonly bytes: number;
-  /** The offset of the range, its bytes, and how many bytes behind its start accesses may begin. */
+  /** The local with the range's offset in linear memory. */
   readonly begin: number;
+  /** The local with the range's size, in bytes. */
   readonly length: number;
+  /** The local with the number of offsets in the range at which an access may begin. */
   readonly room: number;
 }
 
-/** How an operand may differ from the instruction's type. */
+/** The deviations from an instruction's type that an operand allows. */
 export interface OperandOptions {
   /** Whether the register may be wider than the type, as in loads, stores and conversions. */
   readonly wide?: boolean;
   /**
-   * For an operand: any 32-bit NaN will do. For a result: its NaN may have any bits. Otherwise NaNs have the bits that
-   * PTX specifies.
+   * For an operand, whether a 32-bit NaN may be pushed with any bits. For a result, whether the produced NaN may have
+   * any bits. Default: NaNs have the bits that PTX specifies.
    */
   readonly anyNaN?: boolean;
 }
@@ -145,22 +152,22 @@ export interface OperandOptions {
  */
 export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
-  /** Whether a 64-bit NaN may have any bits, because the code around the current instruction looks for NaNs. */
+  /** Whether a 64-bit NaN may have any bits, because the code after the current run checks for NaNs. */
   defersNaN64 = false;
-  /** Whether the code may release what a thread has done to others, other than by barriers. */
+  /** Whether the code may perform release operations other than barriers. */
   hasReleases = false;
   readonly sizes: SpaceSizes;
   readonly options: EmitOptions;
-  /** The shadows of registers, if the kernel makes the check `initialization`. */
+  /** The shadow registers, if the kernel makes the check `initialization`. */
   readonly shadows: RegisterShadows | undefined;
-  /** How the code reports the thread of a fault. */
+  /** The number by which the code identifies the thread of a fault: its index in x, or its record. */
   readonly #threads: FaultPlace["thread"];
   readonly #valueTypes = new Map<Register, ValueType>();
   readonly #locals: LocalType[] = [];
   readonly #registers = new Map<Register, number>();
-  /** The registers in whose locals others are held. */
+  /** Maps a register to the register whose WebAssembly local it shares. */
   readonly #holders = new Map<Register, Register>();
-  /** Only one function runs at a time, so functions share the locals of their registers. */
+  /** The locals that hold registers. All functions share them, because registers are saved across calls. */
   readonly #registerLocals = new LocalPools((type) => this.newLocal(type));
   readonly #temporaries = new LocalPools((type) => this.newLocal(type));
   readonly #fixed = new Map<FixedLocal, number>();
@@ -179,7 +186,7 @@ export class FunctionEmitter {
   #uses: Set<Register> | undefined;
   #definitions: Set<Register> | undefined;
   readonly #store = new CodeStore();
-  /** Writers for separate code that are not in use. */
+  /** Unused writers, kept for `emitSeparately`. */
   readonly #writers: CodeWriter[] = [];
   #isConditional = false;
   #standIns: StandIns | undefined;
@@ -192,17 +199,17 @@ export class FunctionEmitter {
     this.#threads = threads;
   }
 
-  /** The types of all locals beyond the parameters. */
+  /** The types of all locals, without the function's parameters. */
   get locals(): readonly LocalType[] {
     return this.#locals;
   }
 
-  /** The kernel's parameters that are read whole. Each is in a local from the start. */
+  /** The kernel parameters that are loaded into locals at the start of the kernel. */
   get preloadedParameters(): Iterable<{ local: number; offset: number; type: ScalarType }> {
     return this.#parameters.values();
   }
 
-  /** The fixed locals that the code uses. */
+  /** The fixed locals that the code uses, with their indices. */
   get fixedLocals(): ReadonlyMap<FixedLocal, number> {
     return this.#fixed;
   }
@@ -210,9 +217,10 @@ export class FunctionEmitter {
   /**
    * Starts the next function, whose registers reuse the locals of the previous one.
    *
-   * @param options `classOf` says which registers may share a local, beside those of the same type; `parameterOffsets`
-   * are accesses whose offsets are live; `origins` finds where accesses must stay, if that is checked;
-   * `tracked` are the registers that may be uninitialized
+   * @param options `classOf` returns the class of a register: only registers of the same class and type share a local;
+   * `parameterOffsets` are the accesses whose address is a parameter plus an offset that is still live; `origins` finds
+   * the variable or parameter that an access must stay within, if the kernel checks that; `tracked` are the registers
+   * that may be uninitialized
    */
   enterFunction(
     instructions: readonly CompiledInstruction[],
@@ -250,17 +258,20 @@ export class FunctionEmitter {
     for (const [register, holder] of sharing) this.#holders.set(register, holder);
   }
 
-  /** Begins a function with a carry of its own, and returns it. */
+  /** Creates the carry register for the next function, and returns it. */
   newCarry(): Register {
     return this.#carry = newCarry();
   }
 
-  /** The register in whose local a register is held: another one that is never live at the same time, or itself. */
+  /**
+   * Returns the register whose local a register shares: one that is never live at the same time. Returns the register
+   * itself if its local is its own.
+   */
   holderOf(register: Register): Register {
     return this.#holders.get(register) ?? register;
   }
 
-  /** Throws if some of the registers that are live at the same time share a local, which is a bug of this compiler. */
+  /** Throws if registers that are live at the same time share a local, which is a bug in this compiler. */
   checkHolders(live: readonly Register[]): void {
     if (new Set(live.map((register) => this.holderOf(register))).size === live.length) return;
     throw new Error(`Cannot hold ${live.map(({ name }) => name).join(", ")} at the same time: they share locals`);
@@ -281,7 +292,7 @@ export class FunctionEmitter {
     return { code: writer.cutPiece(this.#store), uses, definitions };
   }
 
-  /** Emits an instruction, under its predicate if it has one. */
+  /** Emits an instruction, within an `if` on its predicate if it has one. */
   emit(instruction: CompiledInstruction, emit: Emit): void {
     const { shadows } = this;
     const emitBoth: Emit = (e, i) => {
@@ -302,8 +313,9 @@ export class FunctionEmitter {
   }
 
   /**
-   * Looks at the predicate of an instruction: if it is uninitialized, it decides what the instruction does, or so are the
-   * results of an instruction that only computes. Returns what is to be emitted behind the instruction.
+   * Emits the check for an uninitialized predicate. Reports an error if the instruction writes or traps; otherwise,
+   * marks the results as uninitialized. Returns a function that emits the code for that after the instruction, if any
+   * is needed.
    */
   #shadowPredicate(shadows: RegisterShadows, instruction: CompiledInstruction): (() => void) | undefined {
     const { register } = instruction.predicate!;
@@ -322,13 +334,13 @@ export class FunctionEmitter {
     };
   }
 
-  /** Emits an instruction, or a part of it, regardless of its predicate. */
+  /** Emits an instruction or a part of an instruction regardless of its predicate. */
   emitAlways(instruction: CompiledInstruction, emit: Emit): void {
     this.begin(instruction);
     emit(this, instruction);
   }
 
-  /** Emits code with other locals in place of some. */
+  /** Emits code in which the locals of `standIns` replace others. */
   emitWith(standIns: StandIns, emit: () => void): void {
     const before = this.#standIns;
     this.#standIns = standIns;
@@ -336,12 +348,12 @@ export class FunctionEmitter {
     this.#standIns = before;
   }
 
-  /** The locals that replace fixed locals now. */
+  /** The locals that currently replace fixed locals. */
   get fixedStandIns(): ReadonlyMap<FixedLocal, number> {
     return this.#standIns?.fixed ?? new Map();
   }
 
-  /** Emits code that may set registers or not. */
+  /** Emits code that may not be executed, so that registers set in it do not count as defined. */
   emitConditionally(emit: () => void): void {
     const before = this.#isConditional;
     this.#isConditional = true;
@@ -349,7 +361,7 @@ export class FunctionEmitter {
     this.#isConditional = before;
   }
 
-  /** Begins an instruction, and frees all temporaries. */
+  /** Makes an instruction the current one, and releases all temporaries. */
   begin(instruction: CompiledInstruction): void {
     this.#current = instruction;
     this.#temporaries.releaseAll();
@@ -363,12 +375,12 @@ export class FunctionEmitter {
     if (negated) this.code.ops("i32Eqz");
   }
 
-  /** Refuses the current instruction, which a GPU would refuse too: it is not PTX. */
+  /** Throws `PtxError` for the current instruction, which is invalid PTX: a GPU refuses the module, too. */
   fail(reason: string): never {
     throw new PtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
   }
 
-  /** Refuses the current instruction, which a GPU may accept. */
+  /** Throws `UnsupportedPtxError` for the current instruction, which a GPU may accept. */
   refuse(reason: string): never {
     const { line, text, form: { section } } = this.#current!;
     throw UnsupportedPtxError.ofInstruction(line, { text, section, reason });
@@ -379,36 +391,38 @@ export class FunctionEmitter {
     return this.#current!.line;
   }
 
-  /** Records what the code tells the check of races. */
+  /**
+   * Records the memory order of an access that the code reports to the race check: sets `hasReleases` for a release.
+   */
   noteOrder(order: number): void {
     if ((order & orderBits.release) !== 0) this.hasReleases = true;
   }
 
-  /** Whether each thread has a record, whose number identifies it. */
+  /** Whether each thread has a record, whose index identifies the thread in reports. */
   get reportsRecords(): boolean {
     return this.#threads === "record";
   }
 
-  /** The place of a possible fault, in the form that the host functions take. */
+  /** Encodes the location of a possible fault as the number that host functions take. */
   place(
     { line = this.line, operation = "none", space = "generic", bytes = 1 }: Partial<Omit<FaultPlace, "thread">> = {},
   ): number {
     return encodePlace({ line, operation, space, bytes, thread: this.#threads });
   }
 
-  /** Pushes where a fault would be: the place and the thread. */
+  /** Pushes the encoded location of a possible fault, and its thread. */
   pushPlace(place: Partial<Omit<FaultPlace, "thread">> = {}): CodeWriter {
     this.code.i32(this.place(place));
     return this.pushThread();
   }
 
-  /** Pushes the thread of a fault. */
+  /** Pushes the number that identifies the thread of a fault. */
   pushThread(): CodeWriter {
     if (this.#threads === "record") return this.getFixed("thread");
     const standIn = this.#standIns?.fixed.get("threadX");
     this.getFixed("threadX");
     const member = this.#standIns?.member;
-    // The number that stands in for the index in x includes the member.
+    // A stand-in for `threadX` is the index of the member itself; `threadX` is the index of the gang's first member.
     return member === undefined || standIn !== undefined ? this.code : this.code.get(member).ops("i32Add");
   }
 
@@ -420,7 +434,7 @@ export class FunctionEmitter {
     return this.code.set(this.fixedLocal(name));
   }
 
-  /** The local with a field of the launch record or of the thread. */
+  /** Returns the local that holds a field of the launch record or of the thread. Creates the local on first use. */
   fixedLocal(name: FixedLocal): number {
     let local = this.#standIns?.fixed.get(name) ?? this.#fixed.get(name);
     if (local === undefined) {
@@ -430,7 +444,7 @@ export class FunctionEmitter {
     return local;
   }
 
-  /** The carry that instructions with `.cc` set, 0 or 1. It is a register like any other. */
+  /** The carry flag, 0 or 1, which instructions with `.cc` set. Represented as a register. */
   get carry(): Register {
     return this.#carry;
   }
@@ -439,18 +453,18 @@ export class FunctionEmitter {
     return this.code.call(helperIndex(name));
   }
 
-  /** A local that is free for the rest of the current instruction. */
+  /** Returns a local that no other code uses during the current instruction. */
   temporary(type: LocalType): number {
     return this.#temporaries.take(type);
   }
 
-  /** A new local that is never reused. */
+  /** Creates a local that is never reused. */
   newLocal(type: LocalType): number {
     this.#locals.push(type);
     return runType.parameters.length + this.#locals.length - 1;
   }
 
-  /** The local that holds a parameter's value from the start of the kernel. */
+  /** Returns the local that holds a kernel parameter's value, loaded at the start of the kernel. */
   parameterLocal(offset: number, type: ScalarType): number {
     const key = `${offset} ${type.value} ${type.bits} ${type.kind === "signed"}`;
     let parameter = this.#parameters.get(key);
@@ -502,7 +516,7 @@ export class FunctionEmitter {
     }
   }
 
-  /** The local that holds an operand in the given type, if there is one. */
+  /** Returns the local of an operand. Undefined if it is not a register, or needs a conversion to the given type. */
   localOf(operand: ResolvedOperand | undefined, type: ScalarType): number | undefined {
     if (operand?.kind !== "register" || operand.type.bits !== type.bits) return undefined;
     return this.valueType(operand) === type.value ? this.registerLocal(operand) : undefined;
@@ -514,7 +528,7 @@ export class FunctionEmitter {
     this.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
   }
 
-  /** Whether the current instruction only copies numbers to a register whose NaNs are deferred. */
+  /** Whether the current instruction only copies numbers to a register with deferred NaN canonicalization. */
   #copiesAnyNaN(): boolean {
     const instruction = this.#current!;
     const [destination] = instruction.operands;
@@ -545,8 +559,8 @@ export class FunctionEmitter {
   }
 
   /**
-   * The i64 locals that cache where a pointer was last found to point: the start of the allocation, and how many
-   * accesses of the given size it has room for. Both are 0 at first.
+   * Returns the i64 locals that cache the allocation that a pointer was last found to point into: its start, and the
+   * number of aligned accesses of `bytes` bytes that fit in it. Both are initially 0.
    */
   rangeCache(base: ResolvedAddress["base"], bytes: number): { begin: number; count: number } {
     const root = base?.kind === "register" ? this.#underlyingPointerOf(base) : base;
@@ -557,13 +571,13 @@ export class FunctionEmitter {
     return cache;
   }
 
-  /** The parameter and the offset whose sum is the current instruction's address, if it is known. */
+  /** Returns the parameter and the offset whose sum is the current instruction's address, if that is known. */
   parameterOffset(base: ResolvedAddress["base"]): ParameterOffset | undefined {
     const found = this.#parameterOffsets.get(this.#current!);
     return found?.sum === base ? found : undefined;
   }
 
-  /** The locals with a pointer that is a parameter of the kernel, for accesses of the given size. */
+  /** Returns the locals of a pointer parameter, for accesses of `bytes` bytes. Creates them on first use. */
   parameterPointer(parameter: number, bytes: number): ParameterPointer {
     const key = `${parameter} ${bytes}`;
     let found = this.#pointers.get(key);
@@ -576,17 +590,20 @@ export class FunctionEmitter {
     return found;
   }
 
-  /** The pointers for which there are such locals. */
+  /** The pointer parameters that the code uses. */
   get parameterPointers(): Iterable<ParameterPointer> {
     return this.#pointers.values();
   }
 
-  /** The origin from which an address was certainly computed, if the kernel checks that accesses stay in it. */
+  /**
+   * Returns the origin that an address is known to be computed from. Undefined if that is not known, or the kernel does
+   * not check that accesses stay within their origins.
+   */
   originOf(base: ResolvedAddress["base"]): PointerOrigin | undefined {
     return this.#pointerOrigins(base);
   }
 
-  /** The locals with the range that a parameter points into, for accesses of the given size. */
+  /** Returns the locals of a parameter's memory range, for accesses of `bytes` bytes. Creates them on first use. */
   argumentRange(parameter: number, bytes: number): ArgumentRange {
     const key = `${parameter} ${bytes}`;
     let range = this.#argumentRanges.get(key);
@@ -599,35 +616,35 @@ export class FunctionEmitter {
     return range;
   }
 
-  /** The ranges for which there are such locals. */
+  /** The memory ranges of parameters that the code uses. */
   get argumentRanges(): Iterable<ArgumentRange> {
     return this.#argumentRanges.values();
   }
 
-  /** Whether an access that is aligned is known to lie in its memory. */
+  /** Whether an access is known to be within bounds, provided that its address is aligned. */
   isImplied(address: ResolvedAddress): boolean {
     return this.#impliedChecks.has(address);
   }
 
-  /** How many of the low bits of an address are certainly 0. */
+  /** Returns the number of low bits of an address that are known to be 0. */
   zeroBitsOf({ base, offset }: ResolvedAddress): number {
     const ofOffset = this.#knownZeroBits({ kind: "integer", value: offset });
     return base === undefined ? ofOffset : Math.min(ofOffset, this.#knownZeroBits(base));
   }
 
-  /** The local that tells how many accesses of the given size the block's shared memory has room for. */
+  /** Returns the local with the number of accesses of `bytes` bytes that fit in the block's shared memory. */
   sharedCapacity(bytes: number): number {
     const local = this.#sharedCapacity.get(bytes) ?? this.newLocal("i32");
     this.#sharedCapacity.set(bytes, local);
     return local;
   }
 
-  /** Those locals, by the size of the access. */
+  /** The locals that `sharedCapacity` created, by the size of the access in bytes. */
   get sharedCapacityLocals(): ReadonlyMap<number, number> {
     return this.#sharedCapacity;
   }
 
-  /** Assigns the value that `produce` pushes, of the given type, to a destination. */
+  /** Assigns the value of the given type that `produce` pushes to a destination. */
   assign(
     destination: ResolvedOperand | undefined,
     type: ScalarType,
@@ -655,7 +672,7 @@ export class FunctionEmitter {
     this.shadows?.setUninitialized(register);
   }
 
-  /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */
+  /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, with the signedness of `type`. */
   extend(type: ScalarType): void {
     extend(this.code, type);
   }
@@ -665,7 +682,7 @@ export class FunctionEmitter {
     this.fail(`the register ${register.name} is ".${register.type.name}", where ".${type.name}" is needed`);
   }
 
-  /** The local that holds a register. */
+  /** Returns the local that holds a register. */
   registerLocal(register: Register): number {
     const standIn = this.#standIns?.registers.get(register);
     if (standIn !== undefined) return standIn;
@@ -683,7 +700,7 @@ export class FunctionEmitter {
     return this.#deferredNaNs.has(register);
   }
 
-  /** The type of the local that holds a register. */
+  /** Returns the type of the local that holds a register. */
   valueType(register: Register): ValueType {
     return this.#valueTypes.get(register) ?? register.type.value;
   }

@@ -1,11 +1,11 @@
 /**
- * Finds the accesses to local and shared memory that earlier checks have shown to be legal, as for the elements of several
- * arrays with one index: if the bytes on both sides of an access lie in the memory, so does the access.
+ * Finds the accesses to local and shared memory that earlier bounds checks imply to be valid, as for the elements of
+ * several arrays with the same index: if the bytes before and after an access are within bounds, so is the access.
  *
- * Addresses are compared as sums: the values of registers, which are numbered, with factors, and a constant. All of it
- * holds for 64-bit arithmetic that wraps around, and so for 32-bit arithmetic, because the memory is much smaller than
- * what a sum wraps around at. Only what is set in the function's first block, or on the way from a block that several
- * lead to, is known: there, a register is set before it is read.
+ * Addresses are compared as linear combinations of numbered values, plus a constant. The conclusions hold for 64-bit
+ * arithmetic that wraps around, and also for 32-bit arithmetic, because the memory is much smaller than 2^32 bytes. The
+ * analysis knows the values of registers that are set in the function's first block, and those set since the last block
+ * with several predecessors, because these are certain to be set before they are read.
  *
  * @module
  */
@@ -22,26 +22,30 @@ import {
 } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type Definitions, resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
-/** A sum of numbered values with factors, and a constant. Sums of 32 bits wrap around at 32 bits. */
+/**
+ * A linear combination: the sum of `constant` and of numbered values times their factors. Wraps around at `bits` bits.
+ */
 interface Sum {
   readonly terms: ReadonlyMap<number, bigint>;
   readonly constant: bigint;
   readonly bits: 32 | 64;
 }
 
-/** The bytes that are known to lie in the memory, from the value of an address without its constant. */
+/** The range of bytes that are known to be within bounds, relative to an address without its constant. */
 interface Extent {
   readonly begin: number;
   readonly end: number;
 }
 
-/** Constants that are far from what wraps around. */
+/**
+ * The maximum absolute value of a constant, in bytes: small enough that adding it to an offset does not wrap around.
+ */
 const largestConstant = 2n ** 28n;
-/** Longer sums are values of their own. */
+/** The maximum number of terms in a sum. A longer sum becomes a new numbered value. */
 const mostTerms = 4;
 
 /**
- * Finds the accesses of a function.
+ * Finds the accesses of a function whose checks are implied by earlier ones.
  *
  * @param definitions the instructions that set each register
  */
@@ -61,7 +65,7 @@ class Search {
   readonly #definitions: Definitions;
   readonly #numbers = new Map<string, number>();
   #nextNumber = 0;
-  /** The values of registers that only the first block sets, from its end on. */
+  /** The values, from the end of the first block on, of registers that are set only once and in that block. */
   #lasting = new Map<Register, Sum>();
   /** The values of registers on the path to the current block. */
   readonly #sums = new ScopedMap<Register, Sum>();
@@ -79,7 +83,7 @@ class Search {
     for (const block of blocks) if (block !== entry && !follows(block)) this.#searchFrom(block, follows);
   }
 
-  /** Follows all ways from a block to where others join them. */
+  /** Visits all paths from a block up to the next blocks with several predecessors. */
   #searchFrom(start: FlowBlock, follows: (block: FlowBlock) => boolean): void {
     const waiting: (FlowBlock | "leave")[] = [start];
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -96,7 +100,7 @@ class Search {
     }
   }
 
-  /** The values of registers that are set once, at the end of the first block. */
+  /** Returns the current values of the registers that are set only once, without a predicate. */
   #lastingSums(): Map<Register, Sum> {
     return new Map(
       [...this.#sums.entries()].filter(([register]) => {
@@ -134,7 +138,7 @@ class Search {
     }
   }
 
-  /** The sum that an instruction computes. Undefined if it computes something else. */
+  /** Returns the sum that an instruction computes. Undefined if the instruction does not compute a sum. */
   #sumOf(instruction: ResolvedInstruction, result: Register): Sum | undefined {
     const { type, sourceType, choices, predicate } = instruction;
     const stride = strideRuleOf(instruction);
@@ -163,7 +167,7 @@ class Search {
     return terms.size > mostTerms ? undefined : { terms, constant: BigInt.asIntN(bits, constant), bits };
   }
 
-  /** The value of an operand. Undefined if it is not known to be an integer of this many bits. */
+  /** Returns the value of an operand. Undefined if the operand is not known to be an integer of `bits` bits. */
   #sumIn(operand: ResolvedOperand, bits: 32 | 64 | undefined): Sum | undefined {
     if (bits === undefined) return undefined;
     switch (operand.kind) {
@@ -185,7 +189,7 @@ class Search {
     }
   }
 
-  /** A 32-bit sum with a sign or zeros in front. */
+  /** Returns the numbered value of a 32-bit sum that is sign-extended or zero-extended to 64 bits. */
   #extended(sum: Sum, isSigned: boolean): Sum {
     return this.#value(`${isSigned ? "signed" : "unsigned"} ${sum.constant} ${keyOf(sum)}`, 64);
   }
@@ -194,7 +198,7 @@ class Search {
     return { terms: new Map([[this.#nextNumber++, 1n]]), constant: 0n, bits: bits ?? 64 };
   }
 
-  /** A value with a name. */
+  /** Returns the numbered value with a name: the same for the same name and bits. */
   #value(name: string, bits: 32 | 64): Sum {
     const key = `${bits} ${name}`;
     let number = this.#numbers.get(key);
@@ -210,7 +214,9 @@ interface Access {
   readonly bytes: number;
 }
 
-/** The access of a load or a store to local or shared memory by an address in a register. */
+/**
+ * Returns the access of a load or store to local or shared memory through a register. Undefined for other instructions.
+ */
 function accessOf(instruction: ResolvedInstruction): Access | undefined {
   const { form, operands, choices, type } = instruction;
   if (form.traits.accessesType !== true) return undefined;
@@ -229,7 +235,7 @@ function bitsOf({ type }: Register): 32 | 64 | undefined {
   return type.bits === 32 || type.bits === 64 ? type.bits : undefined;
 }
 
-/** A map whose changes are undone when the scope is left in which they were made. */
+/** A map with nested scopes. Leaving a scope undoes the changes made in it. */
 class ScopedMap<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #changes: { readonly key: K; readonly before: V | undefined }[] = [];

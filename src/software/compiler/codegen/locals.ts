@@ -1,9 +1,9 @@
 /**
- * The WebAssembly locals of a function: fixed ones, pools of temporary ones, and those of registers.
+ * Allocates the WebAssembly locals of a function: fixed locals, pools of temporaries, and locals that hold registers.
  *
- * PTX has a register for almost every result, so that a long kernel has as many registers as lines. Engines limit the
- * number of locals, and the time and memory of their compilers grow with the number of locals times that of branches.
- * Registers that are never live at the same time therefore share a local.
+ * PTX code sets a new register for almost every result, so a long kernel has about as many registers as lines. Engines
+ * limit the number of locals, and the time and memory of their compilers grow with the product of the numbers of locals
+ * and branches. Registers that are never live at the same time therefore share a local.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import type { LocalType } from "../webassembly/opcodes.ts";
 import type { LaunchField } from "../../abi/launch_record.ts";
 import type { FunctionType } from "../webassembly/module_encoder.ts";
 
-/** Pools of reusable locals. All locals that were taken are released at once. */
+/** Pools of reusable locals, one per type. All locals are released at once. */
 export class LocalPools {
   readonly #newLocal: (type: LocalType) => number;
   readonly #locals: Readonly<Record<LocalType, number[]>> = { i32: [], i64: [], f32: [], f64: [], v128: [] };
@@ -22,7 +22,7 @@ export class LocalPools {
     this.#newLocal = newLocal;
   }
 
-  /** A local that is not in use. */
+  /** Returns a local that is not in use. */
   take(type: LocalType): number {
     return this.#locals[type][this.#taken[type]++] ??= this.#newLocal(type);
   }
@@ -38,39 +38,42 @@ export class LocalPools {
   }
 }
 
-/** The locals of the running thread. Each is an i32. */
+/** The i32 locals that hold the state of the running thread. */
 const threadFields = [
   "threadX",
   "threadY",
   "threadZ",
   /** The thread's index in the block, counted along x, y and z. */
   "thread",
-  /** The offset of its record. */
+  /** The offset of the thread's record in linear memory. */
   "record",
-  /** The offsets of its local memory, of the current function's frame in it, and of the free stack above the frame. */
+  /** The offset of the thread's local memory in linear memory. */
   "local",
+  /** The offset of the current function's frame in linear memory. */
   "frame",
+  /** The offset of the free stack above the frame in linear memory. */
   "stackPointer",
   /** The offset of the current function's saved registers. */
   "saved",
-  /** Where the thread resumes. */
+  /** The index of the block where the thread resumes. */
   "resumeIndex",
-  /** Loop iterations left before the kernel asks for more fuel, and before a spinning thread yields. */
+  /** The number of loop iterations left before the kernel requests more fuel. */
   "fuel",
+  /** The number of spin-loop iterations left before the thread yields. */
   "spins",
 ] as const;
 
-/** The name of a local that a kernel has only if its code uses it. */
+/** The name of a fixed local, which is allocated only if the kernel's code uses it. */
 export type FixedLocal = LaunchField | typeof threadFields[number];
 
-/** The type of a compiled kernel: its argument is the offset of the launch record. */
+/** The WebAssembly type of a compiled kernel, whose argument is the offset of the launch record. */
 export const runType: FunctionType = { parameters: ["i32"], results: [] };
 /** The local that holds the offset of the launch record. */
 export const launchRecordLocal = 0;
 
 /**
- * The part of a function where a register may be live, by positions in an order of all its instructions. Both ends are
- * inclusive.
+ * The part of a function where a register may be live, as positions in a linear order of the function's instructions.
+ * Both ends are inclusive.
  */
 export interface LiveInterval {
   readonly register: Register;
@@ -79,8 +82,10 @@ export interface LiveInterval {
 }
 
 /**
- * Finds which registers share a local. Returns for each register the one in whose local it is held, if that is another.
- * Only registers of the same class share.
+ * Assigns registers to shared locals by a linear scan. Maps a register to the one whose local it shares; registers that
+ * are not in the map have their own. Only registers of the same class share a local.
+ *
+ * @param intervals the live intervals, in the order of their begins
  */
 export function shareLocals(
   intervals: readonly LiveInterval[],

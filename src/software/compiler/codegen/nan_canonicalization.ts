@@ -1,21 +1,21 @@
 /**
  * Finds the registers whose NaNs are canonicalized only when they are observed.
  *
- * In PTX, 32-bit arithmetic gives only the canonical NaN; in WebAssembly it may give any. If a register holds nothing
- * but results of such arithmetic, any NaN in it stands for the canonical one. Further arithmetic does not distinguish
- * NaNs, so canonicalization is deferred until the value is stored, copied to another register, or read as an integer.
+ * In PTX, 32-bit arithmetic returns only the canonical NaN; in WebAssembly, it may return any NaN. If a register is set
+ * only by such arithmetic, any NaN in it represents the canonical NaN. Further arithmetic does not distinguish NaNs, so
+ * canonicalization is deferred until the value is stored, copied to another register, or read as an integer.
  *
  * @module
  */
 import { readersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** Whether an instruction's result is one of its operands, unchanged. */
+/** Whether an instruction copies one of its 32-bit operands to its result, unchanged. */
 export function copiesNumbers({ form, type }: ResolvedInstruction): boolean {
   return form.traits.copies !== undefined && type.bits === 32;
 }
 
-/** The registers, among those held as floats, that hold nothing but results of arithmetic and copies of them. */
+/** Finds the registers that are held as floats and set only by 32-bit arithmetic and by copies of its results. */
 export function findDeferredNaNs(
   instructions: Iterable<ResolvedInstruction>,
   isHeldAsFloat: (register: Register) => boolean,
@@ -38,7 +38,7 @@ export function findDeferredNaNs(
   }
   const remains = (register: Register) => deferred.has(register) && !others.has(register);
   const copiesOf = readersOf(copied, ({ from }) => from.filter((operand) => operand.kind === "register"));
-  // A copy is examined again when an operand turns out to hold something else, which happens once.
+  // A copy is examined again when one of its operands is excluded, which happens at most once per operand.
   const rest = [...copied];
   for (let copy = rest.pop(); copy !== undefined; copy = rest.pop()) {
     const { to, from } = copy;
@@ -49,7 +49,7 @@ export function findDeferredNaNs(
   return deferred.difference(others);
 }
 
-/** An instruction that copies numbers. */
+/** An instruction that copies a number from one of several operands. */
 interface Copy {
   readonly to: Register;
   readonly from: readonly ResolvedOperand[];
@@ -59,13 +59,13 @@ function isRegister(operand: ResolvedOperand, holds: (register: Register) => boo
   return operand.kind === "register" && holds(operand);
 }
 
-/** A literal NaN keeps its bits. */
+/** Whether an operand is a single-precision literal other than a NaN, which would keep its bits. */
 function isNoNaN(operand: ResolvedOperand): boolean {
   if (operand.kind !== "float" || operand.precision !== "single") return false;
   return (operand.bits & 0x7fff_ffffn) <= 0x7f80_0000n;
 }
 
-/** The registers in an operand, at any depth. */
+/** Returns the registers in an operand, including those in nested vectors and pairs. */
 function registersIn(operand: ResolvedOperand | undefined): Register[] {
   if (operand === undefined) return [];
   if ("elements" in operand) return operand.elements.flatMap(registersIn);

@@ -1,9 +1,9 @@
 /**
- * Emits the steps of a block so that runs of 64-bit arithmetic look for NaNs only once.
+ * Emits the steps of a block so that runs of 64-bit arithmetic check for NaNs only once.
  *
- * WebAssembly does not specify which NaN an operation gives, so each operation must look whether its result is one. But
- * arithmetic gives a NaN wherever an operand is one: if the last results of a run are numbers, all that led to them
- * were. Otherwise the run is executed again, with a check of every result.
+ * WebAssembly does not specify which NaN an operation returns, so each operation must check whether its result is a
+ * NaN. But arithmetic returns a NaN whenever an operand is a NaN: if the final results of a run are numbers, so are all
+ * intermediate results. Otherwise, the run is executed again, with a check of every result.
  *
  * @module
  */
@@ -13,12 +13,12 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 
-/** A run must have this many operations for each tested result, so that testing once is worth its code. */
+/** The minimum number of operations per checked result for which emitting a run twice is worthwhile. */
 const leastOperations = 3;
-/** Runs are emitted twice, which larger functions have no room for. */
+/** The maximum number of instructions of a function whose runs are emitted twice, which bounds the code size. */
 const mostInstructions = 20_000;
 
-/** The instructions that read each register. */
+/** Maps each register to the instructions that read it. */
 export type RegisterReaders = ReadonlyMap<Register, ReadonlySet<CompiledInstruction>>;
 
 /** Finds the readers of all registers. Undefined if the function is too large for runs to be emitted twice. */
@@ -34,7 +34,7 @@ export function registerReaders(instructions: readonly CompiledInstruction[]): R
   return readers;
 }
 
-/** Emits the steps of a block. */
+/** Emits the steps of a block. Without `readers`, emits every step with its own check. */
 export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: RegisterReaders | undefined): void {
   if (readers === undefined) {
     for (const step of steps) step.emit(e);
@@ -47,13 +47,13 @@ export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: R
   }
 }
 
-/** Some steps of a block, and the instructions among them whose results show whether any of them gave a NaN. */
+/** Consecutive steps of a block, and the instructions among them whose results are NaNs if any observable result is. */
 export interface Run {
   readonly run: readonly Step[];
   readonly checked: readonly CompiledInstruction[];
 }
 
-/** Divides the steps of a block into runs that can be executed again, and single other steps. */
+/** Divides the steps of a block into runs that can be executed again, and single steps that cannot. */
 export function* runsOf(steps: readonly Step[], readers: RegisterReaders | undefined): Generator<Run> {
   for (let begin = 0; begin < steps.length;) {
     let end = begin;
@@ -67,7 +67,7 @@ export function* runsOf(steps: readonly Step[], readers: RegisterReaders | undef
 
 function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
   const { code } = e;
-  // Registers may share locals.
+  // The run may overwrite its own inputs, which must be restored to execute it again. Registers may share locals.
   const results = run.flatMap(({ instruction }) => resultsOf(instruction!));
   const set = new Set(results.map((register) => e.registerLocal(register)));
   const restored = readFirst(run).filter((register) => set.has(e.registerLocal(register))).map((register) => {
@@ -97,13 +97,13 @@ function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly Com
   code.end();
 }
 
-/** The operations whose results must be tested, so that every NaN that the run observes or leaves is found. */
+/** Returns the operations whose results must be checked to detect every NaN that is observed in the run or after it. */
 function checkedResults(run: readonly Step[], readers: RegisterReaders): CompiledInstruction[] {
   const instructions = run.map(({ instruction }) => instruction!);
   if (!instructions.some(propagates)) return [];
   const inside = new Set(instructions);
   const leaving = new Set(readFirst(run));
-  /** The last operation that a result flows into; itself if there is none. */
+  /** The last operation that each operation's result flows into; the operation itself if there is none. */
   const last = new Map<CompiledInstruction, CompiledInstruction>();
   const checked = new Set<CompiledInstruction>();
   for (let index = instructions.length - 1; index >= 0; index--) {
@@ -127,7 +127,7 @@ function checkedResults(run: readonly Step[], readers: RegisterReaders): Compile
   return [...checked];
 }
 
-/** The registers that a run reads before it sets them, if it sets them at all. */
+/** Returns the registers that a run reads before it sets them, including those that it never sets. */
 export function readFirst(run: readonly Step[]): Register[] {
   const set = new Set<Register>(), found = new Set<Register>();
   for (const { instruction } of run) {
@@ -137,12 +137,12 @@ export function readFirst(run: readonly Step[]): Register[] {
   return [...found];
 }
 
-/** Whether an instruction's result is a NaN wherever a source is. */
+/** Whether an instruction's result is a NaN whenever a source is a NaN. */
 export function propagates({ form }: CompiledInstruction): boolean {
   return form.traits.propagatesNaN64 === true;
 }
 
-/** Whether an instruction can be executed twice. */
+/** Whether an instruction can be executed twice with the same result. */
 function canRepeat({ instruction }: Step): boolean {
   return instruction !== undefined && instruction.predicate === undefined && instruction.form.flow === undefined &&
     instruction.form.traits.effects?.length === 0 && instruction.form.traits.isUniform === true &&

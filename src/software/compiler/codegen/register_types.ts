@@ -1,5 +1,6 @@
 /**
- * The locals that hold registers, conversions between them and the types of instructions, and literal operands.
+ * Chooses the types of the locals that hold registers, converts between them and the types of instructions, and emits
+ * literal operands.
  *
  * @module
  */
@@ -11,7 +12,7 @@ import type { FunctionEmitter } from "./function_emitter.ts";
 
 /**
  * Chooses the WebAssembly types of registers that are declared as untyped bits: floats if most instructions that name
- * the register are floating-point, so that its value rarely moves between units. Only speed depends on it.
+ * the register are floating-point, so that the value is rarely reinterpreted. The choice affects only speed.
  */
 export function chooseValueTypes(instructions: Iterable<ResolvedInstruction>): Map<Register, ValueType> {
   const votes = new Map<Register, number>();
@@ -35,8 +36,8 @@ export function chooseValueTypes(instructions: Iterable<ResolvedInstruction>): M
 }
 
 /**
- * Whether PTX allows a register as an operand of an instruction of the given type. For some instructions it may be
- * wider.
+ * Whether PTX allows a register as an operand of an instruction of the given type. With `wide`, the register may be
+ * wider than the type.
  */
 export function isOperandOf(register: Register, { type, wide }: { type: ScalarType; wide: boolean }): boolean {
   const { bits, kind } = register.type;
@@ -87,20 +88,21 @@ export function writeAs(code: CodeWriter, type: ScalarType, { register, held: to
   else if (value === "f64" && to === "i64") code.ops("i64ReinterpretF64");
 }
 
-/** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */
+/** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, with the signedness of `type`. */
 export function extend(code: CodeWriter, type: ScalarType): void {
   if (type.bits !== 8 && type.bits !== 16) return;
   if (type.kind === "signed") code.ops(type.bits === 8 ? "i32Extend8S" : "i32Extend16S");
   else code.i32(type.bits === 8 ? 0xff : 0xffff).ops("i32And");
 }
 
-/** The load and the store of all bits of a local. */
+/** The instruction that loads an entire local of each type. */
 export const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
   i32: "i32Load",
   i64: "i64Load",
   f32: "f32Load",
   f64: "f64Load",
 };
+/** The instruction that stores an entire local of each type. */
 export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
   i32: "i32Store",
   i64: "i64Store",
@@ -108,7 +110,7 @@ export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
   f64: "f64Store",
 };
 
-/** Pushes an integer literal in an instruction's type. As with `ptxas`, one that is too large loses its high bits. */
+/** Pushes an integer literal as an instruction's type. As in `ptxas`, high bits that do not fit are dropped. */
 export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {
   const { bits, kind } = type;
   if (kind === "float") e.fail(`the integer ${value} is used where a ".${type.name}" is needed`);
@@ -117,7 +119,7 @@ export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: Scal
   else e.code.i32(Number(kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value)));
 }
 
-/** Pushes a floating-point literal in an instruction's type. */
+/** Pushes a floating-point literal as an instruction's type. */
 export function pushFloatLiteral(
   e: FunctionEmitter,
   { precision, bits }: { precision: "single" | "double"; bits: bigint },
@@ -135,7 +137,7 @@ export function pushFloatLiteral(
     if (type.value === "f32") code.f32Bits(single);
     else code.i32(Number(single));
   } else {
-    // `ptxas` takes the bits of the single-precision number for the lower half.
+    // For untyped 64 bits, `ptxas` uses the bits of the single-precision number as the lower half.
     if (precision === "single" && type.kind !== "float") {
       e.fail("a single-precision number is used where 64 bits are needed");
     }

@@ -1,5 +1,5 @@
 /**
- * Lockstep points in a function's control flow, and the order in which threads that wait at different places go on.
+ * Adds lockstep points to a function's control flow, and orders the suspend points, so that diverged lanes reconverge.
  *
  * @module
  */
@@ -28,8 +28,8 @@ import type { FunctionName } from "../../../ptx/instructions/resolved_instructio
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 
 /**
- * The functions in which lanes may pass lockstep points by, or pass some more often than other lanes do, so that lanes
- * may return from them that no longer advance together.
+ * Returns the uneven functions: those in which lanes may execute different numbers of lockstep points, so that lanes
+ * that entered together may no longer advance together when they return.
  */
 export function unevenFunctions(
   flows: ReadonlyMap<ResolvedFunction, FunctionFlow>,
@@ -39,7 +39,7 @@ export function unevenFunctions(
   const found = new Set<ResolvedFunction>();
   if (points.size === 0) return found;
   const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
-  /** Functions that call others by their addresses. */
+  /** The functions that make indirect calls. */
   const callingAny = new Set<ResolvedFunction>();
   for (const [function_, { entry, suspendPoints }] of flows) {
     for (const { instruction } of suspendPoints) {
@@ -56,7 +56,8 @@ export function unevenFunctions(
     if (blocks.every((block) => counts.get(block) === 0)) continue;
     if (!areEven(blocks, counts)) found.add(function_);
   }
-  // A function that calls one of these is one of these. Iterating a set includes elements that are added meanwhile.
+  // A caller of an uneven function is uneven, too. Iterating a set includes elements that are added during the
+  // iteration.
   const called = new Set([...addressed].map((name) => callees.get(name)));
   for (const function_ of found) {
     for (const caller of callers.get(function_) ?? []) found.add(caller);
@@ -67,7 +68,7 @@ export function unevenFunctions(
   return found;
 }
 
-/** Whether every way through a function has the same count. The blocks are in reverse postorder. */
+/** Whether all paths through a function have the same sum of `counts`. `blocks` are in reverse postorder. */
 function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, number>): boolean {
   const before = new Map<FlowBlock, number>([[blocks[0]!, 0]]);
   const ends = new Set<number>();
@@ -76,7 +77,7 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
     const next = successors(block);
     if (next.length === 0) ends.add(after);
     for (const to of next) {
-      // Around a loop, the count grows if the loop has points.
+      // At a loop's header, the counts differ if the loop contains points.
       if ((before.get(to) ?? after) !== after) return false;
       before.set(to, after);
     }
@@ -85,12 +86,12 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
 }
 
 /**
- * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop where they may
- * pass such an instruction by, or a call, they also wait before the loop begins again, so that no lane is an iteration
- * ahead of others.
+ * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop with a path
+ * around such an instruction or a call, threads also wait before each iteration, so that no lane is an iteration ahead
+ * of others.
  *
- * @param options whether the function may be called in a loop that may spin, so that all of it is part of such a loop,
- * and whether a call may part lanes
+ * @param options `isCalledWhereThreadsSpin`: whether the function may be called in a loop that may spin, which makes
+ * its whole body part of such a loop; `isUneven`: whether lanes may diverge in a call
  */
 export function addLockstepPoints(
   flow: FunctionFlow,
@@ -124,12 +125,12 @@ export function addLockstepPoints(
     flow.suspendPoints.push({ request, instruction: undefined, line, suspendBlock, resumeBlock });
     gathering.add(suspendBlock);
   };
-  // Only the block before a split leads to the block behind it: they need no others in between.
+  // The block after a split has only one predecessor, so the two can serve as suspend block and resume block.
   for (const [{ line }, { before, block }] of splits) {
     wait(line, { suspendBlock: before, resumeBlock: block, spins: spinning.has(block) });
   }
   for (const loop of loopsOf(flow.entry, successors)) {
-    // No lane passes a barrier of all.
+    // If all paths around the loop wait for the whole warp at a barrier, no lane gets ahead.
     const gathered = waysAround(loop, barriers);
     const { total, fewest } = waysAround(loop, gathering);
     const isEven = fewest === total && !loop.body.some((block) => uneven.has(block));
@@ -142,7 +143,7 @@ export function addLockstepPoints(
   }
 }
 
-/** Whether a function calls others in a loop that may spin. */
+/** Whether a function makes calls in a loop that may spin. */
 export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): boolean {
   const calling = suspendPoints.filter(({ request }) => request === undefined);
   if (calling.length === 0) return false;
@@ -150,7 +151,7 @@ export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): b
   return calling.some(({ suspendBlock }) => spinning.has(suspendBlock));
 }
 
-/** How many of some blocks are in a loop, and how many there are at least on a way around it. */
+/** Counts some blocks in a loop: their total number, and the fewest of them on any path around the loop. */
 function waysAround(
   { header, latches, body }: Loop<FlowBlock>,
   blocks: ReadonlySet<FlowBlock>,
@@ -170,8 +171,8 @@ function waysAround(
 }
 
 /**
- * Numbers the blocks that end with suspensions and calls, within each function. Of the lanes of a warp, those at the
- * lowest number go on first, so that lanes that diverged meet again.
+ * Numbers the blocks that end with suspensions and calls, in program order within each function. Among the lanes of a
+ * warp, those at the lowest number resume first, so that diverged lanes reconverge.
  */
 export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<FlowBlock, number> {
   const order = new Map<FlowBlock, number>();
@@ -184,14 +185,14 @@ export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<
 }
 
 /**
- * Numbers the blocks of a graph so that threads that take different ways meet again if those whose block comes first
- * run first: a block comes before those that it leads to, and the blocks of a loop before those behind the loop.
+ * Numbers the blocks of a graph so that diverged threads reconverge if the threads at the lowest-numbered block run
+ * first: a block precedes its successors, and a loop's blocks precede those after the loop.
  */
 function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, number> {
   const order = new Map<BasicBlock<I>, number>();
   const all = postorder([entry], successors);
   const before = predecessors(all, successors);
-  /** Regions to be ordered, the first one last. A block stands for itself. */
+  /** A stack of the blocks and regions still to be numbered; the next one is on top. */
   const regions: (BasicBlock<I> | { readonly region: readonly BasicBlock<I>[]; readonly roots: BasicBlock<I>[] })[] = [
     { region: all, roots: [entry] },
   ];
@@ -203,7 +204,7 @@ function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, numbe
     const { region, roots } = next;
     const headers = new Set(roots);
     const inside = new Set(region);
-    // Without the edges back to the headers, the loops within this region remain.
+    // Ignoring the edges back to the headers leaves only the cycles of inner loops.
     const follow = (block: BasicBlock<I>) => successors(block).filter((to) => inside.has(to) && !headers.has(to));
     const unassigned = new Set(region);
     const parts: (typeof regions)[number][] = [];

@@ -1,5 +1,5 @@
 /**
- * The loops around the body of one thread: over the threads of a block, and over blocks.
+ * Emits the loops around the body of one thread: over the threads of a block, and over blocks.
  *
  * @module
  */
@@ -21,10 +21,10 @@ import { CodeWriter } from "../webassembly/code_writer.ts";
 /** The number of iterations of a spin loop before a thread yields. */
 const spinsBeforeYield = 64;
 
-/** The counters of the loops over a block's threads with their ends, from the outermost. */
+/** The counters of the loops over a block's threads and the locals with their limits, from the outermost loop. */
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
-/** Runs all threads of some blocks, each to its end. */
+/** Emits code that runs all threads of some blocks, each to its end. */
 export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   if (e.shadows !== undefined) local("shared");
@@ -44,7 +44,10 @@ export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes
   }).finish();
 }
 
-/** Loops over the blocks that the launch record names. All blocks use the same memory, whose offset is loaded first. */
+/**
+ * Emits a loop over the blocks that the launch record names. All blocks use the same memory: the local `memory.to` is
+ * set to the field `memory.from` of the launch record.
+ */
 export function emitLoopOverBlocks(
   e: FunctionEmitter,
   { memory, emitBlock }: {
@@ -67,7 +70,7 @@ export function emitLoopOverBlocks(
   return code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
 }
 
-/** Loops over the indices of a block's threads, `width` threads at a time along x. */
+/** Emits loops over the indices of a block's threads, `width` threads at a time along x. */
 export function emitLoopOverThreads(
   e: FunctionEmitter,
   code: CodeWriter,
@@ -91,10 +94,10 @@ export function emitLoopOverThreads(
   }
 }
 
-/** The axes of the dimensions. */
+/** The axis of each thread index. */
 const axes = { threadX: 0, threadY: 1, threadZ: 2 } as const;
 
-/** Sets the index of a thread from the number of those that have run before it. */
+/** Emits code that computes a thread's index from the loop counter, for a rotated or reversed order. */
 function emitVariedIndex(
   e: FunctionEmitter,
   code: CodeWriter,
@@ -108,7 +111,9 @@ function emitVariedIndex(
   code.get(count).i32(1).ops("i32Sub").get(index).ops("i32Sub").set(index).end();
 }
 
-/** Runs each of some threads that can run, until it exits or is suspended. */
+/**
+ * Emits code that runs each runnable thread among those that the launch record names, until it exits or is suspended.
+ */
 export function emitSuspendableThreads(
   e: FunctionEmitter,
   body: Uint8Array,
@@ -145,14 +150,17 @@ export function emitSuspendableThreads(
   code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
   code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
   code.br(0).end().end();
-  // Leftover fuel is kept for the next run, so that many short runs count as well.
+  // Saves the remaining fuel for the next run, so that many short runs also use up the fuel.
   if (e.fixedLocals.has("fuel")) {
     code.get(launchRecordLocal).get(local("fuel")).memory("i32Store", launchFieldOffset("fuelLeft"));
   }
   return code.finish();
 }
 
-/** Loads the launch's fields into the locals that hold them, except those that are computed. */
+/**
+ * Emits code that loads launch fields and kernel parameters into their locals, and computes the locals that derive from
+ * them. Skips the fields in `computed`.
+ */
 function emitPreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
   e.fixedLocal("parameters");
   e.fixedLocal("sharedBytes");

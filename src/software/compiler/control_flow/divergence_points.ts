@@ -1,5 +1,5 @@
 /**
- * The points in a function's control flow where the members of a gang may diverge.
+ * Finds the blocks of the points in a function's control flow where the members of a gang may diverge.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { blockBefore, type DivergencePoint, type FlowBlock, type FunctionFlow, splitBefore } from "./function_flow.ts";
 
-/** A block that ends with a branch, and its branch. */
+/** A block that ends with a branch, and the branch. */
 export interface BranchingBlock {
   readonly block: FlowBlock;
   readonly branch: Extract<FlowBlock["terminator"], { kind: "branch" }>;
 }
 
-/** The blocks that branch, by the instruction with the predicate. */
+/** Returns the blocks that end with a branch, by the branch instruction. */
 export function branchesOf({ entry }: FunctionFlow): Map<CompiledInstruction, BranchingBlock> {
   const branches = new Map<CompiledInstruction, BranchingBlock>();
   for (const block of postorder([entry], successors)) {
@@ -24,7 +24,7 @@ export function branchesOf({ entry }: FunctionFlow): Map<CompiledInstruction, Br
   return branches;
 }
 
-/** The blocks that end with a suspension, by the instruction that suspends. */
+/** Returns the blocks that end with a suspension, by the instruction that suspends. */
 export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<CompiledInstruction, FlowBlock> {
   const blocks = new Map<CompiledInstruction, FlowBlock>();
   for (const { instruction, suspendBlock } of suspendPoints) {
@@ -33,7 +33,7 @@ export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<CompiledIn
   return blocks;
 }
 
-/** Splits blocks before the instructions where members may diverge. */
+/** Splits blocks before the instructions before which members of a gang may diverge. */
 export function splitAt(
   flow: FunctionFlow,
   divergencePoints: readonly DivergencePoint[],
@@ -42,7 +42,7 @@ export function splitAt(
   return splitBefore(flow, new Set(instructions));
 }
 
-/** For each divergence point a new block, which leads to where a single thread resumes. */
+/** Returns for each divergence point a new block, which jumps to the block where a single thread resumes. */
 export function resumeBlocksAt(flow: FunctionFlow, divergencePoints: readonly DivergencePoint[]): FlowBlock[] {
   const splits = splitAt(flow, divergencePoints);
   const branches = branchesOf(flow);

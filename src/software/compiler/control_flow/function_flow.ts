@@ -13,11 +13,11 @@ import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 
-/** One thing that a block does, or that pushes the operand of its branch. */
+/** One step of a block: an instruction, or code between instructions. Also the code that pushes a branch's operand. */
 export interface Step {
   /** Undefined for code between instructions. */
   readonly instruction: CompiledInstruction | undefined;
-  /** The register that code between instructions sets to 0. */
+  /** The register that the step sets to 0, for code between instructions. */
   readonly initializes?: Register;
   emit(emitter: FunctionEmitter): void;
 }
@@ -25,38 +25,40 @@ export interface Step {
 /** A basic block of a kernel or of a function that it calls. */
 export type FlowBlock = BasicBlock<Step>;
 
-/** A place where a thread leaves a function and later resumes, because it is suspended or calls another function. */
+/** A point where a thread leaves a function and later resumes, because it is suspended or calls another function. */
 export interface SuspendPoint {
-  /** What the thread requests. Undefined for a call. */
+  /** The request that the thread makes. Undefined for a call. */
   readonly request: SuspensionRequest | undefined;
-  /** Undefined if the thread only yields. */
+  /** The instruction that suspends the thread or calls. Undefined if the compiler added the suspend point. */
   readonly instruction: CompiledInstruction | undefined;
   readonly line: number;
-  /** The block that ends with the suspension, and the block that follows. */
+  /** The block that ends with the suspension. */
   readonly suspendBlock: FlowBlock;
+  /** The block where the thread resumes. */
   readonly resumeBlock: FlowBlock;
 }
 
 /**
- * The control flow of one function, as if suspensions and calls returned at once: each suspended block is followed by
- * the block that resumes.
+ * The control flow of one function, as if suspensions and calls returned immediately: each suspend block jumps to its
+ * resume block.
  */
 export interface FunctionFlow {
   readonly function: ResolvedFunction;
-  /** A block of its own, so that it is part of no loop. */
+  /** The entry, a separate empty block, so that it is never part of a loop. */
   readonly entry: FlowBlock;
-  /** The targets of `ret` and `exit`. */
+  /** The target of `ret`. */
   readonly returning: FlowBlock;
+  /** The target of `exit`. */
   readonly exiting: FlowBlock;
   readonly suspendPoints: SuspendPoint[];
 }
 
-/** An empty block that ends the thread. */
+/** Creates an empty block with the terminator `exit`. */
 export function newBlock(): FlowBlock {
   return { instructions: [], terminator: { kind: "exit" } };
 }
 
-/** An empty block that leads to another. */
+/** Creates an empty block that jumps to `target`. */
 export function blockBefore(target: FlowBlock): FlowBlock {
   const block = newBlock();
   block.terminator = { kind: "jump", target };
@@ -66,13 +68,13 @@ export function blockBefore(target: FlowBlock): FlowBlock {
 /** A point where the members of a gang may diverge. */
 export interface DivergencePoint {
   readonly instruction: CompiledInstruction;
-  /** Before the instruction, on either way of its branch, or where it suspends the thread. */
+  /** The position: before the instruction, on one of the two edges of its branch, or where it suspends the thread. */
   readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
 
 /**
  * Splits blocks so that each of the given instructions begins a block. Returns the blocks before and after each split.
- * A suspension stays at the end of what was its block.
+ * If a suspend block is split, its last part becomes the suspend block.
  */
 export function splitBefore(
   { entry, suspendPoints }: FunctionFlow,
@@ -109,7 +111,9 @@ export interface AnalyzedFlow extends FunctionFlow {
   readonly analysis: FunctionAnalysis<Step>;
 }
 
-/** The flows of a kernel and of the functions that it may call. They are built once, and handed from stage to stage. */
+/**
+ * The flows of a kernel and of the functions that it may call. Built once, and shared by all stages of the compiler.
+ */
 export type KernelFlows = ReadonlyMap<ResolvedFunction, AnalyzedFlow>;
 
 /** Builds the flows of a kernel and of the functions that it may call. */
@@ -123,7 +127,7 @@ export function functionFlow(resolved: ResolvedFunction): AnalyzedFlow {
   return { ...flow, analysis: new FunctionAnalysis(flow.entry, instructionsOf(resolved)) };
 }
 
-/** A copy of a flow, with blocks of its own, that may be changed. */
+/** Returns a copy of a flow with its own blocks, which may be changed. */
 export function copyOfFlow(
   { function: resolved, entry, returning, exiting, suspendPoints }: FunctionFlow,
 ): FunctionFlow {
@@ -207,7 +211,7 @@ class FlowBuilder {
     this.#block = next;
   }
 
-  /** The block that an instruction leads to if its predicate holds. Otherwise it leads to `next`. */
+  /** Returns the block that an instruction jumps to if its predicate is true. Control otherwise continues at `next`. */
   #target(instruction: CompiledInstruction, next: FlowBlock): FlowBlock {
     switch (instruction.form.flow!) {
       case "return":
@@ -255,7 +259,7 @@ class FlowBuilder {
     }
   }
 
-  /** Adds a suspend point, behind the branch on its predicate. */
+  /** Adds a suspend point. The caller emits the branch on the instruction's predicate before it. */
   #addSuspendPoint(
     instruction: CompiledInstruction,
     { next, request }: { next: FlowBlock; request?: SuspensionRequest },
@@ -271,8 +275,8 @@ class FlowBuilder {
 }
 
 /**
- * How to emit an instruction that is followed by the next one. Undefined for an instruction that is part of the control
- * flow.
+ * Returns the function that emits an instruction after which control continues with the next one. Undefined for a
+ * control-flow instruction.
  */
 function emitOf(instruction: CompiledInstruction): Emit | undefined {
   const { form, line, text } = instruction;

@@ -1,9 +1,9 @@
 /**
- * The intervals in which registers are live, and the registers that are first set under a predicate.
+ * Computes the live intervals of registers, and initializes registers that are first set under a predicate.
  *
- * Without its predicate, an instruction leaves its result as it was. Where that is still what the register had when the
- * thread began, it is set to 0 instead, so that the register is not live from there on: such a register shares no
- * local, and engines take gigabytes for ten thousands of locals.
+ * If its predicate is false, an instruction does not change its result, so the register's initial value would be live
+ * from the start of the function, and the register could not share a local. Such a register is therefore set to 0 just
+ * before the instruction. Without sharing, engines need gigabytes of memory to compile tens of thousands of locals.
  *
  * @module
  */
@@ -20,16 +20,17 @@ import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**
- * The live intervals of a function's registers, in the order of their begins.
+ * Returns the live intervals of a function's registers, in the order of their begins.
  *
- * @param readsToo registers that the code of some instructions reads although they are no operands
+ * @param readsToo additional registers that the code emitted for some instructions reads, although they are not
+ * operands
  */
 export function liveIntervals(
   { entry, suspendPoints }: FunctionFlow,
   readsToo: ReadonlyMap<ResolvedInstruction, readonly Register[]> = new Map(),
 ): readonly LiveInterval[] {
   const blocks = reversePostorder(entry);
-  /** The blocks of instructions that suspend threads, or call functions. */
+  /** The blocks that end with an instruction that suspends the thread or calls a function. */
   const suspending = new Set(
     suspendPoints.flatMap(({ instruction, suspendBlock }) => instruction === undefined ? [] : suspendBlock),
   );
@@ -44,14 +45,15 @@ export function liveIntervals(
     }
   };
   const uses = new Map<FlowBlock, RegisterUse>();
-  /** The first position of each block, and the last one, which is that of its branch. */
+  /** The first position of each block. */
   const begins = new Map<FlowBlock, number>();
+  /** The last position of each block, which is that of its branch. */
   const ends = new Map<FlowBlock, number>();
   let position = 0;
   for (const block of blocks) {
     begins.set(block, position++);
     const use = { uses: new Set<Register>(), definitions: new Set<Register>() };
-    // A thread is suspended before it has the result.
+    // The thread is suspended before the result is set.
     const isSuspending = suspending.has(block);
     const read = (register: Register): void => {
       extend(register, position);
@@ -72,13 +74,13 @@ export function liveIntervals(
       }
       if (predicate !== undefined) read(predicate.register);
       readsToo.get(instruction)?.forEach(read);
-      // Without its predicate, an instruction leaves its result as it was.
+      // If the predicate is false, the result keeps its old value.
       if (result !== undefined) visitRegisters(result, predicate === undefined ? set : read);
     }
     uses.set(block, use);
     ends.set(block, position++);
   }
-  /** The range of positions that a register takes which is live where a block begins. */
+  /** For each block, the range of positions assigned to registers that are live on entry. */
   const entered = new Map(blocks.map((block) => [block, { begin: begins.get(block)!, end: begins.get(block)! }]));
   for (const block of blocks) {
     const end = ends.get(block)!;
@@ -95,7 +97,7 @@ export function liveIntervals(
   return [...intervals.values()].sort((a, b) => a.begin - b.begin);
 }
 
-/** A block's steps, and its branch. */
+/** Returns a block's steps, including the branch. */
 function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<Step, "instruction" | "initializes">[] {
   if (terminator.kind !== "branch" && terminator.kind !== "switch") return instructions;
   return "kind" in terminator.on ? instructions : [...instructions, terminator.on];
@@ -110,9 +112,9 @@ export function initializePredicated({ entry }: FunctionFlow): void {
     if (first.size > 0) found.set(block, first);
   }
   if (found.size === 0) return;
-  // Around a loop, the register has what the iteration before has set.
+  // In a loop, the register may hold a value from the previous iteration, which must be kept.
   for (const cycle of cyclesIn(blocks)) for (const block of cycle) found.delete(block);
-  /** The block that sets a register. Undefined if several do. */
+  /** The block that sets each register. Undefined if several blocks do. */
   const setIn = new Map<Register, FlowBlock | undefined>();
   for (const block of blocks) {
     for (const { instruction } of block.instructions) {
@@ -131,7 +133,9 @@ export function initializePredicated({ entry }: FunctionFlow): void {
   }
 }
 
-/** The instructions of a block that set registers under a predicate which the block has neither read nor set before. */
+/**
+ * Returns the predicated instructions of a block that set registers which the block has neither read nor set before.
+ */
 function firstPredicated({ instructions }: FlowBlock): Map<ResolvedInstruction, Register[]> {
   const found = new Map<ResolvedInstruction, Register[]>();
   if (!instructions.some(({ instruction }) => instruction !== undefined && isPredicated(instruction))) return found;

@@ -10,21 +10,22 @@ import { readersOf, registersOf } from "../../../ptx/analysis/definitions_and_us
 import { hasUnknownEffects, mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** An edge that leads back to a loop's header. */
+/** An edge back to the header of a loop. */
 export interface LoopEdge {
   readonly from: BasicBlock<Step>;
   readonly header: BasicBlock<Step>;
 }
 
 /**
- * The loops where a thread may wait for what another thread stores. They contain an instruction that observes other
- * threads' stores, and leaving them may depend on its result.
+ * Finds the loops in which a thread may wait for another thread's store. Such a loop contains an instruction that
+ * observes stores of other threads, and its exit condition may depend on the result. Returns the edges back to the
+ * headers.
  */
 export function spinLoops(entry: BasicBlock<Step>): LoopEdge[] {
   return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));
 }
 
-/** The blocks of those loops. */
+/** Returns the blocks of all loops in which a thread may wait for another thread's store. */
 export function spinningBlocks(entry: BasicBlock<Step>): ReadonlySet<BasicBlock<Step>> {
   return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
 }
@@ -54,11 +55,13 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
   });
 }
 
-/** The registers that may depend on other threads, after any number of iterations. */
+/**
+ * Returns the registers, and possibly memory, whose values may depend on other threads after any number of iterations.
+ */
 function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<Register | "memory"> {
   const seen = new Set<Register | "memory">();
   const readers = readersOf(instructions, readBy);
-  // An instruction is examined again when something that it reads has been added, once for each.
+  // An instruction is examined again whenever one of its sources has been added to `seen`.
   const waiting = new Set(instructions);
   for (const instruction of waiting) {
     waiting.delete(instruction);
@@ -79,12 +82,12 @@ function readBy(instruction: ResolvedInstruction): (Register | "memory")[] {
   return read;
 }
 
-/** Whether an instruction may read what another thread has stored in the meantime. */
+/** Whether an instruction may read values that other threads store while the kernel runs. */
 function seesOthers(instruction: ResolvedInstruction): boolean {
   return mayHave(instruction, "observes");
 }
 
-/** The registers that depend on other threads after an instruction: those that it sets, or none. */
+/** Returns the registers, and possibly memory, that an instruction makes dependent on other threads. */
 function spread(
   instruction: ResolvedInstruction,
   seen: ReadonlySet<Register | "memory">,
@@ -93,7 +96,7 @@ function spread(
   const [destination, ...sources] = operands;
   const passesOn = sources.some((operand) => depends(operand, seen)) ||
     (predicate !== undefined && seen.has(predicate.register)) || (mayHave(instruction, "reads") && seen.has("memory"));
-  // A function may store what it has observed, and leaves its results in memory.
+  // A called function may store values that it has observed, and returns its results in memory.
   const isOpen = form.flow === "call" || hasUnknownEffects(instruction);
   const set: (Register | "memory")[] = passesOn || seesOthers(instruction) ? registersOf(destination) : [];
   if (isOpen || (passesOn && mayHave(instruction, "writes"))) set.push("memory");

@@ -15,24 +15,24 @@ import {
 } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** Emits the contents of blocks for {@linkcode emitStructured}. */
+/** Callbacks of {@linkcode emitStructured} that emit the contents of blocks. */
 export interface BlockEmitter<I> {
   readonly code: CodeWriter;
-  /** Emits what a block does before it branches. */
+  /** Emits the code of a block, without its branch. */
   emitBody(block: BasicBlock<I>): void;
   /** Pushes the condition of a block's branch, as an i32. */
   pushCondition(block: BasicBlock<I>): void;
   /** Pushes the index of the target of a block's switch, as an i32. */
   pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
-  /** Emits what is done at the start of each loop iteration. */
+  /** Emits code at the start of each iteration of the loop with the given header. */
   emitLoopStart(block: BasicBlock<I>): void;
 }
 
 /** The maximum nesting of loops and conditions. Deeper nesting makes engines slow, or overflows their stacks. */
 const maximumDepth = 5000;
 
-/** A graph cannot be written as structured code. */
+/** Thrown if a graph cannot be emitted as structured code, because it nests too deeply. */
 export class StructureError extends Error {
   override readonly name = "StructureError";
 }
@@ -42,17 +42,17 @@ export class StructureError extends Error {
  * a `block`.
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
- * (2022). A block's code is followed by the joins that the block dominates, each behind the end of a `block` from which
- * branches reach it. Other dominated blocks are written where they are branched to, except that blocks outside of a loop
- * are written behind it: successive loops do not nest.
+ * (2022). A block's code is followed by the joins that the block dominates, each after the end of a `block`, through
+ * which branches reach the join. Other dominated blocks are emitted at the branch that leads to them, except that
+ * blocks outside of a loop are emitted after it, so that successive loops do not nest.
  *
- * Where the graph exits, the code branches out of the outermost construct, which the caller opens and closes.
+ * To exit, the code branches out of the outermost construct, which the caller opens and closes.
  */
 export function emitStructured<I>(tree: DominatorTree<I>, emitter: BlockEmitter<I>): void {
   new StructuredEmitter(tree, emitter).emit(tree.blocks[0]!);
 }
 
-/** An enclosing construct: the block that a branch to it leads to, or undefined for an `if`. */
+/** An enclosing construct, represented by the block that a branch to the construct reaches. Undefined for an `if`. */
 type Frame<I> = BasicBlock<I> | undefined;
 
 class StructuredEmitter<I> {
@@ -60,18 +60,18 @@ class StructuredEmitter<I> {
   readonly #tree: DominatorTree<I>;
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loops: LoopForest<I>;
-  /** The blocks to be written behind a loop, because control leaves the loop to get there. By the loop's header. */
+  /** The blocks to emit after a loop, because their immediate dominator is inside. Keyed by the loop's header. */
   readonly #behind = new Map<BasicBlock<I>, BasicBlock<I>[]>();
   readonly #isBehind = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
-  /** The index of each block's frame. */
+  /** The index in `#frames` of the construct through which branches reach each block. */
   readonly #frameOf = new Map<BasicBlock<I>, number>();
   /**
-   * A stack of what remains to be written. An explicit stack, because conditions nest in the dominator tree and
-   * recursion could overflow on a long body.
+   * A stack of the parts that remain to be emitted. Replaces recursion, which could overflow because conditions nest in
+   * the dominator tree of a long body.
    */
   readonly #rest: (() => void)[] = [];
-  /** The number of open loops and conditions. */
+  /** The current number of open loops and conditions. */
   #depthOfNest = 0;
 
   constructor(tree: DominatorTree<I>, emitter: BlockEmitter<I>) {
@@ -97,7 +97,7 @@ class StructuredEmitter<I> {
     }
   }
 
-  /** The header of the outermost loop that contains a block's immediate dominator, but not the block. */
+  /** Returns the header of the outermost loop that contains a block's immediate dominator, but not the block. */
   #loopLeftFor(block: BasicBlock<I>): BasicBlock<I> | undefined {
     const dominator = this.#tree.parent(block);
     if (dominator === block) return undefined;
@@ -108,13 +108,13 @@ class StructuredEmitter<I> {
     return left;
   }
 
-  /** Emits a block and everything that it leads to. */
+  /** Emits the entry and all blocks reachable from it. */
   emit(entry: BasicBlock<I>): void {
     this.#emitTree(entry);
     for (let next = this.#rest.pop(); next !== undefined; next = this.#rest.pop()) next();
   }
 
-  /** Schedules parts to be written in order, before the rest. */
+  /** Schedules parts to be emitted in order, before the rest. */
   #emitNext(...parts: readonly (() => void)[]): void {
     this.#rest.push(...parts.toReversed());
   }
@@ -134,7 +134,9 @@ class StructuredEmitter<I> {
     this.#emitTerminator(block);
   }
 
-  /** Begins a `block` for each join, the first one innermost, which are written behind what comes next. */
+  /**
+   * Opens a `block` for each join, with the first join innermost, and schedules the joins after the ends of the blocks.
+   */
   #openJoins(joins: readonly BasicBlock<I>[]): void {
     for (const join of joins.toReversed()) {
       this.#emitNext(() => this.#emitJoin(join));
@@ -205,8 +207,8 @@ class StructuredEmitter<I> {
       code.ops("i32Eqz").brIf(this.#depth(otherwise));
       this.#emitBranch(block, taken);
     } else {
-      // All code ends with a branch, so that what follows the `if` needs no `else`. What nests is the smaller part: then
-      // long chains of conditions nest no deeper than a logarithm.
+      // The taken code ends with a branch, so the other code can follow the `if` without an `else`. Nesting the smaller
+      // part bounds the depth of long chains of conditions by a logarithm.
       const isSwapped = this.#tree.size(taken) > this.#tree.size(otherwise);
       if (isSwapped) code.ops("i32Eqz");
       code.if();
@@ -240,9 +242,9 @@ class StructuredEmitter<I> {
 /**
  * Makes a graph reducible, as structured code requires: every loop is entered only through its header.
  *
- * A loop with several entries gets a new header, which switches to the entry that was meant; blocks that jump into the
- * loop set a selector first. Other loops stay as they are. The graph's entry must not be part of a loop. Returns the
- * dominator tree of the result.
+ * A loop with several entries gets a new header, which switches to the original entry by a selector; blocks that jump
+ * into the loop set the selector first. Other loops do not change. The graph's entry must not be part of a loop.
+ * Returns the dominator tree of the result.
  */
 export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
   const tree = dominatorTree(entry);
@@ -253,7 +255,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
     for (const loop of cyclesIn(region)) {
       const entered = [...loop].filter((block) => [...before.get(block)!].some((from) => !loop.has(from)));
       if (entered.length > 1) {
-        // The new header is left out, so that only the loop's own blocks remain to be examined.
+        // Removing the new header from the region breaks its cycles, so only inner loops remain to be examined.
         dispatchTo(entered, before);
         regions.push([...loop]);
       } else {
@@ -265,8 +267,8 @@ export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
 }
 
 /**
- * Creates the header of a loop with several entries, and redirects all jumps to those entries to it. Keeps the
- * predecessors up to date.
+ * Creates the header of a loop with several entries, and redirects all jumps to those entries to the header. Updates
+ * `before`, the predecessors of each block.
  */
 function dispatchTo<I>(
   targets: readonly BasicBlock<I>[],
