@@ -1,26 +1,26 @@
 /**
- * The exact bytes that all threads of a domain access by an affine address.
+ * Computes the exact bytes that all threads of a domain access at an affine address.
  *
  * @module
  */
 import { type AffineForm, type Domain, greatestDivisor, simplified } from "./domain.ts";
 
-/** Bytes from `begin` up to `end`. */
+/** The bytes from `begin` up to, but not including, `end`. */
 export interface ByteRange {
   readonly begin: number;
   readonly end: number;
 }
 
-/** `count` values from `first` on, `step` apart. */
+/** An arithmetic progression of `count` values that begins with `first`. `step` may be negative. */
 interface Progression {
   readonly first: number;
   readonly step: number;
   readonly count: number;
 }
 
-/** Dimensions that occur in each form only as the same sum, times a factor. */
+/** Dimensions that occur in every form only as a multiple of the same weighted sum. */
 interface Group {
-  /** The dimensions, and the factor of each in the sum. */
+  /** The dimensions, and the weight of each in the sum. */
   readonly members: { readonly dimension: number; readonly factor: number }[];
   /** The factor of the sum in each form. */
   readonly factors: readonly number[];
@@ -29,7 +29,7 @@ interface Group {
 /** Thrown if there are too many ranges to list. */
 export class TooManyRanges extends Error {}
 
-/** The budget of work for a launch's ranges. */
+/** A limit on the number of steps that an analysis may take. */
 export class Budget {
   #left: number;
 
@@ -37,7 +37,11 @@ export class Budget {
     this.#left = steps;
   }
 
-  /** Spends a part of the budget. */
+  /**
+   * Spends steps of the budget.
+   *
+   * @throws {TooManyRanges} If fewer are left
+   */
   spend(steps: number): void {
     if (!(steps <= this.#left)) throw new TooManyRanges();
     this.#left -= steps;
@@ -45,9 +49,9 @@ export class Budget {
 }
 
 /**
- * The bytes of an access in all points of a domain, without its base. They may overlap.
+ * Returns the bytes of an access in all points of a domain, relative to its base. The ranges may overlap.
  *
- * @throws {TooManyRanges} If there are more than the budget allows
+ * @throws {TooManyRanges} If there are more ranges than the budget allows
  */
 export function coveredBytes(
   { form, byteLength, domain }: { form: AffineForm; byteLength: number; domain: Domain },
@@ -79,7 +83,7 @@ export function coveredBytes(
   return blocksOf(address!.constant, byteLength, steps, budget);
 }
 
-/** Groups dimensions whose terms have the same ratio in all forms. */
+/** Groups the dimensions whose terms have the same ratio in all forms. */
 function groupsOf(forms: readonly AffineForm[]): Group[] {
   const groups: Group[] = [];
   const count = Math.max(...forms.map(({ terms }) => terms.length));
@@ -97,7 +101,7 @@ function groupsOf(forms: readonly AffineForm[]): Group[] {
   return groups;
 }
 
-/** Whether a form has no other dimensions than a group's. */
+/** Returns whether a form has no dimensions outside of a group. */
 function isAlone({ members }: Group, { terms }: AffineForm): boolean {
   return terms.every((term, index) => term === 0 || members.some(({ dimension }) => dimension === index));
 }
@@ -111,7 +115,7 @@ function scaled({ first, step, count }: Progression, factor: number): Progressio
   return { first: first * factor, step: step * factor, count };
 }
 
-/** The values of a group's sum. Undefined if they are not a progression. */
+/** Returns the values of a group's sum. Undefined if they are not an arithmetic progression. */
 function sumOf({ members }: Group, domain: Domain): Progression | undefined {
   const parts = members.map(({ dimension, factor }) => ascending(scaled(coordinates(domain, dimension), factor)));
   if (parts.some((part) => part === undefined)) return undefined;
@@ -125,13 +129,13 @@ function sumOf({ members }: Group, domain: Domain): Progression | undefined {
   return { first, step, count };
 }
 
-/** The same values from the smallest on. Undefined if there is none. */
+/** Returns a progression with the same values in ascending order. Undefined if there is no smallest value. */
 function ascending({ first, step, count }: Progression): Progression | undefined {
   if (step >= 0) return { first, step, count };
   return count === Infinity ? undefined : { first: first + step * (count - 1), step: -step, count };
 }
 
-/** The values for which a constraint holds. */
+/** Returns the values of a progression for which `factor * value + constant >= 0`. */
 function cutBy({ first, step, count }: Progression, factor: number, constant: number): Progression {
   if (factor < 0) {
     const most = Math.floor(constant / -factor);
@@ -142,7 +146,7 @@ function cutBy({ first, step, count }: Progression, factor: number, constant: nu
   return { first: first + skipped * step, step, count: count - skipped };
 }
 
-/** The dimension with the fewest coordinates among those that a constraint shares with others. */
+/** Returns the dimension with the fewest coordinates among those of groups that occur in constraints. */
 function smallest(groups: readonly Group[], forms: readonly AffineForm[], { low, high }: Domain): number {
   const shared = groups.filter(({ factors }) => forms.some((_, index) => index > 0 && factors[index] !== 0));
   const dimensions = shared.flatMap(({ members }) => members.map(({ dimension }) => dimension));
@@ -150,7 +154,7 @@ function smallest(groups: readonly Group[], forms: readonly AffineForm[], { low,
   return dimensions.reduce((best, dimension) => sizeOf(dimension) < sizeOf(best) ? dimension : best);
 }
 
-/** A domain for each coordinate in a dimension. */
+/** Splits a domain into one for each coordinate in a dimension. */
 function eachValue(domain: Domain, dimension: number): Domain[] {
   const { low, high, constraints } = domain;
   const count = high[dimension]! - low[dimension]! + 1;
@@ -161,9 +165,13 @@ function eachValue(domain: Domain, dimension: number): Domain[] {
   });
 }
 
+/** The maximum number of coordinates by which a dimension is split. */
 const mostValues = 4096;
 
-/** The ranges of bytes from all sums of one value of each progression. */
+/**
+ * Returns the ranges of `byteLength` bytes at `start` plus each sum of one value from every progression. Merges
+ * contiguous ranges.
+ */
 function blocksOf(
   start: number,
   byteLength: number,
@@ -196,7 +204,7 @@ function blocksOf(
   return first;
 }
 
-/** Merges ranges: the same bytes in order, without overlaps. */
+/** Sorts ranges, and merges those that overlap or touch. */
 export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   const ordered = [...ranges].sort((a, b) => a.begin - b.begin);
   const result: { begin: number; end: number }[] = [];
@@ -208,7 +216,7 @@ export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   return result;
 }
 
-/** Subtracts ranges from others. Both are in order and do not overlap. */
+/** Subtracts `others` from `ranges`. Both must be sorted and must not overlap. */
 export function without(ranges: readonly ByteRange[], others: readonly ByteRange[]): ByteRange[] {
   const result: ByteRange[] = [];
   let index = 0;

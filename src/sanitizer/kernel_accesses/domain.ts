@@ -1,20 +1,21 @@
 /**
- * Sets of threads and loop iterations that take the same path through a kernel, and affine forms: values that are a sum
- * of a thread's coordinates, each times a constant.
+ * Domains, which are sets of threads and loop iterations that take the same path through a kernel, and affine forms,
+ * which are linear combinations of a thread's coordinates plus a constant.
  *
  * @module
  */
 
-/** The points of a box for which all constraints hold. */
+/** The points of a box that satisfy all constraints. */
 export interface Domain {
-  /** The first and the last coordinate in each dimension. A last one may be infinite. */
+  /** The first coordinate in each dimension. */
   readonly low: readonly number[];
+  /** The last coordinate in each dimension, which may be infinite. */
   readonly high: readonly number[];
-  /** Forms of two or more dimensions that are not negative. */
+  /** Forms of two or more dimensions that must not be negative. */
   readonly constraints: readonly AffineForm[];
 }
 
-/** The known bounds of the values of a form. */
+/** Bounds for the values of a form, both inclusive. */
 export interface Range {
   readonly low: number;
   readonly high: number;
@@ -22,12 +23,12 @@ export interface Range {
 
 /** A condition on a point. */
 export type Condition =
-  /** Whether a form is at least 0, or is 0. It has no base. */
+  /** A comparison of a form without base: it is at least 0 (`notNegative`), or 0 (`zero`). */
   | { readonly kind: "test"; readonly form: AffineForm; readonly relation: "notNegative" | "zero" }
   | { readonly kind: "not"; readonly of: Condition }
   | { readonly kind: "and"; readonly of: readonly [Condition, Condition] };
 
-/** Bounds for the values of a form in a domain, its base aside. */
+/** Returns bounds for the values of a form in a domain, without its base. */
 export function rangeOf({ terms, constant }: AffineForm, { low, high, constraints }: Domain): Range {
   let least = constant, most = constant;
   for (let index = 0; index < terms.length; index++) {
@@ -47,7 +48,7 @@ export function rangeOf({ terms, constant }: AffineForm, { low, high, constraint
   return { low: least, high: most };
 }
 
-/** The ratio of the terms `a` to `b`. Undefined if they are not proportional. */
+/** Returns the ratio of the terms `a` to the terms `b`. Undefined if they are not proportional. */
 function ratioOf(a: readonly number[], b: readonly number[]): number | undefined {
   if (a.length !== b.length || a.length === 0) return undefined;
   const last = a.length - 1;
@@ -58,7 +59,7 @@ function ratioOf(a: readonly number[], b: readonly number[]): number | undefined
   return a[last]! / b[last]!;
 }
 
-/** A form, with the coordinates that are the same in all of a domain as constants. */
+/** Replaces the terms of dimensions in which a domain has only one coordinate by constants. */
 export function simplified(form: AffineForm, { low, high }: Domain): AffineForm {
   const { terms, constant, base } = form;
   let found = false;
@@ -75,7 +76,7 @@ export function simplified(form: AffineForm, { low, high }: Domain): AffineForm 
   return formOf(others, sum, base) ?? form;
 }
 
-/** Whether a condition holds everywhere or nowhere in a domain. Undefined if that is not known. */
+/** Returns whether a condition is true or false in all points of a domain. Undefined if it is neither, or unknown. */
 export function decide(domain: Domain, condition: Condition): boolean | undefined {
   switch (condition.kind) {
     case "test": {
@@ -99,14 +100,14 @@ function isNeverZero({ terms, constant }: AffineForm): boolean {
   return divisor > 1 && constant % divisor !== 0;
 }
 
-/** The greatest common divisor. */
+/** Returns the greatest common divisor of two integers. */
 export function greatestDivisor(a: number, b: number): number {
   [a, b] = [Math.abs(a), Math.abs(b)];
   while (b !== 0) [a, b] = [b, a % b];
   return a;
 }
 
-/** The parts of a domain where a condition holds or does not hold. They do not overlap. */
+/** Returns the parts of a domain in which a condition has a truth value. They do not overlap. */
 export function assume(domain: Domain, condition: Condition, truth: boolean): Domain[] {
   switch (condition.kind) {
     case "test": {
@@ -139,10 +140,14 @@ function lessThanZero(form: AffineForm | undefined): AffineForm | undefined {
   return negative && sumOf(negative, { kind: "affine", base: noBase, constant: -1, terms: [] });
 }
 
-/** Thrown if numbers get too large to continue. */
+/** Thrown if an analysis exceeds its limits, or if numbers exceed the range of exact integers. */
 export class TooComplex extends Error {}
 
-/** The part of a domain where a form is not negative. Undefined if that is empty. */
+/**
+ * Returns the part of a domain in which a form is not negative. Undefined if that part is empty.
+ *
+ * @throws {TooComplex} If the form is undefined
+ */
 export function constrain(domain: Domain, wanted: AffineForm | undefined): Domain | undefined {
   if (wanted === undefined) throw new TooComplex();
   const form = simplified(wanted, domain);
@@ -158,7 +163,7 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
     else high[index] = Math.min(high[index]!, Math.floor(constant / -term));
     return low[index]! > high[index]! ? undefined : { low, high, constraints: domain.constraints };
   }
-  // Iterations of a loop are bounded by the constraint alone.
+  // An infinite dimension (the iterations of a loop) gets a finite bound from the constraint.
   for (const index of dimensions) {
     const term = terms[index]!;
     if (high[index] !== Infinity || term > 0) continue;
@@ -171,38 +176,41 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
 }
 
 /**
- * `constant`, plus for each dimension of the launch its coordinate times its term, plus the value of a parameter. A
- * register has the value modulo two to the power of its bits.
+ * A value: `constant`, plus the coordinate in each dimension times its term, plus the value of the base. A register
+ * holds the value modulo two to the power of its width.
  */
 export interface AffineForm {
   readonly kind: "affine";
-  /** The offset of a kernel's parameter among the packed ones, {@linkcode noBase}, {@linkcode elsewhere}, or less. */
+  /**
+   * The offset of a parameter in the packed parameters, {@linkcode noBase}, {@linkcode elsewhere}, or a smaller number
+   * for a shared variable.
+   */
   readonly base: number;
   readonly constant: number;
-  /** By dimension. The terms of the last dimensions may be omitted if they are 0. */
+  /** The factor of the coordinate in each dimension. Trailing zeros may be omitted. */
   readonly terms: readonly number[];
 }
 
-/** The base of a value that is derived neither from a parameter nor from an address. */
+/** The base of a number that is not derived from a pointer. */
 export const noBase = -1;
-/** The base of addresses of local memory, and of variables. Smaller numbers are the bases of shared variables. */
+/** The base of addresses of local memory and of variables other than shared ones. */
 export const elsewhere = -2;
 /** The base of dynamic shared memory. The bases of other shared variables are smaller. */
 export const dynamicShared = -3;
 
 const noTerms: readonly number[] = [];
 
-/** A constant. */
+/** Returns the form of a constant. */
 export function constantForm(constant: number): AffineForm {
   return { kind: "affine", base: noBase, constant, terms: noTerms };
 }
 
-/** The value of a parameter, or an address elsewhere. */
+/** Returns the form of a base alone: the value of a parameter, or the address of a variable. */
 export function baseForm(base: number): AffineForm {
   return { kind: "affine", base, constant: 0, terms: noTerms };
 }
 
-/** A sum of coordinates, each times its term. */
+/** Returns a form. Undefined if its numbers exceed the range of exact integers. */
 export function formOf(terms: readonly number[], constant = 0, base: number = noBase): AffineForm | undefined {
   let length = terms.length;
   while (length > 0 && terms[length - 1] === 0) length--;
@@ -211,16 +219,16 @@ export function formOf(terms: readonly number[], constant = 0, base: number = no
   return { kind: "affine", base, constant, terms: length === terms.length ? terms : terms.slice(0, length) };
 }
 
-/** Whether a form has the same value in all threads, a base aside. */
+/** Returns whether a form has the same value in all threads. */
 export function isUniform({ terms }: AffineForm): boolean {
   return terms.length === 0;
 }
 
-/** `a + factor * b`. Undefined if it is not an affine form, or too large. */
+/** Returns `a + factor * b`. Undefined if that is not an affine form, or exceeds the range of exact integers. */
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {
-    // The same variable has other addresses in another space.
+    // Only parameters cancel: the same variable may have a different address in another state space.
     if (factor === -1 && a.base === b.base && a.base > elsewhere) base = noBase;
     else if (factor === 1 && a.base === noBase) base = b.base;
     else return undefined;
@@ -234,13 +242,13 @@ export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | un
   return formOf(terms, constant, base);
 }
 
-/** A form times a constant. Undefined if it has a base, or is too large. */
+/** Returns `form * factor`. Undefined if the form has a base, or if the result exceeds the range of exact integers. */
 export function productOf(form: AffineForm, factor: number): AffineForm | undefined {
   if (form.base !== noBase) return undefined;
   return formOf(form.terms.map((term) => term * factor + 0), form.constant * factor);
 }
 
-/** Whether two forms have the same terms and base, so that they differ by a constant. */
+/** Returns whether two forms have the same terms and base, so that they differ by a constant. */
 export function areParallel(a: AffineForm, b: AffineForm): boolean {
   return a.base === b.base && a.terms.length === b.terms.length &&
     a.terms.every((term, index) => term === b.terms[index]);

@@ -1,7 +1,6 @@
 /**
- * All accesses of a launch, as a driver would observe them: with the line and the thread that access a byte first.
- *
- * If that depends on the order in which threads run, the result is unknown.
+ * Computes all accesses of a launch as a driver would observe them: with the source line and the thread that access a
+ * byte first. There is no result if these depend on the order in which threads run.
  *
  * @module
  */
@@ -16,14 +15,14 @@ import type { KernelCode, Step } from "./kernel_code.ts";
 import { threadsHaveOwnBytes } from "./separate_accesses.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** A dimension of a launch: a special register is the sum of its dimensions, each times its weight. */
+/** A dimension of a launch. The value of a special register is the sum of its dimensions' coordinates times weights. */
 export interface Dimension {
   readonly register: string;
   readonly weight: number;
   readonly extent: number;
 }
 
-/** Bytes of one instruction's accesses, or of interleaved ones, from the value of a parameter on. */
+/** A range accessed by one instruction or by interleaved instructions. Offsets count from the value of a parameter. */
 interface ExactRange extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
@@ -32,16 +31,16 @@ interface ExactRange extends ByteRange {
   readonly parts?: AccessParts | undefined;
 }
 
-/** The accesses of a kind from the value of a parameter on. */
+/** The smallest range around all accesses of one kind. Offsets count from the value of a parameter. */
 interface Extent extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
 }
 
-/** All accesses of a launch, whatever the values of its pointers. */
+/** All accesses of a launch, relative to the values of its pointers. */
 export interface ExactAccesses {
   readonly ranges: readonly ExactRange[];
-  /** In whole words. */
+  /** The extent of each parameter and kind of access, rounded to whole words. */
   readonly extents: readonly Extent[];
   /** The required alignment of each parameter's value. */
   readonly alignments: ReadonlyMap<number, number>;
@@ -55,7 +54,7 @@ interface KernelAccesses {
   readonly reachesElsewhere: boolean;
 }
 
-/** The accesses of one instruction, or interleaved ones. */
+/** The accesses of one source line, or of interleaved instructions. */
 interface LineAccesses {
   readonly of: { readonly line: number } | InterleavedAccesses;
   readonly base: number;
@@ -63,15 +62,21 @@ interface LineAccesses {
   readonly ranges: readonly ByteRange[];
 }
 
+/** The size in bytes of a word, for which a driver records the first accessing thread. */
 const wordBytes = 4;
+/** The maximum number of ranges of a launch. */
 const mostRanges = 2048;
-/** The number of first threads that are cached, because reports ask for the same ones again. */
+/** The maximum number of cached first threads. Reports query the same ones repeatedly. */
 const mostRemembered = 1024;
+/** The budget of steps for computing a launch's accesses. */
 const mostSteps = 20_000;
+/** The special registers of a thread's index, in the order in which blocks and threads run. */
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
 const kinds = ["read", "write", "atomic"] as const;
 
-/** All accesses of a launch. Undefined if they are not known, or may not all be made. */
+/**
+ * Returns all accesses of a launch. Undefined if they are unknown, or if the launch may stop before making them all.
+ */
 export function exactAccesses(
   run: KernelAccesses,
   { dimensions, lineInfo }: { dimensions: readonly Dimension[]; lineInfo: LineInfo },
@@ -105,12 +110,15 @@ export function exactAccesses(
   }
 }
 
-/** Whether an instruction may stop a launch half-way. One that is not known is taken not to. */
+/** Returns whether an instruction may end a launch early. An unknown instruction is assumed not to. */
 function mayStop({ row }: Step): boolean {
   return row !== undefined && (row.flow === "call" || mayHave({ form: row }, "traps"));
 }
 
-/** The alignment that each parameter must have so that all accesses are aligned to their size and to words. */
+/**
+ * Returns the alignment that the value of each parameter must have so that all accesses are aligned to their size and
+ * to words. Undefined if there is none.
+ */
 function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, number> | undefined {
   const alignments = new Map<number, number>();
   for (const { form: { base, constant, terms }, byteLength } of certain) {
@@ -120,7 +128,10 @@ function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, nu
   return alignments;
 }
 
-/** The bytes of each line. Undefined if a line accesses those of several parameters, or if they are too many ranges. */
+/**
+ * Returns the bytes that each line accesses. Undefined if a line uses several parameters, or if there are too many
+ * ranges.
+ */
 function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   try {
     return rangesByLine(certain);
@@ -130,14 +141,14 @@ function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   }
 }
 
-/** The bytes of each line, with interleaved accesses merged. */
+/** Returns the bytes that each line accesses, with interleaved accesses merged. Undefined if they are unknown. */
 function byInterleavedLines(
   certain: readonly CertainAccess[],
   dimensions: readonly Dimension[],
 ): LineAccesses[] | undefined {
   const { interleaved, others } = interleavedAccesses(certain);
   const areKnown = interleaved.every(({ records }) =>
-    // Of a word, the first thread that accesses any of its bytes is known, and here it is the only one.
+    // Drivers record the first thread of each word. It is unambiguous if only one thread accesses the word.
     records.every(({ form: { constant, terms }, byteLength }) =>
       [constant, byteLength, ...terms].every((part) => part % wordBytes === 0)
     ) && threadsHaveOwnBytes(records, dimensions.length)
@@ -170,7 +181,10 @@ function rangesByLine(certain: readonly CertainAccess[]): LineAccesses[] | undef
   return count > mostRanges ? undefined : [...lines.values()];
 }
 
-/** All bytes of each parameter and kind. Undefined if lines have some in common: the first one is not known. */
+/**
+ * Returns the extent of each parameter and kind of access. Undefined if several lines access the same byte, since it is
+ * unknown which does first.
+ */
 function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
   const extents: Extent[] = [];
   const groups = Map.groupBy(lines, ({ base, access }) => `${base} ${access}`);
@@ -186,7 +200,7 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
   return extents;
 }
 
-/** Computes each value once. */
+/** Returns a function that caches the results of `compute`. */
 function remembered<Value>(compute: (at: number) => Value): (at: number) => Value {
   const known = new Map<number, Value>();
   return (at) => {
@@ -215,7 +229,7 @@ function wordFrom(at: number): number {
   return Math.floor(at / wordBytes) * wordBytes;
 }
 
-/** Finds the first thread that accesses a word. */
+/** Finds the first thread that accesses each word. */
 class FirstThreads {
   readonly #certain: readonly CertainAccess[];
   readonly #dimensions: readonly Dimension[];
@@ -235,10 +249,10 @@ class FirstThreads {
   }
 
   /**
-   * The first thread that accesses the word at an offset. Blocks run one after another, and the threads of a block
-   * either one after another or in turns.
+   * Returns the first thread that accesses the word at an offset. Blocks run one after another; the threads of a block
+   * run one after another or interleaved.
    *
-   * @throws {TooManyRanges} If that makes a difference
+   * @throws {TooManyRanges} If the result depends on how the threads of a block are scheduled
    */
   of({ base, access, at }: { base: number; access: CertainAccess["access"]; at: number }): ThreadIndex {
     const begin = wordFrom(at), end = begin + wordBytes;
@@ -286,7 +300,7 @@ class FirstThreads {
   }
 }
 
-/** The dimensions of a block and of a thread, as `axes` names them. */
+/** The index of a block and of a thread in it, in the order of `axes`. */
 type Indices = readonly number[];
 
 function least(a: Indices, b: Indices): Indices {
@@ -295,8 +309,9 @@ function least(a: Indices, b: Indices): Indices {
 }
 
 /**
- * The accesses at the addresses that a launch's parameters have, ordered as a driver reports them. Undefined if they may
- * not be as they are where the parameters point to different memory.
+ * Returns the accesses at absolute addresses, by adding the values of a launch's pointers, in the order in which a
+ * driver reports them. Undefined if the pointers are misaligned, or if accesses through different pointers overlap, so
+ * that it is unknown which comes first.
  */
 export function placedAccesses(
   { ranges, extents, alignments }: ExactAccesses,

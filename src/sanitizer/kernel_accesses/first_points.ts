@@ -1,5 +1,5 @@
 /**
- * Which thread of a launch accesses some bytes first.
+ * Finds the first thread of a launch that accesses given bytes.
  *
  * @module
  */
@@ -7,21 +7,21 @@ import { type AffineForm, constantForm, productOf, sumOf } from "./domain.ts";
 import { type Budget, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** A part of a box. */
+/** The remaining part of the search space: the bounds in each dimension, both inclusive. */
 interface Box {
   readonly low: number[];
   readonly high: number[];
 }
 
-/** How often bounds are tightened at a time. */
+/** The maximum number of passes over the constraints per call of `tighten`. */
 const mostRounds = 8;
 
 /**
- * The first point of an access's domain, in an order of dimensions, in which it accesses any of some bytes. Undefined if
- * there is none.
+ * Returns the lexicographically first point of an access's domain in which it accesses any byte of a range. Undefined
+ * if there is none.
  *
- * @param order the dimensions from the most significant on; the others follow
- * @throws {TooManyRanges} If it takes longer than the budget allows
+ * @param order the dimensions from the most significant one; dimensions that are not listed come last
+ * @throws {TooManyRanges} If the search exceeds the budget
  */
 export function firstPoint(
   { form, byteLength, domain }: Pick<CertainAccess, "form" | "byteLength" | "domain">,
@@ -57,7 +57,7 @@ function search(
   }
 }
 
-/** Tightens the bounds by each constraint alone. Returns whether a point may remain. */
+/** Tightens the bounds of a box by each constraint separately. Returns false if the box has no solution. */
 function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolean {
   for (let round = 0, changed = true; changed && round < mostRounds; round++) {
     changed = false;
@@ -72,7 +72,7 @@ function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolea
       for (let index = 0; index < terms.length; index++) {
         const term = terms[index]!;
         if (term === 0) continue;
-        // The best case of the other terms leaves this much.
+        // How far this coordinate may be from its best bound if all other terms are at their best.
         const slack = Math.floor(most / Math.abs(term));
         if (term > 0 && high[index]! - low[index]! > slack) {
           low[index] = high[index]! - slack;

@@ -1,8 +1,8 @@
 /**
- * Launches of instrumented kernels, which record their accesses.
+ * Launches instrumented versions of kernels, which record their accesses.
  *
- * Each kernel gets an instrumented version beside the original one, with one more parameter: the address of a table of
- * memory ranges, each with a bitmap for each kind of access and a bit for each byte.
+ * A module is loaded with an instrumented version of each kernel in addition to the original one. It has one more
+ * parameter: the address of a table of memory ranges. Each range has a bitmap per kind of access, with a bit per byte.
  *
  * @module
  */
@@ -16,52 +16,58 @@ import type { RangeAccess } from "../order/stream_order.ts";
 /** The instrumented version of a kernel. */
 interface ObservedKernel {
   readonly handle: bigint;
-  /** The place of its last parameter, the table, among the packed ones. */
+  /** The offset of the last parameter, the table, in the packed parameters. */
   readonly tableOffset: number;
 }
 
-/** A range of memory whose bytes have a bit each, for each kind of access. */
+/** A range of memory whose accesses are recorded. */
 interface ObservedRange {
   readonly begin: bigint;
   readonly byteLength: number;
-  /** The offset of its first bitmap in the launch's memory. */
+  /** The offset of the range's first bitmap in the memory for the recorded accesses. */
   readonly offset: number;
 }
 
-/** Memory on the device for the recorded accesses of a launch, and on the host for a copy. */
+/** The memory for the recorded accesses of a launch. */
 interface Notes {
   readonly device: number;
+  /** The address of the device memory. */
   readonly address: bigint;
   readonly byteLength: number;
+  /** The host memory for a copy. */
   readonly host: HostAllocation;
+  /** An event that is recorded after the copy. */
   readonly event: bigint;
 }
 
-/** A launch whose recorded accesses are being copied. */
+/** A launch whose recorded accesses are being copied to the host. */
 interface PendingNotes {
   readonly notes: Notes;
   readonly ranges: readonly ObservedRange[];
   done(accesses: readonly RangeAccess[]): void;
 }
 
-/** A launch with more memory than this is not observed. */
+/** The maximum size in bytes of the memory for recorded accesses. Launches that need more are not instrumented. */
 const mostBytes = 2 ** 30;
+/** The number of bytes of memory that a 32-bit word of a bitmap covers. */
 const wordBytes = 32;
 
-/** Loads modules with instrumented versions of their kernels, and launches those. */
+/** Loads modules with instrumented versions of their kernels, and launches these versions. */
 export class InstrumentedLaunches {
   readonly #driver: Driver;
   readonly #modules = new Set<bigint>();
-  /** The observed kernels, by the handles of the original versions. */
+  /** The instrumented versions of kernels, by the handles of the originals. */
   readonly #kernels = new Map<bigint, ObservedKernel>();
+  /** The launches whose accesses were not read yet, in launch order. */
   readonly #pending: PendingNotes[] = [];
+  /** Memory of completed launches, for reuse. */
   #free: Notes[] = [];
 
   constructor(driver: Driver) {
     this.#driver = driver;
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** Returns the observed versions of the driver's calls. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     return {
@@ -90,7 +96,7 @@ export class InstrumentedLaunches {
         this.#modules.add(module);
         return module;
       } catch {
-        // The program's own PTX may load, or its error is the right one to report.
+        // Load the original PTX: that may succeed, or throws the error that the program should get.
       }
     }
     return this.#driver.moduleLoadData(device, image, options);
@@ -104,15 +110,16 @@ export class InstrumentedLaunches {
       const table = this.#driver.funcGetParamInfo(handle)?.at(-1);
       if (table !== undefined) this.#kernels.set(kernel, { handle, tableOffset: table.offset });
     } catch {
-      // It is launched as it is.
+      // The original version of the kernel is launched.
     }
   }
 
   /**
-   * Launches the instrumented version of a kernel. If it returns false, the original version must be launched.
+   * Launches the instrumented version of a kernel. Returns false if that is not possible: the caller must then launch
+   * the original version.
    *
-   * @param call makes the launch
-   * @param done receives the accesses, when they are known
+   * @param call makes a launch
+   * @param done called with the accesses once they are known
    */
   launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void, done: PendingNotes["done"]): boolean {
     const kernel = this.#kernels.get(launch.kernel);
@@ -125,7 +132,7 @@ export class InstrumentedLaunches {
       this.#begin(launch, notes, ranges);
       call(this.#observed(launch, kernel, notes.address));
     } catch {
-      // It may need more registers than the original version, or no memory may be left.
+      // The instrumented version may need too many registers, or memory may be exhausted.
       return false;
     }
     const { device, address, host, event } = notes;
@@ -135,7 +142,7 @@ export class InstrumentedLaunches {
     return true;
   }
 
-  /** Reads the recorded accesses of completed launches. Launches whose device was lost have none. */
+  /** Reads the recorded accesses of completed launches. If the device was lost, a launch counts as having none. */
   settle(): void {
     for (let first = this.#pending[0]; first !== undefined; first = this.#pending[0]) {
       const { notes, ranges, done } = first;
@@ -155,7 +162,7 @@ export class InstrumentedLaunches {
     }
   }
 
-  /** The memory that the arguments point to, and the bytes that are needed to record its accesses. */
+  /** Returns the allocations that the arguments point to, and the number of bytes needed to record their accesses. */
   #rangesOf({ device, parameters }: KernelLaunch, { tableOffset }: ObservedKernel) {
     const found = new Map<bigint, { begin: bigint; byteLength: number }>();
     const end = Math.min(tableOffset, parameters.byteLength);
@@ -176,7 +183,7 @@ export class InstrumentedLaunches {
 
   #allocationAt(device: number, address: bigint): { base: bigint; byteLength: number } {
     const nothing = { base: 0n, byteLength: 0 };
-    // Most numbers are not addresses.
+    // A shortcut for numbers that cannot be addresses.
     if (address < 2n ** 16n || address >= 2n ** 57n) return nothing;
     try {
       return this.#driver.memGetAddressRange(device, address);
@@ -197,7 +204,7 @@ export class InstrumentedLaunches {
     return { device, address, byteLength: size, host: this.#driver.hostAlloc(size), event };
   }
 
-  /** Writes the table, and clears the bitmaps. */
+  /** Enqueues a copy that writes the table and clears the bitmaps. */
   #begin({ device, stream }: KernelLaunch, { address, host }: Notes, ranges: readonly ObservedRange[]): void {
     const last = ranges.at(-1)!;
     const end = last.offset + observedKinds.length * bitmapBytes(last.byteLength);
@@ -228,12 +235,12 @@ export class InstrumentedLaunches {
   }
 }
 
-/** A bit for each byte, in whole words of 64 bits. */
+/** Returns the size in bytes of a bitmap with a bit for each of `byteLength` bytes, in whole words of 64 bits. */
 function bitmapBytes(byteLength: number): number {
   return Math.ceil(byteLength / 64) * 8;
 }
 
-/** The bytes that have a bit. */
+/** Returns the accesses that the bitmaps of a range record, one for each contiguous run of bytes. */
 function accessesIn({ begin, byteLength, offset }: ObservedRange, buffer: ArrayBuffer): RangeAccess[] {
   const found: RangeAccess[] = [];
   for (const [kind, access] of observedKinds.entries()) {
@@ -248,21 +255,27 @@ function accessesIn({ begin, byteLength, offset }: ObservedRange, buffer: ArrayB
         found.push({ address: Number(begin) + start, byteLength: byte - start, access });
         start = -1;
       }
-      // The rest of the word is the same.
+      // Skip the rest of a word whose bits are all equal.
       if (isWhole && (byte & 31) === 0 && byte + 32 <= byteLength) byte += 31;
     }
   }
   return found;
 }
 
-/** The suffix of the names of instrumented versions. */
+/** The suffix of the names of instrumented kernels. */
 export const observedSuffix = "__poolpass_observed";
 /** The kinds of accesses, in the order of their bitmaps. */
 export const observedKinds = ["read", "write", "atomic"] as const;
-/** The bytes of a range in the table, behind the 8 bytes of their number: its begin, its length, and its bitmaps. */
+/**
+ * The size in bytes of a table entry: the address of a range, its length, and the addresses of its bitmaps. The entries
+ * follow the number of ranges, which takes 8 bytes.
+ */
 export const tableEntryBytes = 40;
 
-/** Records the bytes of `mask` from an address on. They lie in one word of the bitmap, because accesses are aligned. */
+/**
+ * The PTX of a function that records an access. Bit i of `mask` stands for the byte at `address` + i. All bits are in
+ * one word of a bitmap, because accesses are aligned.
+ */
 const noteFunction = `
 .func poolpass_note(.reg .u64 %table, .reg .u64 %address, .reg .u32 %mask, .reg .u32 %kind)
 {
@@ -298,15 +311,17 @@ $done:
 }
 `;
 
-/** Comments and strings, whose content is ignored. */
+/** Matches a comment or a string. */
 const commentOrString = /\/\/[^\n]*|\/\*[^]*?\*\/|"[^"\n]*"/g;
+/** Matches a kernel definition up to its opening brace, with its name, parameters and directives. */
 const entryHead = /(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$%]+)\s*(\([^)]*\))?([^{};]*)\{/g;
+/** Matches a load, store or atomic operation, with its guard, opcode, modifiers, address and offset. */
 const memoryInstruction =
   /(@!?[\w$%]+\s+)?(?<![\w$%.])(ld|ldu|st|atom|red)((?:(?:\.|::)\w+)+)\s+([^;{}\[]*(?:\{[^}]*\}[^;{}\[]*)?\[\s*([\w$%]+)\s*(?:\+\s*(-?\w+))?\s*\][^;]*);/g;
 
 /**
- * PTX with instrumented versions of its kernels. Undefined if it has no kernels, or has debug information, which refers
- * to positions.
+ * Returns PTX with an additional instrumented version of each kernel. Undefined if there are no kernels, or if the PTX
+ * has debug information, which refers to positions in the text.
  */
 export function instrumentedPtx(text: string): string | undefined {
   const plain = text.replaceAll(commentOrString, (found) => found.startsWith('"') ? found : " ");
@@ -324,7 +339,7 @@ export function instrumentedPtx(text: string): string | undefined {
   return versions.length === 0 ? undefined : `${text}\n${noteFunction}${versions.join("\n")}`;
 }
 
-/** The index of the brace that closes what was opened before an index. */
+/** Returns the index of the brace that closes the one opened before `begin`. */
 function endOfBraces(text: string, begin: number): number | undefined {
   let depth = 1;
   for (let index = begin; index < text.length; index++) {
@@ -351,11 +366,11 @@ function observedBody(body: string): string {
   return `.reg .b64 %poolpass_table;\nld.param.u64 %poolpass_table, [poolpass_table];\n${noted}`;
 }
 
-/** Records an access before it is made. Undefined for memory that is not observed. */
+/** Returns PTX that records the access of an instruction. Undefined if its memory is not observed. */
 function noteOf(
   { opcode, modifiers, base, offset }: { opcode: string; modifiers: readonly string[]; base: string; offset: string },
 ): string | undefined {
-  // A name without a percent sign is a variable's or a parameter's.
+  // A name without a percent sign is that of a variable or a parameter.
   if (!base.startsWith("%")) return undefined;
   const address = { kind: "address", base: { kind: "unknown" }, offset: 0 } as const;
   const known = accessOf({

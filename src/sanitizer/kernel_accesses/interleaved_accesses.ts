@@ -1,6 +1,6 @@
 /**
- * Interleaved accesses, such as those of the fields of structs in an array: together they are few ranges, while each
- * instruction alone accesses a range for each thread.
+ * Finds interleaved accesses, such as those to the fields of structs in an array: together they cover few ranges,
+ * whereas each instruction alone accesses a separate range for each thread.
  *
  * @module
  */
@@ -9,27 +9,29 @@ import { type AffineForm, greatestDivisor, simplified } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** The bytes that an instruction accesses in each period. */
+/** The bytes that an instruction accesses in each period, as offsets from its beginning. */
 interface Field extends ByteRange {
   readonly line: number;
 }
 
-/** The accesses of several instructions. */
+/** The interleaved accesses of several instructions. */
 export interface InterleavedAccesses {
   readonly base: number;
   readonly access: CertainAccess["access"];
-  /** One access for each contiguous run of fields. */
+  /** An access for each contiguous run of fields, which stands for those to the single fields. */
   readonly records: readonly CertainAccess[];
   readonly fields: Fields;
-  /** The accesses themselves. */
+  /** The original accesses. */
   readonly members: readonly CertainAccess[];
+  /** The bytes that all accesses cover together. */
   readonly ranges: readonly ByteRange[];
 }
 
-/** The instruction that accesses each byte. The pattern repeats with each period. */
+/** The pattern of which instruction accesses which byte. It repeats with each period. */
 export class Fields {
+  /** The length of the pattern in bytes. */
   readonly period: number;
-  /** In order. None overlap. */
+  /** The fields of one period, sorted and without overlaps. */
   readonly #fields: readonly Field[];
 
   constructor(period: number, fields: readonly Field[]) {
@@ -37,13 +39,13 @@ export class Fields {
     this.#fields = fields;
   }
 
-  /** The line of the instruction that accesses a byte. */
+  /** Returns the line of the instruction that accesses the byte at an offset. */
   lineAt(offset: number): number {
     for (const { line } of this.of(offset, offset + 1)) return line;
     throw new RangeError(`Cannot tell who accesses the byte at ${offset}: nothing does`);
   }
 
-  /** The fields that overlap a range, in order. */
+  /** Yields the fields that overlap a range, in ascending order. */
   *of(begin: number, end: number): Generator<Field> {
     for (let start = Math.floor(begin / this.period) * this.period; start < end; start += this.period) {
       for (const { begin: from, end: to, line } of this.#fields) {
@@ -54,12 +56,13 @@ export class Fields {
   }
 }
 
+/** The maximum number of fields in a period. */
 const mostFields = 256;
-/** Interleaved accesses of more ranges are no better than those of each instruction alone. */
+/** The maximum number of ranges of interleaved accesses: with more, merging them is no advantage. */
 const mostRanges = 2048;
 
 /**
- * Finds accesses that are interleaved: their addresses differ by constants.
+ * Finds groups of accesses that are interleaved: their addresses differ by constants.
  *
  * @returns the interleaved accesses, and the others
  */
@@ -102,7 +105,9 @@ function interleaved(group: readonly CertainAccess[]): InterleavedAccesses | und
   }
 }
 
-/** Undefined if there is only one instruction, or if several access the same bytes. */
+/**
+ * Returns the fields of a group of accesses. Undefined if there is only one, if fields overlap, or if one wraps around.
+ */
 function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[], period: number): Field[] | undefined {
   const all = group.map(({ step: { line }, byteLength }, index): Field => {
     const begin = forms[index]!.constant - Math.floor(forms[index]!.constant / period) * period;
@@ -117,22 +122,22 @@ function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[],
     else fields.push({ ...field });
   }
   const [first, last] = [fields[0]!, fields.at(-1)!];
-  // Such a field continues in the next period.
+  // The last field wraps around into the next period.
   const continues = last.end > period || last.end === period && first.begin === 0 && last.line === first.line;
   return fields.length < 2 || fields.length > mostFields || continues ? undefined : fields;
 }
 
 /**
- * The parts of a range of interleaved accesses.
+ * Returns the parts of a range of interleaved accesses.
  *
- * @param origin the offset of the range, as the accesses count it
+ * @param origin the offset from the base at which the range begins
  */
 export function partsOf(
   { fields }: InterleavedAccesses,
   { origin, sourceOf, firstOf }: {
     origin: number;
     sourceOf: (line: number) => string;
-    /** The thread that accesses the byte at an offset first. */
+    /** Returns the first thread that accesses the byte at an offset. */
     firstOf?: (at: number) => ThreadIndex | undefined;
   },
 ): AccessParts {

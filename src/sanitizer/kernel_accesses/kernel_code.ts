@@ -1,5 +1,5 @@
 /**
- * The code of a kernel as blocks of instructions, with its names resolved.
+ * Converts the PTX of a kernel to basic blocks of instructions with resolved names.
  *
  * @module
  */
@@ -19,7 +19,7 @@ export type Place =
   /** A special register, such as `%tid.x`. */
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "parameter"; readonly offset: number }
-  /** The address of a variable, by its base in affine forms. */
+  /** The address of a variable, as a base of affine forms. */
   | { readonly kind: "variable"; readonly base: number }
   | { readonly kind: "address"; readonly base: Place; readonly offset: number }
   | { readonly kind: "list"; readonly elements: readonly Place[] }
@@ -28,39 +28,39 @@ export type Place =
 
 /** An instruction. */
 export interface Step {
-  /** Its row in the table of instructions. Undefined if its opcode is unknown. */
+  /** The row in the table of instructions. Undefined if the opcode is unknown. */
   readonly row: InstructionRow | undefined;
   readonly modifiers: readonly string[];
   readonly operands: readonly Place[];
-  /** The register that decides whether it is executed. */
+  /** The predicate that decides whether the instruction is executed. */
   readonly guard: { readonly register: number; readonly isNegated: boolean } | undefined;
-  /** The line in the PTX. */
+  /** The line number in the PTX. */
   readonly line: number;
 }
 
-/** A block of instructions, and its successors. */
+/** A basic block, and its successors. */
 export interface Block {
   readonly steps: readonly Step[];
-  /** The indices of the next blocks. With a guard, the first is for where it holds. */
+  /** The indices of the successors. If there is a guard, the first one is taken if the guard is true. */
   readonly next: readonly number[];
-  /** The branch's guard, if there are two successors. Undefined if it is unknown. */
+  /** The guard of the branch at the end, if there are two successors. */
   readonly guard: Step["guard"];
 }
 
 /** The code of a kernel. */
 export interface KernelCode {
   readonly blocks: readonly Block[];
-  /** The index that stands for the end of the thread. */
+  /** The block index that stands for the end of the thread. */
   readonly end: number;
-  /** The immediate post-dominator of each block. */
+  /** The index of the immediate post-dominator of each block. */
   readonly postDominators: readonly number[];
-  /** The bits of each register; 1 for a predicate. */
+  /** The width of each register in bits, 1 for a predicate. */
   readonly registerBits: readonly number[];
-  /** The bytes of each shared variable, by its base. */
+  /** The size of each shared variable in bytes, by its base. */
   readonly sharedBytes: ReadonlyMap<number, number>;
 }
 
-/** A step before its names are resolved, or a label. */
+/** An instruction before its names are resolved, or a label. */
 type Line =
   | LabelName
   | {
@@ -71,9 +71,10 @@ type Line =
   };
 
 /**
- * The code of a kernel's definition, in a module with variables.
+ * Converts the definition of a kernel.
  *
- * @throws {PtxError} If a name is declared twice, or registers have a type that is not known
+ * @param variables the variables of the module
+ * @throws {PtxError} If a name is declared twice, or registers have an unknown type
  */
 export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
   const flat = new FlatCode(kernel, variables);
@@ -83,7 +84,7 @@ export function kernelCode(kernel: FunctionDeclaration, variables: readonly Vari
   return { blocks, end, postDominators, registerBits, sharedBytes };
 }
 
-/** Flattens the scopes. */
+/** The instructions of a kernel with its nested scopes flattened. */
 class FlatCode {
   readonly registerBits: number[] = [];
   readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
@@ -94,7 +95,7 @@ class FlatCode {
 
   constructor(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]) {
     const module = new Scope();
-    // A variable may be declared several times.
+    // A variable may be declared repeatedly: the last declaration counts.
     for (const variable of new Map(variables.map((variable) => [variable.name, variable])).values()) {
       module.declare(this.#newVariable(variable, true), variable.line);
     }
@@ -272,35 +273,35 @@ class FlatCode {
   }
 }
 
-/** The bits of a type, such as 32 for `u32`. */
+/** Returns the size of a type in bits, such as 32 for `u32`. */
 export function bitsOf(type: string): number {
   return type === "pred" ? 1 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0) * (type.endsWith("x2") ? 2 : 1);
 }
 
-/** Whether a block ends behind an instruction. A thread continues after a call, and not after a trap. */
+/** Returns whether a basic block ends after an instruction. It does after a trap, but not after a call. */
 function endsBlock(row: InstructionRow | undefined): boolean {
   return row?.flow !== undefined && row.flow !== "call" || row?.traits.effects?.includes("traps") === true;
 }
 
 const unknown: Place = { kind: "unknown" };
 
-/** The registers that an instruction may write: those of its first operand. A call writes those in its list of results. */
+/** Returns the registers that an instruction may write: those in its first operand, or in the result list of a call. */
 export function written(step: Step): readonly number[] {
   return overwrites(step) || step.row?.flow === "call" ? registersOf(step.operands[0]) : [];
 }
 
-/** The registers that an operand names, addresses aside. */
+/** Returns the registers in an operand, without those in addresses. */
 function registersOf(place: Place | undefined): readonly number[] {
   if (place?.kind === "register") return [place.register];
   return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
 }
 
-/** Whether an instruction writes its first operand. An unknown instruction is assumed to. */
+/** Returns whether an instruction writes its first operand. An unknown instruction is assumed to. */
 export function overwrites({ row }: Step): boolean {
   return row === undefined || row.hasResult;
 }
 
-/** The registers that an instruction reads, its guard among them. */
+/** Returns the registers that an instruction reads, including its guard. */
 export function readBy(step: Step): number[] {
   const { operands, guard } = step;
   const sources = overwrites(step) ? operands.slice(1) : operands;
@@ -309,7 +310,7 @@ export function readBy(step: Step): number[] {
   return guard === undefined ? found : [...found, guard.register];
 }
 
-/** All registers in an operand. */
+/** Returns all registers in an operand, including those in addresses. */
 export function registersIn(place: Place): number[] {
   switch (place.kind) {
     case "register":

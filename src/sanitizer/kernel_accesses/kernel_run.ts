@@ -1,6 +1,6 @@
 /**
- * Runs a kernel for all threads of a launch at once, as far as its addresses and branches are affine in the thread's
- * place. Where a condition holds for some threads only, the threads diverge.
+ * Runs a kernel symbolically for all threads of a launch at once, as far as addresses and branches are affine in the
+ * thread's index. Where a condition is true for only some threads, the threads diverge.
  *
  * @module
  */
@@ -35,32 +35,34 @@ import {
 import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
 import { evaluate, SplitDimension, type Undecided, type Value } from "./values.ts";
 
-/** A divergence of threads: at the start of a block, or within one. */
+/** The states of diverged threads: all at the start of a block, or all in the middle of one (`isMidway`). */
 interface Divergence {
   readonly parts: readonly ThreadState[];
   readonly isMidway: boolean;
 }
 
+/** The maximum number of instructions to run. */
 const mostSteps = 40_000;
-/** The steps that a divergence counts for: it copies the state. */
+/** The cost of a divergence in steps, because it copies the state. */
 const stepsOfDivergence = 20;
+/** The maximum number of nested divergences. */
 const maximumDivergences = 400;
 
-/** The run of a kernel. */
+/** A symbolic run of a kernel. */
 export class KernelRun {
   readonly prepared: PreparedCode;
   /** The accesses that all threads of a domain certainly make. */
   readonly certain: CertainAccess[] = [];
-  /** The instructions whose accesses are not completely among these. */
+  /** The instructions that may make accesses that are not in `certain`. */
   readonly possible: Set<Step> = new Set();
-  /** Whether it has accessed variables, or memory of the block or the thread, by generic addresses. */
+  /** Whether the kernel accesses variables, or shared or local memory, through generic addresses. */
   reachesElsewhere = false;
-  /** Its accesses to shared memory. Undefined before it runs. */
+  /** The accesses to shared memory. Undefined before `run`. */
   phases: SharedPhases | undefined;
   readonly #code: KernelCode;
   readonly #launch: LaunchNumbers;
   #steps = 0;
-  /** The number of divergences that have not reconverged. */
+  /** The number of divergences that have not reconverged yet. */
   #divergences = 0;
   #dimensions: number;
 
@@ -71,7 +73,7 @@ export class KernelRun {
     this.#dimensions = dimensions;
   }
 
-  /** Runs it. */
+  /** Runs the kernel for all threads of a domain. */
   run(domain: Domain): void {
     const values: Value[] = Array(this.#code.registerBits.length).fill(undefined);
     const before = { writes: noWrites, settled: noWrites, iterations: [] };
@@ -87,12 +89,15 @@ export class KernelRun {
     }
   }
 
-  /** A new dimension, for the iterations of a loop. */
+  /** Adds a dimension, for the iterations of a loop, and returns its index. */
   addDimension(): number {
     return this.#dimensions++;
   }
 
-  /** Runs a state until all threads have ended or stopped. With `isMidway`, does not stop at the first block. */
+  /**
+   * Runs a state until all threads have ended or stopped. Returns the states of the stopped ones. With `isMidway`,
+   * begins in the middle of a block and does not stop there.
+   */
   walk(state: ThreadState, stop: Stop, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {
       if (!isMidway) {
@@ -128,7 +133,7 @@ export class KernelRun {
       arrivals: state.arrivals,
       stays: state.stays,
       writes: allWrites(arrived.map(({ writes }) => writes)),
-      // Some blocks may have been at a barrier, and others not.
+      // Some thread blocks may have reached a barrier, and others not.
       settled: arrived.every((part) => part.settled === settled) ? settled : state.settled,
     }];
   }
@@ -146,7 +151,7 @@ export class KernelRun {
     return true;
   }
 
-  /** Records an arrival at the beginning of a loop, and leaves the loop at once if its iterations are alike. */
+  /** Records an arrival at a loop's header. Returns true if the loop was accelerated and the state is at its exit. */
   #enterLoop(state: ThreadState): boolean {
     const { block, arrivals } = state;
     const body = this.prepared.loops.get(block);
@@ -188,7 +193,7 @@ export class KernelRun {
     return value === undefined || value.kind === "affine" ? undefined : value;
   }
 
-  /** The states for which a condition holds and does not hold. */
+  /** Splits a state into those for which a condition is true and false. */
   #parts(state: ThreadState, condition: Condition): ThreadState[] {
     return [true, false].flatMap((truth) =>
       assume(state.domain, condition, truth).map((domain) => ({ ...state, domain, values: [...state.values] }))
@@ -223,7 +228,7 @@ export class KernelRun {
     return { parts, isMidway: false };
   }
 
-  /** Gives up a state: a called function may do anything, and may end the thread. */
+  /** Stops tracking a state at a call, because the function may do anything and may end the thread. */
   #abandon(state: ThreadState): undefined {
     const { blocks, end } = this.#code;
     const behind = blocks[state.block]!.steps.slice(state.index);
@@ -234,7 +239,7 @@ export class KernelRun {
     state.block = end;
   }
 
-  /** Continues at the reconvergence point, with everything unknown that the skipped blocks may have changed. */
+  /** Continues at the reconvergence point. Registers that the skipped blocks may have written become unknown. */
   #skip(state: ThreadState): void {
     const meeting = this.#code.postDominators[state.block]!;
     for (const block of blocksBetween(this.#code, state.block, meeting)) {
@@ -252,7 +257,7 @@ export class KernelRun {
     if (barrierOf(step) !== undefined) this.phases?.refuseBarriers();
   }
 
-  /** Runs an instruction. */
+  /** Runs an instruction. Returns the condition on which it depends if that is not the same for all threads. */
   #step(state: ThreadState, step: Step): Undecided | undefined {
     const { guard } = step;
     if (guard !== undefined) {
@@ -337,7 +342,7 @@ export class KernelRun {
     }
   }
 
-  /** Whether an instruction's result has all bits of the register. */
+  /** Returns whether the result of an instruction fills all bits of the register. */
   #fits({ row, modifiers }: Step, register: number): boolean {
     const arithmetic = row?.traits.arithmetic;
     if (arithmetic === "comparison") return true;
@@ -374,7 +379,7 @@ export class KernelRun {
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
       }
       case "list": {
-        // Two halves, of which the upper one is 0. A register has its value modulo two to the power of its bits.
+        // A pair of halves is supported if the upper half is 0 and the lower one is in range.
         const [low, high] = place.elements.map((element) =>
           numberOf(this.#valueOf({ values } as ThreadState, element))
         );
@@ -388,13 +393,13 @@ export class KernelRun {
   }
 }
 
-/** The number that a value has in all threads. Undefined if it differs, or is an address. */
+/** Returns the value if it is the same number in all threads. Undefined if it differs, or is an address. */
 function numberOf(value: Value): number | undefined {
   const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;
   return isNumber ? value.constant : undefined;
 }
 
-/** The blocks that are reached from a block before another one. */
+/** Returns the blocks on the paths from block `from` to block `to`, without these two. */
 function blocksBetween({ blocks, end }: KernelCode, from: number, to: number): Set<number> {
   const found = new Set<number>();
   const waiting = [...blocks[from]!.next];

@@ -1,5 +1,6 @@
 /**
- * The accesses of launches, for drivers that do not observe them: as far as the PTX shows them.
+ * Derives the accesses of launches from the PTX, as far as possible. Used for drivers that do not observe accesses, and
+ * for proofs that make checks unnecessary.
  *
  * @module
  */
@@ -20,31 +21,31 @@ import { accessOf, PreparedCode } from "./thread_state.ts";
 import { possibleAccesses } from "./possible_accesses.ts";
 import { areSeparate } from "./separate_accesses.ts";
 
-/** Options for kernels, for drivers that do not report accesses. */
+/** How to find the accesses of kernels for drivers that do not observe them. */
 export interface KernelOptions {
-  /** Whether to report possible accesses, too. */
+  /** Whether to report also possible accesses, whose addresses are unknown. */
   readonly withPossible?: boolean;
-  /** Whether to instrument kernels whose PTX does not show their accesses. */
+  /** Whether to instrument kernels whose accesses cannot be derived from the PTX. */
   readonly instruments?: boolean;
-  /** Whether to report reads by the host of memory that nothing has written. */
+  /** Whether to report copies of uninitialized memory to the host. */
   readonly withHostReads?: boolean;
 }
 
 /** The known accesses of a launch. */
 export interface KnownAccesses {
-  /** Whether these are all of its accesses. */
+  /** Whether `certain` has all accesses of the launch. */
   readonly isExact: boolean;
-  /** Its certain accesses. */
+  /** The accesses that the launch certainly makes. */
   readonly certain: readonly RangeAccess[];
-  /** Its possible accesses, if they are requested, by the addresses from which it may compute others. */
+  /** The possible accesses, if requested. Each has an argument from which the accessed address may be computed. */
   readonly possible: readonly PossibleAccess[];
-  /** The only line of the instructions whose accesses are not known, for each kind that has only one. */
+  /** For each kind of access, the source line of all instructions with unknown accesses. Undefined if they differ. */
   readonly sources: ReadonlyMap<string, string | undefined>;
 }
 
-/** The number of different launches of a kernel whose results are cached. */
+/** The maximum number of cached results per kernel, one for each distinct launch. */
 const mostResults = 64;
-/** With more ranges, it takes too long to examine each. */
+/** The maximum number of ranges that `allOf` returns: examining more takes too long. */
 const mostRangesOfAll = 2048;
 const nothing: KnownAccesses = { isExact: false, certain: [], possible: [], sources: new Map() };
 
@@ -53,7 +54,7 @@ interface KnownLaunch extends LaunchShape {
   readonly result: LaunchResult;
 }
 
-/** The calls that are observed. */
+/** The driver calls that `LaunchAccesses` observes. */
 type ModuleCalls = Pick<Driver, "moduleLoadData" | "linkModules" | "moduleUnload">;
 
 /** Determines the accesses of launches. */
@@ -66,7 +67,7 @@ export class LaunchAccesses {
     this.#options = options;
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** Returns the observed versions of the driver's calls. */
   calls(
     driver: Driver,
     load: Driver["moduleLoadData"] = (device, image, options) => driver.moduleLoadData(device, image, options),
@@ -98,43 +99,46 @@ export class LaunchAccesses {
     this.#kernels.set(kernel, new AnalyzedKernel(loaded, name));
   }
 
-  /** The accesses of a launch. */
+  /** Returns the known accesses of a launch. */
   of(launch: KernelLaunch): KnownAccesses {
     return this.#kernels.get(launch.kernel)?.accessesOf(launch, this.#options) ?? nothing;
   }
 
-  /** Whether the threads of a launch are known to have no conflicting accesses. */
+  /** Returns whether the threads of a launch provably make no conflicting accesses. */
   areSeparate(launch: KernelLaunch): boolean {
     return this.#kernels.get(launch.kernel)?.areSeparate(launch) ?? false;
   }
 
   /**
-   * Whether all threads of each block of a large launch are known to reach each barrier together, and to exchange
-   * nothing else.
+   * Returns whether all threads of each block provably reach each barrier together, and exchange no data between the
+   * lanes of a warp. False for small launches, which are not analyzed.
    */
   hasUniformBarriers(launch: KernelLaunch): boolean {
     return this.#kernels.get(launch.kernel)?.hasUniformBarriers(launch) ?? false;
   }
 
-  /** All accesses of a launch, as a driver would observe them. Undefined if they are unknown. */
+  /** Returns all accesses of a launch, as a driver would observe them. Undefined if they are unknown. */
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
     return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
   }
 
-  /** All global memory that a launch accesses, if it is known and it reads nothing else that it has not written. */
+  /**
+   * Returns all global memory that a launch accesses. Undefined if it is unknown, or if the launch may read other
+   * memory that it has not written itself.
+   */
   allOf(launch: KernelLaunch): GlobalAccesses | undefined {
     return this.#kernels.get(launch.kernel)?.allOf(launch);
   }
 }
 
-/** The PTX of a module, which is parsed when a kernel of it is launched. */
+/** The PTX of a module, which is parsed lazily when one of its kernels is launched. */
 class LoadedModule {
   readonly kernels: bigint[] = [];
   #images: readonly (string | Uint8Array)[];
   #parsed: readonly PtxModule[] | undefined;
 
   constructor(images: readonly (string | Uint8Array)[]) {
-    // The caller may change the bytes.
+    // Copied, because the caller may change the bytes later.
     this.#images = images.map((image) => typeof image === "string" ? image : image.slice());
   }
 
@@ -153,13 +157,13 @@ function parsed(image: string | Uint8Array): PtxModule[] {
   try {
     return [parsePtx(text)];
   } catch (error) {
-    // A driver may know more than the parser.
+    // The driver may accept PTX that the parser does not support.
     if (error instanceof PtxError) return [];
     throw error;
   }
 }
 
-/** A kernel, and the results of its launches. */
+/** A kernel, and the cached results of its launches. */
 class AnalyzedKernel {
   readonly #module: LoadedModule;
   readonly #name: string;
@@ -167,9 +171,11 @@ class AnalyzedKernel {
   #results = new Map<string, LaunchResult>();
   #last: KnownLaunch | undefined;
   readonly #exact = new WeakMap<LaunchResult, ExactAccesses | undefined>();
+  /** The statistics of `exactlyOf`. */
   readonly #cost = new AnalysisCost();
+  /** The statistics of `hasUniformBarriers`. */
   readonly #costOfBarriers = new AnalysisCost();
-  /** The parameters on which results depend. */
+  /** The parameters on whose values the results depend, by offset and size. */
   #parameters = new Map<string, LaunchResult["parameters"][number]>();
 
   constructor(module: LoadedModule, name: string) {
@@ -194,7 +200,7 @@ class AnalyzedKernel {
   }
 
   hasUniformBarriers(launch: KernelLaunch): boolean {
-    // Compiling a version of the kernel for a small launch takes longer than checking it.
+    // For a small launch, compiling a version of the kernel without checks takes longer than checking.
     if (!isLarge(launch)) return false;
     const prepared = this.#prepared ??= this.#prepare();
     if (prepared === "unknown" || prepared.code.barriers === "other") return false;
@@ -245,13 +251,13 @@ class AnalyzedKernel {
       ptx.functions.filter(({ name, kind, body }) => name === this.#name && kind === "entry" && body !== undefined)
         .map((kernel) => ({ ptx, kernel }))
     );
-    // Weak definitions may differ.
+    // If there are several definitions, as of weak symbols, they may differ.
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
     try {
       return { code: new PreparedCode(kernelCode(kernel, ptx.variables)), ptx };
     } catch (error) {
-      // A driver may know more types.
+      // The driver may support types that the parser does not.
       if (error instanceof PtxError) return "unknown";
       throw error;
     }
@@ -267,13 +273,16 @@ class AnalyzedKernel {
     return result;
   }
 
-  /** The result of a launch with the same numbers. */
+  /** Returns the cached result of a launch with the same shape and the same values of the used parameters. */
   #known(launch: KernelLaunch): LaunchResult | undefined {
     if (this.#last !== undefined && this.#isLike(launch, this.#last)) return this.#last.result;
     return this.#results.get(this.#keyOf(launch));
   }
 
-  /** Whether a launch has the numbers of another one. Programs mostly make the same one again, with other pointers. */
+  /**
+   * Returns whether a launch has the same shape and values of the used parameters as another one. Programs mostly
+   * repeat a launch with different pointers.
+   */
   #isLike({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: KernelLaunch, other: LaunchShape): boolean {
     const { grid, block } = other;
     const isSameShape = gridX === grid[0] && gridY === grid[1] && gridZ === grid[2] &&
@@ -289,7 +298,7 @@ class AnalyzedKernel {
     const result = launchResult(code, ptx.lineInfo, shapeOf(launch));
     const count = this.#parameters.size;
     for (const used of result.parameters) this.#parameters.set(`${used.offset} ${used.bits}`, used);
-    // Those before were found by fewer parameters.
+    // The keys of earlier results lack the new parameters.
     if (this.#parameters.size > count || this.#results.size >= mostResults) this.#results.clear();
     this.#results.set(this.#keyOf(launch), result);
     return result;
@@ -306,7 +315,7 @@ function shapeOf({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: Ke
   return { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ], parameters };
 }
 
-/** Compares without BigInts: they take longer. */
+/** Returns whether two launches have the same value of a parameter. Compares bytes, since BigInts are slower. */
 function isSameParameter({ offset, bits }: UsedParameter, a: DataView, b: DataView): boolean {
   const end = offset + bits / 8;
   if (offset < 0 || end > a.byteLength) return true;
@@ -314,7 +323,7 @@ function isSameParameter({ offset, bits }: UsedParameter, a: DataView, b: DataVi
   return true;
 }
 
-/** The accesses at the addresses that a launch's parameters have. */
+/** Returns the known accesses at absolute addresses, by adding the values of the launch's pointers. */
 function placed({ known }: LaunchResult, parameters: DataView): RangeAccess[] {
   return known.map(({ base, begin, end, access, source, parts }) => {
     const isThere = base !== noBase && base + 8 <= parameters.byteLength;
@@ -335,7 +344,11 @@ function sourcesOf(steps: readonly Step[], lineInfo: LineInfo): Map<string, stri
   return sources;
 }
 
-/** The accesses that a launch has recorded, with their lines if they are known. */
+/**
+ * Adds source lines to the accesses that an instrumented launch has recorded, as far as they are known.
+ *
+ * @param noted the recorded accesses
+ */
 export function withSources(noted: readonly RangeAccess[], { certain, sources }: KnownAccesses): RangeAccess[] {
   const rest = (["read", "write", "atomic"] as const).flatMap((kind) => {
     const ranges = (accesses: readonly RangeAccess[]) =>
@@ -350,26 +363,28 @@ export function withSources(noted: readonly RangeAccess[], { certain, sources }:
   return [...certain, ...rest];
 }
 
-/** Observing fewer threads takes less time. */
+/** The minimum number of threads for which an analysis is faster than observing the threads. */
 const fewThreads = 4096;
-/** The number of launches that are analyzed in any case. */
+/** The number of launches that are analyzed before the statistics are used. */
 const trials = 8;
 
-/** Whether a launch has so many threads that observing them takes longer than an analysis. */
+/** Returns whether a launch has so many threads that an analysis is faster than observing them. */
 export function isLarge({ gridX, gridY, gridZ, blockX, blockY, blockZ }: KernelLaunch): boolean {
   return gridX * gridY * gridZ * blockX * blockY * blockZ >= fewThreads;
 }
 
-/** Statistics on the use of analyzing the launches of a kernel. */
+/** Statistics that decide whether analyzing the launches of a kernel is profitable. */
 export class AnalysisCost {
-  /** The number of analyses, of those without a result, and of reused results. */
+  /** The number of analyses. */
   #made = 0;
+  /** The number of analyses that found no result. */
   #failed = 0;
+  /** The number of times that a result was reused. */
   #used = 0;
   /** The last launch that was not analyzed. */
   #declined: LaunchShape | undefined;
 
-  /** Whether to analyze a launch. Programs that launch the same again and again soon get a result. */
+  /** Returns whether to analyze a launch. A launch that repeats the last declined one is always analyzed. */
   pays(launch: KernelLaunch, isLike: (launch: KernelLaunch, other: LaunchShape) => boolean): boolean {
     const { gridX, gridY, gridZ, blockX, blockY, blockZ, parameters } = launch;
     if (this.#made < trials + this.#used) return true;
@@ -384,13 +399,13 @@ export class AnalysisCost {
     return false;
   }
 
-  /** Records an analysis. */
+  /** Counts an analysis. `hasFound` is whether it found a result. */
   made(hasFound: boolean): void {
     this.#made++;
     if (!hasFound) this.#failed++;
   }
 
-  /** Records that a result is used again. */
+  /** Counts the reuse of a result. */
   used(): void {
     this.#used++;
   }

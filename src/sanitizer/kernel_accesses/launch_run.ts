@@ -1,5 +1,5 @@
 /**
- * The memory that a launch accesses, by running its kernel for all threads at once.
+ * Computes the memory that a launch accesses, by running its kernel symbolically for all threads at once.
  *
  * @module
  */
@@ -26,53 +26,55 @@ import { SplitDimension } from "./values.ts";
 export interface LaunchShape {
   readonly grid: readonly [x: number, y: number, z: number];
   readonly block: readonly [x: number, y: number, z: number];
-  /** Packed. */
+  /** The packed parameters. */
   readonly parameters: DataView;
 }
 
-/** Bytes that a launch certainly accesses, counted from the value of a parameter. */
+/** A range that a launch certainly accesses, as offsets from the value of a parameter. */
 export interface KnownAccess extends ByteRange {
-  /** The offset of the parameter among the packed ones. -1 if the bytes are addresses themselves. */
+  /** The offset of the parameter in the packed parameters. -1 if the range has absolute addresses. */
   readonly base: number;
   readonly access: StepAccess["access"];
   readonly source: string;
-  /** Which instructions access which of the bytes, if there are several. */
+  /** The bytes that each instruction accesses, if several do. */
   readonly parts?: AccessParts | undefined;
 }
 
-/** The known accesses of a launch, for any values of its pointers. */
+/** The result of analyzing a launch, for any values of its pointers. */
 export interface LaunchResult {
   readonly known: readonly KnownAccess[];
-  /** The instructions whose accesses are not, or not all, known. */
+  /** The instructions whose accesses are not all known. */
   readonly possible: readonly Step[];
-  /** The ranges in which its threads do not conflict, if they conflict nowhere. */
+  /** The accessed ranges, if the threads do not conflict in any of them. Otherwise undefined. */
   readonly separate: readonly SeparateRange[] | undefined;
-  /** Whether all threads of a block reach each barrier together, and exchange nothing else. */
+  /** Whether all threads of a block reach each barrier together, and no lanes of a warp exchange data. */
   readonly hasUniformBarriers: boolean;
-  /** Finds out all accesses, if they can be known. */
+  /** Returns all accesses with the first accessing threads. Undefined if they are unknown. */
   exact(): ExactAccesses | undefined;
   /**
-   * Whether `known` is all global memory that it accesses, it reads no memory of threads, nor variables, and only what it
-   * has written itself of shared memory.
+   * Returns whether `known` has all accesses to global memory, and the launch reads no local memory, no variables, and
+   * no shared memory that it has not written itself.
    */
   isAll(): boolean;
   /** The parameters on whose values the result depends. */
   readonly parameters: readonly UsedParameter[];
 }
 
-/** A parameter that is a number and not an address. */
+/** A parameter that is used as a number and not as an address. */
 export interface UsedParameter {
   readonly offset: number;
   readonly bits: number;
 }
 
+/** The maximum number of ranges of a launch. */
 const mostRanges = 60_000;
-/** With more, accesses are interleaved if they can be. */
+/** The maximum number of ranges before interleaved accesses are merged. */
 const mostRangesAtFirst = 2048;
+/** The maximum number of times that dimensions are split. */
 const mostSplits = 12;
 const axes = ["x", "y", "z"] as const;
 
-/** Runs a kernel for the threads of a launch. */
+/** Runs a kernel for all threads of a launch. Splits dimensions and starts again where that makes values affine. */
 export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: LaunchShape): LaunchResult {
   let dimensions = axes.flatMap((axis, index): Dimension[] => [
     { register: `%tid.${axis}`, weight: 1, extent: shape.block[index]! },
@@ -107,7 +109,7 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
   }
 }
 
-/** Splits a dimension into two, or records that it cannot be split. */
+/** Splits a dimension into two, or adds it to `whole` if it is not divisible. Returns the new dimensions. */
 function splitAt(
   dimensions: readonly Dimension[],
   { dimension, size }: SplitDimension,
@@ -128,13 +130,14 @@ function splitAt(
 /** The properties of a launch that instructions can read. */
 class Numbers implements LaunchNumbers {
   readonly threadDimensions: readonly number[];
+  /** The parameters whose values were read so far. */
   readonly used = new Map<string, UsedParameter>();
   readonly #shape: LaunchShape;
   readonly #dimensions: readonly Dimension[];
   readonly #whole: ReadonlySet<string> | undefined;
   readonly #specials = new Map<string, AffineForm | undefined>();
 
-  /** @param whole which dimensions cannot be split. Undefined for all */
+  /** @param whole the dimensions that cannot be split, by register and weight; undefined if none can */
   constructor(shape: LaunchShape, dimensions: readonly Dimension[], whole: ReadonlySet<string> | undefined) {
     this.#shape = shape;
     this.#dimensions = dimensions;
@@ -170,7 +173,7 @@ class Numbers implements LaunchNumbers {
   }
 }
 
-/** The bits of a parameter. Undefined if the launch has none there. */
+/** Returns the bits of a parameter. Undefined if it is beyond the end of the launch's parameters. */
 export function parameterBits(parameters: DataView, { offset, bits }: UsedParameter): bigint | undefined {
   if (offset < 0 || offset + bits / 8 > parameters.byteLength) return undefined;
   switch (bits) {
@@ -195,7 +198,7 @@ function readsOnlyWhatIsKnown({ reachesElsewhere, phases, prepared: { code } }: 
   return !readsSharedMemory(code) || phases!.readOnlyWritten();
 }
 
-/** Computes the accesses of a run, on first use. */
+/** Returns a function that computes the accesses of a run on its first call. */
 function rangesOf(run: KernelRun, lineInfo: LineInfo): () => Pick<LaunchResult, "known" | "possible"> {
   let found: Pick<LaunchResult, "known" | "possible"> | undefined;
   return () => found ??= findRanges(run, lineInfo);
@@ -205,7 +208,7 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
   const sourceOf = (line: number) => lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   const bySource = new Map<string, AccessesOfSource & { ranges: ByteRange[] }>();
   const places = new Map(certain.map((access, index) => [access, index]));
-  /** Adds accesses, and returns those whose ranges are too many. */
+  /** Adds accesses. Returns those that have too many ranges for the budget. */
   const add = (accesses: readonly CertainAccess[], budget: Budget): CertainAccess[] =>
     accesses.filter((accessed) => {
       const { step: { line }, access, form: { base } } = accessed;
@@ -232,13 +235,13 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
   return { known: knownAccesses(all), possible: [...new Set([...possible, ...unknown])] };
 }
 
-/** The bytes that are accessed from one place in the source, or by interleaved accesses. */
+/** The bytes that one source line accesses, or several lines by interleaved accesses. */
 interface AccessesOfSource extends Pick<KnownAccess, "base" | "access"> {
   readonly ranges: readonly ByteRange[];
   sourceAt(offset: number): string;
-  /** The parts of a range that begins at an offset. */
+  /** Returns the parts of a range that begins at an offset. */
   readonly partsFrom?: (origin: number) => AccessParts;
-  /** Its place among all accesses in program order. */
+  /** The index of the first of the accesses in program order. */
   readonly place: number;
 }
 
@@ -258,7 +261,7 @@ function interleavedOfSource(
   };
 }
 
-/** The accesses of each kind, with the first instruction that accesses a byte. */
+/** Returns the known accesses without overlaps: a byte belongs to the first group of its kind that accesses it. */
 function knownAccesses(groups: readonly AccessesOfSource[]): KnownAccess[] {
   const covered = new Map<string, readonly ByteRange[]>();
   return groups.flatMap(({ base, access, ranges, sourceAt, partsFrom }) => {

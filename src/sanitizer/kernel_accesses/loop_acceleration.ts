@@ -1,10 +1,10 @@
 /**
- * Runs all iterations of a loop at once, with the number of the iteration as another dimension.
+ * Runs all iterations of a loop at once, with the iteration number as an additional dimension.
  *
- * This applies if three arrivals at the loop's header differ by constants, and if one more iteration, run for all
- * numbers at once, proves by induction that they always do: then the result is exact for every iteration. The
- * conditions under which threads stay in the loop must become stricter with each iteration, so that the last one
- * implies the earlier ones.
+ * This applies if the states of three consecutive arrivals at the loop's header differ by constants. One more iteration
+ * is then run symbolically, for all iteration numbers at once. If its state differs by the same constants, that is so
+ * for every iteration by induction, and the result is exact. The conditions under which threads stay in the loop must
+ * become stricter with each iteration, so that the last one implies the earlier ones.
  *
  * @module
  */
@@ -25,16 +25,23 @@ import { allWrites } from "./shared_phases.ts";
 import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
 import type { Value } from "./values.ts";
 
-/** How often registers that change otherwise are given up, before the loop is. */
+/**
+ * The maximum number of attempts to accelerate a loop. After each but the last, registers that do not change by the
+ * same constant in each iteration become unknown.
+ */
 const mostAttempts = 4;
 
-/** A condition to stay in a loop: a form that is not negative. It falls by `fall` with each iteration. */
+/** A condition to stay in a loop: that a form is not negative. The form decreases by `fall` with each iteration. */
 interface Bound {
   readonly form: AffineForm;
   readonly fall: number;
 }
 
-/** Moves a state from the header of a loop to its exit, if the iterations are alike. Returns whether they are. */
+/**
+ * Advances a state from the header of a loop to the loop's exit, if every iteration provably changes the state by the
+ * same constants. Returns whether that is so. The last parameter has the states of the last three arrivals at the
+ * header.
+ */
 export function accelerate(
   run: KernelRun,
   state: ThreadState,
@@ -59,7 +66,7 @@ export function accelerate(
       if (done === "changed") continue;
       return isProven = done !== undefined && leave(run, state, done, dimension);
     } finally {
-      // What is not proven may not happen.
+      // Without a proof, the accesses that were recorded for all iterations may not happen: roll them back.
       if (!isProven) {
         run.certain.length = mark;
         if (shared !== undefined) run.phases?.reset(shared);
@@ -70,17 +77,23 @@ export function accelerate(
   return false;
 }
 
-/** The states of threads after an iteration. */
+/** The states of threads after an iteration: those that have left the loop, and the one that is back at the header. */
 interface Iteration {
   readonly left: readonly ThreadState[];
   readonly back: ThreadState;
 }
 
-/** Runs one iteration, whichever, from the state before the first of them. */
+/**
+ * Runs one iteration symbolically, for all iteration numbers.
+ *
+ * @param before the state at the header of the loop
+ * @returns "changed" if some registers do not change by constants and have become unknown, and undefined if the loop
+ * cannot be accelerated
+ */
 function iterate(run: KernelRun, before: ThreadState, { values, domain, changes, next, dimension }: {
   values: readonly Value[];
   domain: Domain;
-  /** The change of each register per iteration. Registers that change otherwise become undefined. */
+  /** The change of each register per iteration. Set to undefined for registers that do not change by a constant. */
   changes: (number | undefined)[];
   next: Domain;
   dimension: number;
@@ -110,7 +123,7 @@ function iterate(run: KernelRun, before: ThreadState, { values, domain, changes,
   return isSameDomain(back.domain, next) ? { left: stopped.filter((state) => state !== back), back } : undefined;
 }
 
-/** Moves a state to where all parts leave the loop. */
+/** Advances a state to the exit of the loop. Returns false if threads leave the loop to different blocks. */
 function leave(run: KernelRun, state: ThreadState, { left: parts, back }: Iteration, dimension: number): boolean {
   const [first, ...others] = parts;
   if (first === undefined || others.some(({ block }) => block !== first.block)) return false;
@@ -141,7 +154,8 @@ function staysBetween({ stays: earlier }: Arrival, { stays: later }: Arrival, lo
 }
 
 /**
- * How the conditions of an iteration change to those of the next. Undefined if that is not proven for all iterations.
+ * Returns the conditions to stay in a loop with their change per iteration. Undefined if the conditions of two
+ * consecutive iterations do not differ by constants, or do not become stricter.
  */
 function boundsOf(earlier: readonly Stay[], later: readonly Stay[]): Bound[] | undefined {
   if (earlier.length !== later.length || later.length === 0) return undefined;
@@ -160,7 +174,10 @@ function boundOf(earlier: Stay, later: Stay): Bound | undefined {
   return form === undefined || fall < 0 ? undefined : { form, fall };
 }
 
-/** A number that counts to 0 and does not miss it is at least 1 until then. */
+/**
+ * Returns the bound for a loop that runs until a counter is exactly 0. Undefined unless the counter reaches 0: until
+ * then, its absolute value is at least 1.
+ */
 function boundToZero(form: AffineForm, change: number): Bound | undefined {
   if (!isUniform(form) || change === 0 || form.constant % change !== 0 || form.constant / change > 0) return undefined;
   const distance = Math.abs(form.constant);
@@ -184,7 +201,7 @@ function extended({ low, high, constraints }: Domain, dimension: number): Domain
   return { low: filled(low, 0), high: filled(high, Infinity), constraints };
 }
 
-/** The iterations that are reached, and from which so many more are. */
+/** Restricts a domain to the iterations that are run and are followed by at least `ahead` more. */
 function boundedDomain(
   domain: Domain,
   bounds: readonly Bound[],
@@ -208,7 +225,7 @@ function differenceOf(before: Value, value: Value): number | undefined {
   return value.constant - before.constant;
 }
 
-/** A value in each iteration. */
+/** Returns a value as a form of the iteration number: it changes by `change` with each iteration. */
 function moved(value: Value, change: number | undefined, dimension: number): Value {
   if (value?.kind !== "affine" || change === undefined) return undefined;
   if (change === 0) return value;

@@ -1,5 +1,5 @@
 /**
- * The possible accesses of a launch, beside the certain ones.
+ * Finds the possible accesses of a launch: those of instructions whose addresses are unknown.
  *
  * @module
  */
@@ -9,10 +9,13 @@ import type { PossibleAccess } from "../order/stream_order.ts";
 import { accessOf, type PreparedCode } from "./thread_state.ts";
 import { parameterBits } from "./launch_run.ts";
 
-/** Where each instruction's address may come from, by the code. */
+/** A cache of the results of `rootsOf`. */
 const rootsOfCode = new WeakMap<PreparedCode, readonly ReadonlySet<number>[]>();
 
-/** The possible accesses of some instructions. Numeric arguments are among the addresses, but no memory has them. */
+/**
+ * Returns the possible accesses of some instructions: one for each argument from which the address may be computed.
+ * That includes numeric arguments, which do no harm because no allocation is at such an address.
+ */
 export function possibleAccesses(
   steps: readonly Step[],
   { code, ptx }: { readonly code: PreparedCode; readonly ptx: PtxModule },
@@ -39,7 +42,7 @@ export function possibleAccesses(
   return [...found.values()];
 }
 
-/** The parameters that each register may be computed from, by their offsets. */
+/** Returns, for each register, the offsets of the parameters from which its value may be computed. */
 function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
   const roots: Set<number>[] = registerBits.map(() => new Set());
   const rootsIn = (place: Place): Iterable<number> =>
@@ -52,7 +55,7 @@ function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
     changes = false;
     for (const { steps } of blocks) {
       for (const step of steps) {
-        // The contents of memory are unknown.
+        // Values loaded from memory are not tracked.
         if (step.row?.traits.access === "read" && !step.modifiers.includes("param")) continue;
         const found = step.operands.slice(1).flatMap((place) => [...rootsIn(place)]);
         for (const register of written(step)) {

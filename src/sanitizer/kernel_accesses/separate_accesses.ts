@@ -1,6 +1,6 @@
 /**
- * Proves that no two threads of a launch access the same bytes with at least one write, so that nothing has to be
- * checked while it runs.
+ * Proves that no two threads of a launch access the same byte with at least one write, so that the launch needs no
+ * checks for races while it runs.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import { greatestDivisor, noBase, rangeOf } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
 import { accessOf, type CertainAccess, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
-/** The bytes around all accesses from the value of a parameter on: threads do not conflict there. */
+/** The range around some accesses, as offsets from the value of a parameter. Threads do not conflict in this range. */
 export interface SeparateRange {
-  /** The offset of the parameter among the packed ones. -1 if the bytes are addresses themselves. */
+  /** The offset of the parameter in the packed parameters. -1 if the range has absolute addresses. */
   readonly base: number;
   readonly begin: number;
   readonly end: number;
@@ -21,29 +21,34 @@ export interface SeparateRange {
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<Step>;
-  /** Whether it has accessed variables, or memory of the block, by generic addresses. */
+  /** Whether the kernel accesses variables, or shared or local memory, through generic addresses. */
   readonly reachesElsewhere: boolean;
 }
 
-/** Accesses whose addresses differ by constants and by the iterations of loops. */
+/** Accesses whose addresses differ only by constants and by multiples of loop iteration numbers. */
 interface Cluster {
   readonly base: number;
-  /** For each dimension of the launch, its term, and its least and its most coordinate. */
+  /** The common terms of the addresses, for each dimension of the threads. */
   readonly terms: readonly number[];
+  /** The smallest coordinate in each of these dimensions. */
   readonly low: number[];
+  /** The largest coordinate in each of these dimensions. */
   readonly high: number[];
   readonly accesses: CertainAccess[];
-  /** All bytes. */
+  /** The offset of the first accessed byte. */
   first: number;
+  /** The offset after the last accessed byte. */
   last: number;
+  /** Whether one of the accesses is not a read. */
   isWritten: boolean;
 }
 
-/** The memory that no other thread accesses, or that is never written. */
+/** The state spaces that no other thread accesses, or that are never written. */
 const harmlessSpaces = ["local", "param", "param::entry", "const"];
+/** The maximum number of clusters to compare. With more, there is no proof. */
 const mostClusters = 64;
 
-/** Whether a kernel accesses global and shared memory by weak loads and stores only. */
+/** Returns whether a kernel accesses global and shared memory only by weak loads and stores. */
 export function hasOnlyWeakAccesses({ blocks }: KernelCode): boolean {
   return blocks.every(({ steps }) => steps.every(isWeak));
 }
@@ -60,10 +65,10 @@ function isWeak(step: Step): boolean {
 }
 
 /**
- * The ranges in which the threads of a launch do not conflict, if that holds for all its accesses that begin at the same
- * parameter. Otherwise undefined.
+ * Returns the ranges that a launch accesses, if no two threads conflict by accesses through the same parameter.
+ * Otherwise returns undefined. `areSeparate` compares the ranges of different parameters.
  *
- * @param dimensions how many dimensions threads have; those behind are the iterations of loops
+ * @param dimensions the number of dimensions of the threads; further dimensions are loop iterations
  */
 export function separateRanges(
   { certain, possible, reachesElsewhere }: KernelAccesses,
@@ -85,12 +90,12 @@ export function separateRanges(
   return isSeparate ? rangesOf(clusters) : undefined;
 }
 
-/** Whether no two threads conflict by accesses that have the same terms for the dimensions of threads. */
+/** Returns whether no two threads conflict by accesses that all have the same terms in the first `dimensions`. */
 export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return isApart(clusterOf(accesses, dimensions));
 }
 
-/** Whether no two threads access the same bytes by such accesses, even if they only read. */
+/** Returns whether no two threads even read the same byte by accesses with the same terms in the first `dimensions`. */
 export function threadsHaveOwnBytes(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return hasOwnBytes(clusterOf(accesses, dimensions));
 }
@@ -121,7 +126,7 @@ function add(cluster: Cluster, access: CertainAccess): void {
   cluster.accesses.push(access);
 }
 
-/** Whether each thread has bytes of its own in a cluster, or none is written. */
+/** Returns whether no two threads conflict in a cluster: they access disjoint bytes, or only read. */
 function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
@@ -131,10 +136,10 @@ function isApart(cluster: Cluster): boolean {
 }
 
 /**
- * Whether each thread has bytes of its own in a cluster.
+ * Returns whether the threads access disjoint bytes in a cluster.
  *
- * In one iteration, the threads access a tile of memory. The loop advances by whole tiles, so threads are separate if
- * they are separate within each tile.
+ * In one iteration, the threads access a tile of memory. A loop advances by whole tiles, so that it is enough if the
+ * threads access disjoint bytes in each tile.
  */
 function hasOwnBytes(cluster: Cluster): boolean {
   const { terms, low, high } = cluster;
@@ -151,7 +156,10 @@ function hasOwnBytes(cluster: Cluster): boolean {
   return tile === 0 || span <= tile;
 }
 
-/** The step of loops, or else of constants, that exceeds the tile of the threads. 0 if there is none. */
+/**
+ * Returns the size of a tile in bytes: the common step of loops, or else of constants, that are not smaller than the
+ * reach of the threads in one iteration. 0 if there are no such steps.
+ */
 function tileOf({ terms, accesses }: Cluster, reach: number): number {
   const loops = accesses.flatMap(({ form }) => form.terms.slice(terms.length));
   const first = accesses[0]!.form.constant;
@@ -160,7 +168,7 @@ function tileOf({ terms, accesses }: Cluster, reach: number): number {
   return far(loops) || far(constants);
 }
 
-/** How many bytes a thread may access around one place of a tile. */
+/** Returns the size in bytes of the window in a tile that a single thread accesses. */
 function windowOf({ terms, accesses }: Cluster, tile: number, reach: number): number {
   let begin = Infinity, end = -Infinity;
   const first = accesses[0]!.form.constant;
@@ -181,18 +189,21 @@ function windowOf({ terms, accesses }: Cluster, tile: number, reach: number): nu
   return end - begin;
 }
 
-/** Whether clusters have no bytes in common, or neither is written. Those of other parameters are compared later. */
+/**
+ * Returns whether two clusters have no bytes in common, or neither is written. Returns true for different parameters,
+ * which `areSeparate` compares.
+ */
 function areApart(a: Cluster, b: Cluster): boolean {
   if (!a.isWritten && !b.isWritten || a.base !== b.base) return true;
   return a.last <= b.first || b.last <= a.first;
 }
 
-/** The union of all clusters of one base. */
+/** Returns the range of each cluster. */
 function rangesOf(clusters: readonly Cluster[]): SeparateRange[] {
   return clusters.map(({ base, first: begin, last: end, isWritten }) => ({ base, begin, end, isWritten }));
 }
 
-/** Whether the ranges from different parameters are apart too, by what the parameters are. */
+/** Returns whether ranges of different parameters do not conflict either, given the values of the parameters. */
 export function areSeparate(ranges: readonly SeparateRange[], parameters: DataView): boolean {
   const placed = ranges.map(({ base, begin, end, isWritten }) => {
     const start = startOf(base, parameters);
@@ -206,7 +217,7 @@ export function areSeparate(ranges: readonly SeparateRange[], parameters: DataVi
   );
 }
 
-/** NaN if the launch has no such parameter. */
+/** Returns the value of the pointer at offset `base`. NaN if the launch has no such parameter. */
 function startOf(base: number, parameters: DataView): number {
   if (base === noBase) return 0;
   if (base < 0 || base + 8 > parameters.byteLength) return NaN;

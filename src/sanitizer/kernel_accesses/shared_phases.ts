@@ -1,7 +1,7 @@
 /**
- * Proves that the threads of a block do not conflict in shared memory: no two of them access the same bytes between two
- * barriers of the block if one of them writes. Also proves that they read only bytes that were written before the last
- * barrier.
+ * Proves that the threads of a block do not conflict in shared memory: between two barriers of the block, no two
+ * threads access the same byte if one of them writes it. Also proves that threads read only bytes that were written
+ * before the last barrier.
  *
  * @module
  */
@@ -10,14 +10,16 @@ import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } 
 import type { CertainAccess } from "./thread_state.ts";
 import { threadsAreApart } from "./separate_accesses.ts";
 
-/** An access, with the dimensions of a block's threads before all others. */
+/** An access in a phase. Its dimensions are reordered, so that those of the threads of a block come first. */
 interface PhaseAccess extends CertainAccess {
   readonly phase: number;
+  /** The offset in the variable of the first accessed byte. */
   readonly first: number;
+  /** The offset after the last accessed byte. */
   readonly last: number;
 }
 
-/** A snapshot to return to when a part of a run is given up. */
+/** A snapshot, to which `reset` rolls back the accesses of a part of a run. */
 interface Mark {
   readonly count: number;
   readonly reads: number;
@@ -25,24 +27,27 @@ interface Mark {
   readonly hasPartialBarriers: boolean;
 }
 
-/** More pairs than these are not compared. */
+/** The maximum number of pairs of accesses to compare. With more, there is no proof. */
 const mostPairs = 4000;
 
 /**
- * The accesses of a run to shared memory. A phase is what runs between two barriers. Phases that follow each other
- * without a barrier, as around the end of a loop's body, are joined.
+ * The accesses of a run to shared memory. A phase is the part of a run between two barriers. Phases that continue each
+ * other without a barrier, such as the end of a loop's body and the beginning of the next iteration, are joined.
  */
 export class SharedPhases {
-  /** The bytes of each variable, by its base. */
+  /** The size of each variable in bytes, by its base. */
   readonly #byteLengths: ReadonlyMap<number, number>;
-  /** The indices of the dimensions that the threads of a block have. */
+  /** The indices of the dimensions of a thread's index in its block. */
   readonly #dimensions: readonly number[];
+  /** The domain of all threads of the launch. */
   readonly #whole: Domain;
   readonly #accesses: PhaseAccess[] = [];
   readonly #reads = new SharedReads();
-  /** For each phase, itself or another one that it is joined with. */
+  /** The union-find parents of the phases: each is the phase itself, or another one with which it is joined. */
   readonly #joined: number[] = [0];
+  /** Whether not all accesses are known, so that nothing can be proven. */
   #isRefused = false;
+  /** Whether some threads of a block may reach a barrier without the others. */
   #hasPartialBarriers = false;
 
   constructor(
@@ -68,6 +73,7 @@ export class SharedPhases {
     this.#hasPartialBarriers = true;
   }
 
+  /** Returns a snapshot for `reset`. */
   mark(): Mark {
     return {
       count: this.#accesses.length,
@@ -77,6 +83,7 @@ export class SharedPhases {
     };
   }
 
+  /** Drops all accesses since a snapshot. */
   reset({ count, reads, isRefused, hasPartialBarriers }: Mark): void {
     this.#accesses.length = count;
     this.#reads.truncate(reads);
@@ -84,28 +91,33 @@ export class SharedPhases {
     this.#hasPartialBarriers = hasPartialBarriers;
   }
 
-  /** Records an access, and what was written before. A write is written from then on. */
+  /**
+   * Records an access.
+   *
+   * @param before the writes before the access, to which a write is added
+   */
   add(access: CertainAccess, phase: number, before: WritesBefore): void {
     const { low, high } = rangeOf(access.form, access.domain);
     const last = high + access.byteLength;
-    // The layout of variables is unknown, and so is the memory around them.
+    // An access outside of the variable may be to another one, since their layout is unknown.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
     if (access.step.row?.traits.access === "read") this.#reads.add(access, before);
     else before.writes = { write: access, before: [before.writes] };
   }
 
-  /** The phase after a barrier that all threads of a domain are at. */
+  /** Begins the phase after a barrier that all threads of a domain have reached, and returns its number. */
   next({ low, high, constraints }: Domain): number {
     const isWhole = this.#dimensions.every((index) =>
       low[index] === this.#whole.low[index] && high[index] === this.#whole.high[index] &&
       constraints.every(({ terms }) => (terms[index] ?? 0) === 0)
     );
-    // Other threads may be at another barrier.
+    // Other threads of the block may be at a different barrier.
     if (!isWhole) this.refuseBarriers();
     return this.#joined.push(this.#joined.length) - 1;
   }
 
+  /** Joins two phases that continue each other without a barrier. */
   join(a: number, b: number): void {
     this.#joined[this.#rootOf(a)] = this.#rootOf(b);
   }
@@ -120,7 +132,7 @@ export class SharedPhases {
     return !this.#hasPartialBarriers;
   }
 
-  /** Whether no two threads of a block conflict. */
+  /** Returns whether no two threads of a block conflict. */
   areSeparate(): boolean {
     if (this.#isRefused) return false;
     const phases = Map.groupBy(this.#accesses, ({ phase }) => this.#rootOf(phase));
@@ -137,7 +149,7 @@ export class SharedPhases {
     return true;
   }
 
-  /** Whether the threads of each block have written all bytes that they read, before a barrier. */
+  /** Returns whether the threads of each block have written all bytes that they read, with a barrier in between. */
   readOnlyWritten(): boolean {
     const blocks = [...this.#whole.low.keys()].filter((index) => !this.#dimensions.includes(index));
     return !this.#isRefused && this.#reads.areWritten(blocks);
@@ -169,8 +181,9 @@ export class SharedPhases {
 }
 
 /**
- * Two accesses with the same terms for the first dimensions. One that only threads with the same coordinate make may
- * have any term for that.
+ * Rewrites two accesses so that they have the same terms in the first `dimensions` dimensions. Where all threads of an
+ * access have the same coordinate, its term is changed and compensated by the constant. Returns undefined if the terms
+ * cannot be made equal.
  */
 function aligned(a: CertainAccess, b: CertainAccess, dimensions: number): [CertainAccess, CertainAccess] | undefined {
   for (let index = 0; index < dimensions; index++) {
@@ -197,19 +210,19 @@ function withTerm(access: CertainAccess, index: number, term: number): CertainAc
   return { ...access, form: formOf(others, constant + change, base)! };
 }
 
-/** Writes to shared memory: the last one, and the earlier ones on each path that threads have taken. */
+/** The writes to shared memory so far, in a linked graph: the last one, and those before it on each possible path. */
 export interface SharedWrites {
   readonly write?: CertainAccess;
   readonly before: readonly SharedWrites[];
 }
 
-/** The writes of threads at the time of a read. */
+/** The writes to shared memory that threads have made up to a point in the code. */
 export interface WritesBefore {
   /** All certain writes. */
   writes: SharedWrites;
-  /** The writes that the block's threads had made at the last barrier. */
+  /** The writes up to the last barrier, which are visible to all threads of the block. */
   settled: SharedWrites;
-  /** The dimensions of the iterations of the enclosing loops. */
+  /** The dimensions that number the iterations of the enclosing loops. */
   readonly iterations: readonly number[];
 }
 
@@ -217,18 +230,19 @@ interface SharedRead extends Pick<WritesBefore, "settled" | "iterations"> {
   readonly read: CertainAccess;
 }
 
-/** The budget of work for a kernel's reads. */
+/** The budget of steps for checking a kernel's reads. */
 const mostSteps = 40_000;
 
+/** The state before the first write. */
 export const noWrites: SharedWrites = { before: [] };
 
-/** The writes on all paths. */
+/** Joins the writes of several paths. */
 export function allWrites(ways: readonly SharedWrites[]): SharedWrites {
   const [first, ...others] = new Set(ways);
   return first !== undefined && others.length === 0 ? first : { before: [...new Set(ways)] };
 }
 
-/** The reads of shared memory of a run. */
+/** The reads of shared memory in a run, each with the writes before it. */
 export class SharedReads {
   readonly #reads: SharedRead[] = [];
 
@@ -236,7 +250,7 @@ export class SharedReads {
     return this.#reads.length;
   }
 
-  /** Drops all but the first ones. */
+  /** Drops all but the first `count` reads. */
   truncate(count: number): void {
     this.#reads.length = count;
   }
@@ -246,9 +260,9 @@ export class SharedReads {
   }
 
   /**
-   * Whether the threads of each block have written all bytes that they read.
+   * Returns whether the threads of each block have written all bytes that they read.
    *
-   * @param blocks the dimensions of blocks
+   * @param blocks the indices of the dimensions of block indices
    */
   areWritten(blocks: readonly number[]): boolean {
     const written = new WrittenBytes(new Budget(mostSteps));
@@ -263,17 +277,20 @@ export class SharedReads {
   }
 }
 
-/** The bytes that writes have written. */
+/** Computes which bytes were written before a read. */
 class WrittenBytes {
   readonly #budget: Budget;
-  /** For the writes before a barrier, the bytes of those that match a read. */
+  /** A cache of the results of `#matching`, by the writes and a key of the read. */
   readonly #known = new Map<SharedWrites, Map<string, ByteRange[]>>();
 
   constructor(budget: Budget) {
     this.#budget = budget;
   }
 
-  /** Whether all bytes of a read are written, whatever the coordinates in the fixed dimensions. */
+  /**
+   * Returns whether all bytes of a read are written in the same block and iteration, for all coordinates in the fixed
+   * dimensions.
+   */
   include(read: CertainAccess, settled: SharedWrites, fixed: readonly number[]): boolean {
     const written = this.#matching(read, settled, fixed);
     const form = withoutTerms(read.form, fixed);
@@ -306,7 +323,7 @@ class WrittenBytes {
   }
 }
 
-/** Each of the writes once. */
+/** Yields each write once. */
 function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
   const seen = new Set([writes]);
   const waiting = [writes];
@@ -321,15 +338,15 @@ function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
 }
 
 /**
- * Whether a write is made at every point of the fixed dimensions at which a read is, and changes with these dimensions
- * as the read does: each block and iteration writes what it reads.
+ * Returns whether a write is made at all coordinates of a read in the fixed dimensions, and whether its address changes
+ * with these coordinates in the same way: each block and iteration writes the bytes that it reads.
  */
 function isAsFixed({ form, domain }: CertainAccess, read: CertainAccess, fixed: readonly number[]): boolean {
   return form.base === read.form.base && fixed.every((index) => {
     if ((form.terms[index] ?? 0) !== (read.form.terms[index] ?? 0)) return false;
     if (domain.constraints.some(({ terms }) => (terms[index] ?? 0) !== 0)) return false;
     const { low, high } = domain;
-    // It was made before the loop if it has no such dimension.
+    // A write without the dimension was made before the loop.
     return index >= low.length || low[index]! <= read.domain.low[index]! && high[index]! >= read.domain.high[index]!;
   });
 }
@@ -338,7 +355,7 @@ function withoutTerms({ terms, constant }: AffineForm, fixed: readonly number[])
   return formOf(terms.map((term, index) => fixed.includes(index) ? 0 : term), constant, noBase)!;
 }
 
-/** A domain's part at one coordinate in each of the fixed dimensions. */
+/** Returns the part of a domain with only the first coordinate in each of the fixed dimensions. */
 function atOne({ low, high, constraints }: Domain, fixed: readonly number[]): Domain {
   return { low, high: high.map((last, index) => fixed.includes(index) ? low[index]! : last), constraints };
 }

@@ -1,5 +1,5 @@
 /**
- * The state of the threads of a launch, the prepared code that they run, and the memory accesses of its instructions.
+ * The state of the threads of a launch, the prepared code of a kernel, and the memory accesses of instructions.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import {
 import type { WritesBefore } from "./shared_phases.ts";
 import type { Value } from "./values.ts";
 
-/** An access that all threads of a domain make, each once or more. */
+/** An access that each thread of a domain makes at least once. */
 export interface CertainAccess {
   readonly step: Step;
   readonly access: StepAccess["access"];
@@ -30,54 +30,59 @@ export interface CertainAccess {
 
 /** The properties of a launch that a kernel's instructions can read. */
 export interface LaunchNumbers {
-  /** The indices of the dimensions that the threads of a block have. */
+  /** The indices of the dimensions of a thread's index in its block. */
   readonly threadDimensions: readonly number[];
-  /** The value of a special register. Undefined if it is not affine. */
+  /** Returns the value of a special register. Undefined if it is not affine. */
   special(name: string): AffineForm | undefined;
-  /** The value of an integer parameter. Undefined if it is too large. */
+  /** Returns the value of an integer parameter. Undefined if it exceeds the range of exact integers. */
   parameter(offset: number, bits: number, isSigned: boolean): number | undefined;
-  /** Whether a dimension may be split into two. */
+  /** Returns whether a dimension may be split into two. */
   mayBeSplit(dimension: number): boolean;
 }
 
-/** The position of some threads, and the values of their registers. */
+/** The position in the code of the threads of a domain, and the values of their registers. */
 export interface ThreadState extends WritesBefore {
+  /** The index of the current block. */
   block: number;
+  /** The index in the block of the next instruction. */
   index: number;
   readonly values: Value[];
   domain: Domain;
-  /** The phase since the last barrier. */
+  /** The number of the current phase, which began at the last barrier. */
   phase: number;
-  /** For each enclosing loop, by its header: their states at each arrival there. */
+  /** The last arrivals at the header of each enclosing loop, by the header's index. */
   arrivals: ReadonlyMap<number, readonly Arrival[]>;
-  /** The last of the conditions under which they stayed in a loop. */
+  /** The last condition under which the threads stayed in a loop. */
   stays: Stay | undefined;
 }
 
-/** The state at the beginning of a loop's iteration. */
+/** The state of threads at the beginning of a loop iteration. */
 export interface Arrival {
   readonly values: readonly Value[];
   readonly domain: Domain;
   readonly stays: Stay | undefined;
 }
 
-/** A condition under which threads stay in a loop. */
+/** A condition under which threads stay in a loop, in a linked list. */
 export interface Stay {
+  /** The index of the loop's header. */
   readonly loop: number;
   readonly condition: Condition;
   readonly truth: boolean;
   readonly previous: Stay | undefined;
 }
 
-/** Whether to stop before a block. */
+/** Returns whether to stop before a block. */
 export type Stop = (block: number) => boolean;
 
-/** The analyses of a kernel's code, for all launches. */
+/** The analyses of a kernel's code that do not depend on a launch. */
 export class PreparedCode {
   readonly code: KernelCode;
+  /** The blocks of each loop, by the index of the header. */
   readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
-  /** The registers that may be read after the beginning of a block before they are written. */
+  /** Returns the registers that are live at the beginning of a block. */
   readonly live: (block: number) => readonly number[];
+  /** The kinds of barriers in the code, as `barriersOf` returns them. */
   readonly barriers: "none" | "block" | "other";
 
   constructor(code: KernelCode) {
@@ -90,7 +95,7 @@ export class PreparedCode {
     this.barriers = barriersOf(code);
   }
 
-  /** The header of the innermost loop that contains a block. */
+  /** Returns the header of the innermost loop that contains a block. */
   loopAround(block: number): number | undefined {
     let best: number | undefined;
     for (const [loop, body] of this.loops) {
@@ -102,7 +107,7 @@ export class PreparedCode {
 
 const noUse: RegisterUse<number> = { uses: new Set(), definitions: new Set() };
 
-/** The registers that a block reads before it writes them, and those that it certainly writes. */
+/** Returns the registers that a block reads before writing them, and those that it always writes. */
 function useOf({ steps, guard }: Block): RegisterUse<number> {
   const uses = new Set<number>(), definitions = new Set<number>();
   const read = (register: number) => {
@@ -110,7 +115,7 @@ function useOf({ steps, guard }: Block): RegisterUse<number> {
   };
   for (const step of steps) {
     readBy(step).forEach(read);
-    // A guarded instruction may leave the register as it was.
+    // A guarded instruction may leave its result register unchanged.
     if (step.guard === undefined && overwrites(step)) {
       for (const register of written(step)) definitions.add(register);
     }
@@ -119,7 +124,7 @@ function useOf({ steps, guard }: Block): RegisterUse<number> {
   return { uses, definitions };
 }
 
-/** Whether two values are known to be the same. */
+/** Returns whether two values are known to be equal. */
 export function areEqual(a: Value, b: Value): boolean {
   if (a === b) return true;
   if (a?.kind !== "affine" || b?.kind !== "affine") return false;
@@ -127,14 +132,14 @@ export function areEqual(a: Value, b: Value): boolean {
     a.terms.every((term, index) => term === b.terms[index]);
 }
 
-/** An access of an instruction. */
+/** The memory access of an instruction. */
 export interface StepAccess {
   readonly access: "read" | "write" | "atomic";
   readonly address: Place & { kind: "address" };
   readonly byteLength: number;
 }
 
-/** The spaces that no other kernel accesses, or that are not written while a kernel runs. */
+/** State spaces other than global memory: no other kernel accesses them, or none writes them while a kernel runs. */
 const ownSpaces = [
   "shared",
   "shared::cta",
@@ -145,10 +150,13 @@ const ownSpaces = [
   "param::func",
   "const",
 ];
-/** Orders in which other threads may make the same access. */
+/** The modifiers of strong operations, which may conflict without being a race. */
 const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
-/** The access of an instruction to shared memory of its own block. Undefined for other instructions than loads and stores. */
+/**
+ * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if its address or
+ * size is. Undefined for other instructions.
+ */
 export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
   const { row, modifiers } = step;
   const access = row?.traits.access;
@@ -156,14 +164,20 @@ export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
   return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(step, access) : undefined;
 }
 
-/** Whether an instruction is a barrier: of all threads of a block, or another one. Those of a warp do not count. */
+/**
+ * Returns "block" for a barrier of all threads of a block, "other" for other barriers, and undefined for instructions
+ * that are not barriers or only synchronize a warp.
+ */
 export function barrierOf({ row, operands }: Step): "block" | "other" | undefined {
   const synchronization = row?.traits.synchronization;
   if (synchronization === undefined || synchronization === "lanes") return undefined;
   return synchronization === "block" && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
 }
 
-/** Whether a kernel has no barriers, only those of whole blocks, or also others, or lanes that exchange something. */
+/**
+ * Returns "none" if a kernel has no barriers, "block" if all are barriers of whole blocks, and "other" if there are
+ * other barriers or instructions that synchronize the lanes of a warp.
+ */
 function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
   let found: "none" | "block" = "none";
   for (const { steps } of blocks) {
@@ -177,7 +191,8 @@ function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
 }
 
 /**
- * The access of an instruction to global memory. Undefined if there is none, `"unknown"` if it is not known which.
+ * Returns the access of an instruction to global or generic memory. Undefined if there is none, `"unknown"` if the
+ * instruction may access memory in an unknown way.
  */
 export function accessOf(step: Step): StepAccess | "unknown" | undefined {
   const { row, modifiers, operands } = step;
@@ -199,22 +214,22 @@ function accessBy({ modifiers, operands }: Step, known: StepAccess["access"]): S
   return { access, address, byteLength: bytes * count };
 }
 
-/** Spaces whose memory is always initialized. */
+/** The state spaces whose memory is always initialized. */
 const initializedSpaces = ["param", "param::entry", "const"];
 
-/** Whether a kernel calls nothing, and reads no memory but global and shared memory, its arguments and constants. */
+/** Returns whether a kernel calls no functions, and reads only global and shared memory, parameters and constants. */
 export function readsOnlyKnownMemory({ blocks }: KernelCode): boolean {
   return blocks.every(({ steps }) => steps.every(readsKnownMemory));
 }
 
-/** Whether a kernel may read its blocks' shared memory. */
+/** Returns whether a kernel may read shared memory. */
 export function readsSharedMemory({ blocks }: KernelCode): boolean {
   return blocks.some(({ steps }) =>
     steps.some((step) => step.row?.traits.access === "read" && sharedAccessOf(step) !== undefined)
   );
 }
 
-/** Whether an instruction may access memory at an address. One with an operand that is not known may. */
+/** Returns whether an instruction may access memory: it has an address, or an operand that is not understood. */
 export function mayAccess({ row, operands }: Step): boolean {
   return row?.traits.access !== "none" && operands.some(({ kind }) => kind === "address" || kind === "unknown");
 }

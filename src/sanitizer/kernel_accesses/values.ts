@@ -1,5 +1,5 @@
 /**
- * The values that instructions compute, as far as they are affine in the thread's coordinates or conditions.
+ * Evaluates instructions whose results are affine forms of the thread's coordinates, or conditions on such forms.
  *
  * @module
  */
@@ -23,21 +23,21 @@ import {
 import { bitsOf, type Step } from "./kernel_code.ts";
 
 /**
- * The value of a register: an affine form of the thread's coordinates, or a condition on them. Undefined if it is
- * unknown.
+ * The value of a register: an affine form of the thread's coordinates, or a condition for a predicate. Undefined if the
+ * value is unknown.
  */
 export type Value = AffineForm | Condition | undefined;
 
 /** The context in which an instruction is evaluated. */
 export interface Surroundings {
   readonly domain: Domain;
-  /** The value of a 64-bit parameter at an offset. */
+  /** Returns the value of the 64-bit parameter at an offset. */
   parameter(offset: number): number;
 }
 
 const integerType = /^[bus](8|16|32|64)$/;
 
-/** The value that an instruction writes to its first operand, from the values of the others. */
+/** Returns the value that an instruction writes to its first operand. `values` are those of the other operands. */
 export function evaluate(step: Step, values: readonly Value[], surroundings: Surroundings): Value | Undecided {
   return new Evaluation(step, values, surroundings).run();
 }
@@ -91,19 +91,19 @@ class Evaluation {
     };
   }
 
-  /** A form with the value of a parameter in place of its base. Undefined if the base is an address. */
+  /** Replaces a base that is a parameter by its value. Undefined if the base is the address of a variable. */
   #plain(form: AffineForm): AffineForm | undefined {
     if (form.base === noBase) return form;
     if (form.base <= elsewhere) return undefined;
     return sumOf({ ...form, base: noBase }, constantForm(this.#surroundings.parameter(form.base)));
   }
 
-  /** The form of a register's value as an instruction interprets its bits. */
+  /** Returns the form of a register's value with its bits interpreted as an integer type. Undefined if it may wrap. */
   #numeric(form: AffineForm, { bits, isSigned }: IntegerType): AffineForm | undefined {
     const plain = this.#plain(form);
     if (plain === undefined) return undefined;
     const { low, high } = rangeOf(plain, this.#domain);
-    // Larger numbers may be rounded, and 64-bit numbers wrap around near there.
+    // Larger numbers may be inexact, and 64-bit numbers may wrap around.
     if (!(low >= Number.MIN_SAFE_INTEGER && high <= Number.MAX_SAFE_INTEGER)) return undefined;
     if (bits === 64) return isSigned || low >= 0 ? plain : undefined;
     const modulus = 2 ** bits, half = isSigned ? modulus / 2 : 0;
@@ -178,7 +178,7 @@ class Evaluation {
     const [value] = this.#values;
     if (to === undefined || from === undefined || value?.kind !== "affine") return undefined;
     if (to.bits === 64 && from.bits === 64) return value;
-    // Addresses of variables have 32 bits.
+    // Addresses of variables fit in 32 bits.
     if (value.base <= elsewhere) return Math.min(to.bits, from.bits) >= 32 ? value : undefined;
     return to.bits > from.bits
       ? this.#numeric(value, from)
@@ -203,13 +203,16 @@ export interface IntegerType {
   readonly isSigned: boolean;
 }
 
-/** A value that depends on a condition that holds in a part of the domain. */
+/** The result of an instruction that depends on a condition that is true in only a part of the domain. */
 export interface Undecided {
   readonly kind: "undecided";
   readonly condition: Condition;
 }
 
-/** Thrown where a dimension has to be two, so that its coordinate is `size` times the second's plus the first's. */
+/**
+ * Thrown if a value is affine only after a dimension is split into two: the coordinate becomes the first new coordinate
+ * plus `size` times the second.
+ */
 export class SplitDimension extends Error {
   readonly dimension: number;
   readonly size: number;
@@ -221,18 +224,20 @@ export class SplitDimension extends Error {
   }
 }
 
-/** The context of an operation on operands. */
+/** The context in which an operation evaluates its operands. */
 export interface OperandTools {
   readonly type: IntegerType;
   readonly modifiers: readonly string[];
   readonly domain: Domain;
+  /** Replaces a base that is a parameter by its value. */
   plain(form: AffineForm): AffineForm | undefined;
+  /** Interprets the bits of a value as an integer type, by default that of the instruction. */
   numeric(form: AffineForm, as?: IntegerType): AffineForm | undefined;
 }
 
 type Operation = (forms: readonly AffineForm[], tools: OperandTools) => AffineForm | Undecided | undefined;
 
-/** The operations on integers. */
+/** The integer operations. Each returns undefined if the result is not affine. */
 export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
   sum: ([a, b], tools) => added(a!, b!, 1, tools),
   difference: ([a, b], tools) => added(a!, b!, -1, tools),
@@ -260,7 +265,7 @@ export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
     return isDivision(form, by, domain) ? remainder(form!, by!.constant, domain) : undefined;
   },
   and: ([a, b], { plain, numeric, type: { bits }, domain }) => {
-    // A mask such as 0xFFFFFFFC is -4.
+    // Interpret a mask such as 0xFFFFFFFC as -4.
     const signed = (form: AffineForm) => isUniform(form) ? numeric(form, { bits, isSigned: true }) : plain(form);
     return masked(signed(a!), signed(b!), domain);
   },
@@ -304,7 +309,7 @@ function inverted(form: AffineForm | undefined): AffineForm | undefined {
   return negative && sumOf(negative, constantForm(-1));
 }
 
-/** The number of bits to shift by. */
+/** Returns the shift count that a form stands for. Undefined if it is not a constant below the width of the type. */
 function shiftOf(form: AffineForm, { bits }: IntegerType): number | undefined {
   const by = form.constant;
   return isUniform(form) && form.base === noBase && by >= 0 && by < bits ? by : undefined;
@@ -314,7 +319,11 @@ function isDivision(form: AffineForm | undefined, by: AffineForm | undefined, do
   return form !== undefined && by !== undefined && isUniform(by) && by.constant > 0 && rangeOf(form, domain).low >= 0;
 }
 
-/** A form's values modulo a number. */
+/**
+ * Returns a form modulo a number. Undefined if the result is not affine.
+ *
+ * @throws {SplitDimension} If it is affine once a dimension is split
+ */
 function remainder(form: AffineForm, modulus: number, domain: Domain): AffineForm | undefined {
   const constant = (form.constant % modulus + modulus) % modulus;
   const rest = formOf(form.terms.map((term) => term % modulus), constant);
@@ -329,7 +338,7 @@ function remainder(form: AffineForm, modulus: number, domain: Domain): AffineFor
   return undefined;
 }
 
-/** A form's values divided by a number, rounded down. */
+/** Returns a form divided by a number, rounded down. Undefined if the result is not affine. */
 function quotient(form: AffineForm, divisor: number, domain: Domain): AffineForm | undefined {
   const rest = remainder(form, divisor, domain);
   const whole = rest && sumOf(form, rest, -1);
@@ -351,7 +360,7 @@ function isPowerOfTwo(number: number): boolean {
   return number > 0 && Number.isInteger(Math.log2(number));
 }
 
-/** The union of the bits of two values that have no bit in common. */
+/** Returns the bitwise OR of two forms. Undefined unless they provably have no bit in common. */
 function united(a: AffineForm | undefined, b: AffineForm | undefined, domain: Domain): AffineForm | undefined {
   if (a === undefined || b === undefined) return undefined;
   for (const [lower, upper] of [[a, b], [b, a]] as const) {
