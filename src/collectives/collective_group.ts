@@ -10,7 +10,8 @@ import type { CallSite } from "../sanitizer/reporting/call_sites.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";
-import { cannot } from "../support/driver_errors.ts";
+import { cannot, isLoss } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
 import { whatIs } from "../support/validation.ts";
 import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 
@@ -62,6 +63,9 @@ export interface Collective {
   readonly site: CallSite | undefined;
 }
 
+/** What NCCL finds before it launches anything. */
+const argumentErrors: ReadonlySet<string> = new Set(["ncclInvalidArgument", "ncclInvalidUsage"]);
+
 /** The collectives of the current group. */
 let group: Collective[] | undefined;
 
@@ -74,7 +78,11 @@ export function isGrouping(): boolean {
 export function issue(collective: Collective): void {
   if (group !== undefined) return void group.push(collective);
   beforeEnqueue(collective);
-  enqueue(collective);
+  try {
+    enqueue(collective);
+  } catch (error) {
+    throw afterFailure([collective], error);
+  }
   afterEnqueue(collective);
   if (collective.issuer.sanitizer !== undefined) reportToSanitizer([collective]);
 }
@@ -124,7 +132,7 @@ function enqueueGroup(library: CollectiveLibrary, collectives: readonly Collecti
   try {
     library.groupEnd();
   } catch (error) {
-    throw cannot("call a group of collectives", error);
+    throw afterFailure(collectives, cannot("call a group of collectives", error));
   }
   for (const collective of collectives) afterEnqueue(collective);
   for (const { issuer } of collectives) issuer.watchdog.afterGroup();
@@ -160,6 +168,20 @@ function afterEnqueue({ issuer: { watchdog }, name, stream, used: { source, targ
   source?.noteUse(stream);
   target?.noteUse(stream);
   watchdog.afterEnqueue(stream, isMessage(name));
+}
+
+/**
+ * Call when a library has thrown an error. Unless that concerns only the arguments, some of the calls may have been
+ * enqueued, on this rank or on others: their communicators fail. Returns the error.
+ */
+export function afterFailure(collectives: readonly Collective[], error: unknown): unknown {
+  if (!(error instanceof CudaError) || argumentErrors.has(error.code) || isLoss(error)) return error;
+  for (const collective of collectives) afterEnqueue(collective);
+  for (const { issuer: { watchdog } } of collectives) {
+    watchdog.afterGroup();
+    watchdog.failUnfinished(error);
+  }
+  return error;
 }
 
 /** Whether a call is a send or receive, which concerns two ranks and not all. */

@@ -9,7 +9,7 @@ import { type CudaStream, progressOf } from "../objects/streams/cuda_stream.ts";
 import type { StreamProgress } from "../objects/streams/stream_progress.ts";
 import { cannot } from "../support/driver_errors.ts";
 import type { CollectiveOptions, CommunicationType, Reduction } from "./collective_arguments.ts";
-import { type Collective, isGrouping, issue } from "./collective_group.ts";
+import { afterFailure, type Collective, isGrouping, issue } from "./collective_group.ts";
 import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 
 /** The arguments of an all-reduce. */
@@ -80,7 +80,7 @@ export class RepeatedAllReduce {
     try {
       this.#allReduce();
     } catch (error) {
-      throw cannot(`call allReduce of ${this.#collective.issuer.name}`, error);
+      throw afterFailure([this.#collective], cannot(`call allReduce of ${this.#collective.issuer.name}`, error));
     }
     const { position } = this.#progress;
     const { stream: fromStream } = this.#from, { stream: toStream } = this.#to;
