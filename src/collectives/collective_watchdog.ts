@@ -365,28 +365,40 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   recordEnd(): void {
-    const { session, timeout } = this.#parts;
-    const now = performance.now();
-    if (this.#marked.length === 0) this.#lastPoll = now;
-    for (const work of this.#unmarked.values()) {
-      work.deadline = now + timeout;
-      // An event that is recorded on an idle stream would not be complete at once.
-      if (this.#isIdleStream(work)) {
-        this.#marked.push({ work, event: undefined });
-        continue;
+    if (this.#marked.length === 0) this.#lastPoll = performance.now();
+    // If no event can be created or recorded, work without an end marker gets one at the next poll.
+    try {
+      for (const [stream, work] of this.#unmarked) {
+        this.#recordEndOf(work);
+        work.unsubscribe();
+        this.#unmarked.delete(stream);
       }
-      const event = session.createMarker(work.device);
-      try {
-        this.#recordBehind(work, event);
-        this.#marked.push({ work, event });
-      } catch (error) {
-        session.destroyMarker(event);
-        this.#throwIfOver(error);
-        // Without an end marker, nothing can tell when the work completes.
-        work.stream.unfinished.delete(work);
-      }
+    } finally {
+      this.#lastStream = undefined;
+      this.#lastWork = undefined;
     }
-    this.#clearUnmarked();
+  }
+
+  #recordEndOf(work: EnqueuedWork): void {
+    const { session, timeout } = this.#parts;
+    const deadline = performance.now() + timeout;
+    // An event that is recorded on an idle stream would not be complete at once.
+    if (this.#isIdleStream(work)) {
+      work.deadline = deadline;
+      this.#marked.push({ work, event: undefined });
+      return;
+    }
+    const event = session.createMarker(work.device);
+    try {
+      this.#recordBehind(work, event);
+      work.deadline = deadline;
+      this.#marked.push({ work, event });
+    } catch (error) {
+      session.destroyMarker(event);
+      this.#throwIfOver(error);
+      // Without an end marker, nothing can tell when the work completes.
+      work.stream.unfinished.delete(work);
+    }
   }
 
   #isIdleStream({ device, handle }: EnqueuedWork): boolean {

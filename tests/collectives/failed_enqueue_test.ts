@@ -1,10 +1,11 @@
-/** When a call fails that may have enqueued something, its communicator fails: that work is neither lost nor forgotten. */
+/** Work is watched even if the call that enqueued it has failed, or its end cannot be marked. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Communicator, CudaError } from "../../mod.ts";
 import type { CollectiveLibrary, ReducingCall } from "../../src/collective_library.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { test } from "../support/test.ts";
 import { createRanks, long } from "./idle_ranks.ts";
 
@@ -81,3 +82,43 @@ for (const kind of ["group", "broadcast", "repeated all-reduce"] as const) {
     for (const each of [rank, peer]) await each.abort();
   });
 }
+
+test("work whose end cannot be marked at once is marked once later", async () => {
+  const driver = new SoftwareDriver({ devices: 1, peers: true });
+  const session = new Session(driver, { collectives: () => driver.collectives });
+  using cuda = new Cuda(session);
+  const gpu = cuda.device(0);
+  const ranks = await createRanks({ cuda, gpu }, [long, long]);
+  using stack = new DisposableStack();
+  const streams = [0, 1, 2].map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+  const pool = stack.use(gpu.createPool());
+  const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
+  gpu.synchronize();
+  for (const index of [0, 1]) ranks[0]!.allReduce(arrays[index]!, arrays[index]!);
+  // A poll marks the first stream, and not the second.
+  const createMarker = session.createMarker.bind(session);
+  let created = 0, failed = 0;
+  session.createMarker = (device) => {
+    if (created === 1 && failed < 3) {
+      failed++;
+      throw new CudaError(2, "cudaEventCreate");
+    }
+    created++;
+    return createMarker(device);
+  };
+  const polled = (condition: () => boolean) =>
+    waitUntil(() => {
+      try {
+        streams[2]!.query();
+      } catch (error) {
+        if (!(error instanceof CudaError && error.call === "cudaEventCreate")) throw error;
+      }
+      return condition();
+    });
+  await polled(() => failed === 3);
+  await polled(() => created >= 2);
+  assertEquals(created, 2);
+  for (let count = 0; count < 2; count++) ranks[1]!.allReduce(arrays[2]!, arrays[2]!);
+  for (const stream of streams) await stream.finished();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
