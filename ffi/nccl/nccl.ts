@@ -23,15 +23,7 @@ import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { stringAt } from "../native/shim/shim.ts";
 import type { NativeFunctions } from "../native/host.ts";
 import type { libnccl } from "./libnccl.ts";
-import {
-  configOf,
-  derivedId,
-  handleOutBytes,
-  type Link,
-  NcclCommunicator,
-  receives,
-  sends,
-} from "./nccl_communicator.ts";
+import { configOf, handleOutBytes, type Link, NcclCommunicator, receives, sends } from "./nccl_communicator.ts";
 
 /** The functions of a library. */
 export type NcclFunctions = NativeFunctions<typeof libnccl>;
@@ -116,7 +108,7 @@ export class Nccl implements CollectiveLibrary {
 
   commSplit(comm: bigint, { color, key }: { readonly color: number | undefined; readonly key: number }): bigint {
     const parent = this.#communicatorOf(comm);
-    const id = derivedId(parent.id, `split ${++parent.divisions} ${color}`);
+    const id = parent.idOfSplit(color);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     const config = configOf({ isBlocking: false });
     const result = this.#functions.ncclCommSplit(parent.manager, color ?? -1, key, bytesOf(child.out), config);
@@ -134,7 +126,7 @@ export class Nccl implements CollectiveLibrary {
         "NCCL does not shrink a communicator whose division did not end; create another one",
       );
     }
-    const id = derivedId(parent.id, `shrink ${[...excluded].sort((a, b) => a - b)}`);
+    const id = parent.idOfShrink(excluded);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     // A buffer that is not moved, because NCCL may read the list in a thread of its own.
     const list = new Int32Array(Math.max(excluded.length, handleOutBytes / 4));

@@ -79,8 +79,10 @@ export class NcclCommunicator {
   readonly #linked = new Set<number>();
   /** The excluded ranks, while it shrinks. */
   excluded: Int32Array<ArrayBuffer> | undefined;
-  /** The number of communicators that were split or shrunk from it. */
-  divisions = 0;
+  /** The number of communicators that were split from it. */
+  #splits = 0;
+  /** How often it was shrunk without the same ranks, by their numbers. */
+  readonly #shrinks = new Map<string, number>();
   /** The communicators that are being split from it: NCCL writes their handles even if nobody waits for them. */
   readonly dividing: Set<NcclCommunicator> = new Set();
 
@@ -90,6 +92,19 @@ export class NcclCommunicator {
     this.phase = parent === undefined ? "initializing" : "dividing";
     this.parent = parent;
     this.timeout = timeout;
+  }
+
+  /** The id of a communicator that is split from this one. All ranks divide it in the same order. */
+  idOfSplit(color: number | undefined): Uint8Array {
+    return derivedId(this.id, `split ${++this.#splits} ${color}`);
+  }
+
+  /** The id of a communicator of all ranks but some: another one each time, as a rank may have left the last one. */
+  idOfShrink(excluded: readonly number[]): Uint8Array {
+    const names = [...excluded].sort((one, other) => one - other).join(" ");
+    const count = (this.#shrinks.get(names) ?? 0) + 1;
+    this.#shrinks.set(names, count);
+    return derivedId(this.id, `shrink ${count} ${names}`);
   }
 
   /** Takes the rank's place in the roster of this machine. */
@@ -130,11 +145,13 @@ export class NcclCommunicator {
     const opposite = direction === sends ? receives : sends;
     const links = new Uint8Array(1);
     const deadline = performance.now() + this.timeout;
-    while (roster.stateOf(peer) !== "free") {
+    for (let state = roster.stateOf(peer); state !== "free"; state = roster.stateOf(peer)) {
       roster.readInto(links, peer, linksOffset + roster.place);
       if ((links[0]! & opposite) !== 0) break;
       const ended = this.pollForEnded();
       if (ended !== undefined) throw this.failure = ended;
+      // It has disposed of its communicator, and makes no more calls.
+      if (state === "left" && !hasAborted(roster, peer)) throw goneError(roster, peer, "has left");
       if (performance.now() > deadline) throw this.#unlinked(peer, direction);
       pause();
     }
@@ -211,12 +228,15 @@ export class NcclCommunicator {
     if (this.#ended !== undefined) return this.#ended;
     if (roster === undefined || roster.hasLeft || performance.now() < this.#nextPoll) return undefined;
     this.#nextPoll = performance.now() + rosterInterval;
+    let abortError: SharingError | undefined;
     for (let place = 0; place < roster.places; place++) {
-      const what = goneBy(roster, place);
-      if (what === undefined) continue;
-      return this.#ended = new SharingError("peer-gone", `Rank ${place} ${what}: ${processOf(roster, place)}`);
+      if (place === roster.place) continue;
+      const state = roster.stateOf(place);
+      // A rank that died is the cause, and comes before ranks that aborted because of it.
+      if (state === "ended") return this.#ended = goneError(roster, place, "has ended");
+      if (state === "left" && hasAborted(roster, place)) abortError ??= goneError(roster, place, "has aborted");
     }
-    return undefined;
+    return this.#ended = abortError;
   }
 
   /** Leaves the roster. */
@@ -227,14 +247,15 @@ export class NcclCommunicator {
   }
 }
 
-function goneBy(roster: Roster, place: number): string | undefined {
-  if (place === roster.place) return undefined;
-  const state = roster.stateOf(place);
-  if (state === "ended") return "has ended";
-  if (state !== "left") return undefined;
+/** Whether a rank that has left its place has aborted the communicator. */
+function hasAborted(roster: Roster, place: number): boolean {
   const record = new Uint32Array(1);
   roster.readInto(new Uint8Array(record.buffer), place);
-  return record[0] === aborted[0] ? "has aborted" : undefined;
+  return record[0] === aborted[0];
+}
+
+function goneError(roster: Roster, place: number, what: string): SharingError {
+  return new SharingError("peer-gone", `Rank ${place} ${what}: ${processOf(roster, place)}`);
 }
 
 function processOf(roster: Roster, place: number): string {
@@ -242,7 +263,7 @@ function processOf(roster: Roster, place: number): string {
 }
 
 /** The id of a communicator that is split or shrunk from another one: all its ranks derive the same one. */
-export function derivedId(id: Uint8Array, how: string): Uint8Array {
+function derivedId(id: Uint8Array, how: string): Uint8Array {
   return sha256(new Uint8Array([...id, ...new TextEncoder().encode(how)]));
 }
 

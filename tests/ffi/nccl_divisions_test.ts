@@ -104,3 +104,21 @@ testStub("a division ends when its communicator is aborted", async (stub) => {
   assertEquals(error.message, "Cannot divide the communicator: it was destroyed before it was divided");
   await nccl.commAbort(child);
 });
+
+testStub("a rank that shrinks again takes a new place", async ({ nccl, comm }) => {
+  const id = crypto.getRandomValues(new Uint8Array(128));
+  const ranks = [0, 1].map((rank) => nccl.commInitRank(0, { id, rank, size: 2, timeout: 1000 }));
+  const isReady = (comm: bigint) => {
+    const state = nccl.commGetAsyncError(comm);
+    if (state instanceof Error) throw state;
+    return state === "ready";
+  };
+  for (const rank of ranks) await waitUntil(() => isReady(rank));
+  const first = ranks.map((rank) => nccl.commShrink(rank, []));
+  // Both take their places.
+  for (const child of first) assertEquals(isReady(child), false);
+  await nccl.commAbort(first[0]!);
+  const second = nccl.commShrink(ranks[0]!, []);
+  await waitUntil(() => isReady(second));
+  for (const each of [second, first[1]!, ...ranks, comm]) await nccl.commAbort(each);
+});

@@ -7,7 +7,9 @@ import { fileURLToPath } from "node:url";
 import { Communicator, CudaError, SharingError } from "../../mod.ts";
 import { stringAt } from "../../ffi/native/shim/shim.ts";
 import { dlopen } from "../../ffi/native/host.ts";
+import type { Roster } from "../../ffi/native/shim/roster.ts";
 import { openNccl } from "../../ffi/nccl/load_nccl.ts";
+import { NcclCommunicator } from "../../ffi/nccl/nccl_communicator.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { driverNamed } from "../support/drivers.ts";
@@ -150,6 +152,37 @@ test("work that another rank of this machine has aborted does not count as compl
   assertStringIncludes(gone.message, "Rank 0 has aborted");
   assertEquals(library.commGetAsyncError(other), gone);
   await library.commAbort(other);
+});
+
+test("a message to a rank that has left is refused at once", { skip }, async () => {
+  const { path } = build();
+  const library = openNccl(path, () => {});
+  const id = library.getUniqueId();
+  const [one, other] = [0, 1].map((rank) => library.commInitRank(0, { id, rank, size: 2, timeout: 3000 })) as [
+    bigint,
+    bigint,
+  ];
+  await library.commDestroy(other);
+  const call = { comm: one, source: 0n, target: 0n, count: 1, type: 1, root: 1, stream: 0n };
+  for (const name of ["send", "recv"] as const) {
+    const error = assertThrows(() => library[name](call), SharingError, "Rank 1 has left: process ") as SharingError;
+    assertEquals(error.code, "peer-gone");
+  }
+  await library.commAbort(one);
+});
+
+test("a rank that has died is named before those that aborted because of it", () => {
+  const communicator = new NcclCommunicator(0, new Uint8Array(128), { timeout: 1000 });
+  const states = ["left", "ended", "taken"];
+  communicator.roster = {
+    place: 2,
+    places: 3,
+    stateOf: (place: number) => states[place],
+    pidOf: (place: number) => place,
+    // The first one has aborted.
+    readInto: (bytes: Uint8Array) => bytes.set([1]),
+  } as unknown as Roster;
+  assertEquals(communicator.pollForEnded()?.message, "Rank 1 has ended: process 1");
 });
 
 test(
