@@ -208,13 +208,15 @@ test("gangs do not use a gang form for a modifier that it does not implement", (
   }
 });
 
-test("every row of the table states its effects, and its traits are consistent", () => {
+test("every row of the table has a lowering and states its effects, and its traits are consistent", () => {
   for (const form of allInstructions()) {
     if (refusedForms().includes(form)) {
       assertEquals(form.traits, {}, form.syntax);
       continue;
     }
     const { effects, arithmetic, gangForm, runsInGangs } = form.traits;
+    // Only control flow compiles to no code of its own.
+    assert(form.emit !== undefined || form.flow !== undefined, form.syntax);
     assert(effects !== undefined, form.syntax);
     assert(arithmetic === undefined || form.hasResult, form.syntax);
     assert(gangForm === undefined || runsInGangs, form.syntax);

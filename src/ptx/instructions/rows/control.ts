@@ -33,7 +33,7 @@ export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmeve
 const control: InstructionTraits = { effects: [], runsInGangs: true };
 
 /** Returns the rows of control flow. */
-export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse(() => ({
+export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse((): Rows<ControlFlowName> => ({
   bra: row("bra.uni? target", "9.7.12.3", control, "branch"),
   brx: row("brx.idx.uni? index, targets", "9.7.12.4", { effects: [] }, "switch"),
   call: row(
@@ -79,7 +79,7 @@ const initializes: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["w
 const tests: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["reads", "observes"] };
 
 /** Returns the rows of barriers and exchanges among threads. */
-export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse(() => ({
+export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((): Rows<SynchronizationName> => ({
   "barrier.sync": row("barrier.cta?.sync.aligned? a [, b]", "9.7.13.1", blockBarrier),
   "barrier.arrive": row("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrier),
   "barrier.red": [
@@ -170,12 +170,12 @@ const stack: InstructionTraits = { effects: ["allocates"] };
 const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
 /** Returns the rows of instructions that are never lowered, but have traits that analyses need. */
-export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse(() => ({
+export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse((): Rows<"brkpt"> => ({
   brkpt: row("brkpt", "9.7.19.1", {}),
 }));
 
 /** Returns the rows of stack and miscellaneous instructions. */
-export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse(() => ({
+export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse((): Rows<MiscellaneousName> => ({
   stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),
   stackrestore: row("stackrestore.<type:u32|u64> a", "9.7.17.2", stack),
   alloca: row("alloca.<type:u32|u64> d, size [, alignment]", "9.7.17.3", stack),

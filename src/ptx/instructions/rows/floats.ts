@@ -53,7 +53,7 @@ const negation: InstructionTraits = { contraction: "negation" };
 const rounded: InstructionTraits = { dividesBlock: () => true };
 
 /** Returns the rows of floating-point arithmetic. */
-export const floatRows: () => Rows<FloatName> = onFirstUse(() => ({
+export const floatRows: () => Rows<FloatName> = onFirstUse((): Rows<FloatName> => ({
   // Floating-point arithmetic in 32 and 64 bits.
   testp: row(
     "testp.<property:finite|infinite|number|notanumber|normal|subnormal>.<type:f32|f64> p, a",
@@ -160,7 +160,7 @@ const combined = "<combine:and|or|xor>?";
 const integerTest: InstructionTraits = { ...pure, arithmetic: "comparison" };
 
 /** Returns the rows of comparisons and selections. */
-export const comparisonRows: () => Rows<ComparisonName> = onFirstUse(() => ({
+export const comparisonRows: () => Rows<ComparisonName> = onFirstUse((): Rows<ComparisonName> => ({
   // Comparisons and selections.
   set: [
     row(

@@ -48,7 +48,7 @@ const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.
 const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
 
 /** Returns the rows of integer arithmetic. */
-export const integerRows: () => Rows<IntegerName> = onFirstUse(() => ({
+export const integerRows: () => Rows<IntegerName> = onFirstUse((): Rows<IntegerName> => ({
   // Integer arithmetic.
   add: row(`add.${integers} d, a, b`, "9.7.1.1", { ...pure, arithmetic: "sum", pointer: "derived" }),
   "add.sat": row("add.sat.<type:s32> d, a, b", "9.7.1.1", pure),
@@ -108,7 +108,7 @@ export const integerRows: () => Rows<IntegerName> = onFirstUse(() => ({
 }));
 
 /** Returns the rows of logic and shifts. */
-export const logicRows: () => Rows<LogicName> = onFirstUse(() => ({
+export const logicRows: () => Rows<LogicName> = onFirstUse((): Rows<LogicName> => ({
   and: row(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", { ...pure, arithmetic: "and" }),
   or: row(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", { ...pure, arithmetic: "or" }),
   xor: row(`xor.${bitsOrPredicate} d, a, b`, "9.7.8.3", { ...pure, arithmetic: "xor" }),
@@ -127,7 +127,7 @@ const partsOfRegisters = "d.sel, a.sel, b.sel [, c]";
 const packed = "d.sel, a.sel, b.sel, c";
 
 /** Returns the rows of scalar video instructions. */
-export const videoRows: () => Rows<VideoName> = onFirstUse(() => ({
+export const videoRows: () => Rows<VideoName> = onFirstUse((): Rows<VideoName> => ({
   vadd: row(`vadd.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
   vsub: row(`vsub.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
   vabsdiff: row(`vabsdiff.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
@@ -152,7 +152,7 @@ export const videoRows: () => Rows<VideoName> = onFirstUse(() => ({
 }));
 
 /** Returns the rows of video instructions on the two or four elements of packed registers. */
-export const packedVideoRows: () => Rows<PackedVideoName> = onFirstUse(() => ({
+export const packedVideoRows: () => Rows<PackedVideoName> = onFirstUse((): Rows<PackedVideoName> => ({
   vadd2: onElements("vadd2", "9.7.18.2.1"),
   vsub2: onElements("vsub2", "9.7.18.2.1"),
   vavrg2: onElements("vavrg2", "9.7.18.2.1"),

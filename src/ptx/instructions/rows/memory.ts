@@ -124,7 +124,7 @@ const copying: InstructionTraits = { effects: ["reads", "writes"] };
 const unread: InstructionTraits = { ...hint, access: "none" };
 
 /** Returns the rows of moves, memory accesses and conversions. */
-export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse(() => ({
+export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Rows<DataMovementName> => ({
   "mov.vector": row(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", { ...pure, access: "none" }),
   mov: row(`mov.${moved} d, a`, "9.7.9.3", {
     ...pure,
@@ -217,7 +217,7 @@ function withPriorities(syntax: string): string {
 }
 
 /** Returns the rows of fences and atomics. */
-export const atomicRows: () => Rows<AtomicName> = onFirstUse(() => ({
+export const atomicRows: () => Rows<AtomicName> = onFirstUse((): Rows<AtomicName> => ({
   fence: [
     row("membar.<level:cta|gl|sys>", "9.7.13.4", { ...orderingFence, dividesBlock: () => true }),
     row("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|cluster|gpu|sys>", "9.7.13.4", {
