@@ -14,9 +14,14 @@ const ofTable = [
   "software/compiler/instructions/refused_instructions.ts",
   "software/compiler/webassembly/",
 ];
-/** A comparison of an opcode with a name, or a lookup in a list of names. */
-const namesOpcode =
-  /\bopcode\b\)?\s*[=!]==?|[=!]==?\s*[\w.?]*\bopcode\b|switch \([^)]*opcode|\.(has|includes)\([^)]*opcode/;
+/** A comparison of an opcode with a name, a lookup in a list of names, and what hides either. */
+const namesOpcode = new RegExp(
+  [
+    /\bopcode\b\)?\s*[=!]==?|[=!]==?\s*[\w.?]*\bopcode\b|switch \([^)]*opcode|\.(has|includes|test)\([^)]*opcode/,
+    // Under another name, by a method of strings, and in the text that begins with it.
+    /\bopcode: (?!string\b)\w+|\bopcode\??\.\w+\(|\b(row|form)\??\.syntax\b|\.text\.(startsWith|includes|match|split)\(/,
+  ].map(({ source }) => source).join("|"),
+);
 
 test("no code outside of the table of instructions asks for an opcode by its name", () => {
   const files = readdirSync(sources, { recursive: true, encoding: "utf8" }).map((file) => file.replaceAll("\\", "/"))
@@ -36,6 +41,11 @@ test("an opcode that is named outside of the table is noticed", () => {
       'const isCall = "call" === instruction.opcode;',
       "switch (opcode) {",
       "if (harmless.has(step.opcode)) return;",
+      "if (/^ld/.test(step.opcode)) return;",
+      'if (step.opcode.startsWith("ld")) return;',
+      "const { opcode: name } = instruction;",
+      'if (step.row?.syntax.startsWith("ld")) return;',
+      'if (i.text.startsWith("ld.")) return;',
     ]
   ) assert(namesOpcode.test(line), line);
   assert(!namesOpcode.test("const row = findRow(statement.opcode, statement.modifiers);"));
