@@ -25,6 +25,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   "there are no clusters of blocks": ["clusterlaunchcontrol.try_cancel.async.shared::cta.b128 [%rd1], [%rd2];"],
   "bulk and tensor copies run asynchronously": [
     "cp.async.bulk.commit_group;",
+    "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd1, {%r2}];",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];",
     "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], %r2;",
     "tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;",
@@ -91,13 +92,21 @@ test("hints and what concerns only a GPU's caches, counters and registers compil
     ld.relaxed.gpu.global.L2::cache_hint.u32 %r1, [%rd1], %rd2; atom.global.add.L2::cache_hint.u32 %r1, [%rd1], 1, %rd2;
     atom.exch.L2::cache_hint.b32 %r1, [%rd1], 1, %rd2; red.global.add.L2::cache_hint.u32 [%rd1], 1, %rd2;
     cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 8, %rd2;
-    cp.async.cg.shared.global.L2::cache_hint.L2::128B [%r1], [%rd1], 16, 4, %rd2;`;
+    cp.async.cg.shared.global.L2::cache_hint.L2::128B [%r1], [%rd1], 16, 4, %rd2;
+    cp.async.bulk.prefetch.L2.global [%rd1], 1048560; cp.async.bulk.prefetch.L2.global [%rd1+16], %r1;
+    cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], 0, %rd2;
+    @%p1 cp.async.bulk.prefetch.global.L2 [%rd1], 16;`;
   const { wasm, refusals } = compilePtx(testModule(body));
   assertEquals([...refusals.values()].map(({ message }) => message), []);
   assert(WebAssembly.validate(wasm));
   for (
     const [wrong, reason] of [
       ["discard.global.L2 [%rd1], 64;", "its size must be 128"],
+      ["cp.async.bulk.prefetch.L2.global [%rd1], 1048576;", "its size must be a multiple of 16 from 0 to 1048560"],
+      ["cp.async.bulk.prefetch.L2.global [%rd1], 8;", "its size must be a multiple of 16"],
+      ["cp.async.bulk.prefetch.L2.global [%rd1], -16;", "its size must be a multiple of 16"],
+      ["cp.async.bulk.prefetch.L2.global [%rd1], %rd2;", '%rd2 is ".b64"'],
+      ["cp.async.bulk.prefetch.L2.global %rd1, 16;", "its address must be in brackets"],
       ["pmevent 16;", "a literal from 0 to 15"],
       ["setmaxnreg.dec.sync.aligned.u32 65;", "a multiple of 8"],
       ["ld.shared.L2::cache_hint.u32 %r1, [%r1], %rd2;", "is not supported here"],
@@ -106,12 +115,13 @@ test("hints and what concerns only a GPU's caches, counters and registers compil
   ) assertStringIncludes(refusalOf(testModule(wrong)).error.message, reason);
 });
 
-test("cache policies change no results", () => {
+test("cache policies and prefetches change no results", () => {
   const out = runBody(
     `
     ld.param.u64 %rd1, [out];
     createpolicy.fractional.L2::evict_last.b64 %rd2;
     st.global.L2::cache_hint.v2.u32 [%rd1], {5, 7}, %rd2;
+    cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], %r9, %rd2;
     ld.global.L2::cache_hint.u32 %r1, [%rd1+4], %rd2;
     atom.global.add.L2::cache_hint.u32 %r2, [%rd1], %r1, %rd2;
     red.global.max.L2::cache_hint.u32 [%rd1+4], 9, %rd2;

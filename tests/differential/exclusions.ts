@@ -67,7 +67,7 @@ export const exclusions: readonly Exclusion[] = [
       "they need whole warps, and rows in shared memory: tests/compiler/matrices_test.ts follows the manual, and " +
       "Triton's kernels in tests/corpus use them",
   },
-  { opcodes: ["cp"], reason: "memory: copies do not change the bits" },
+  { opcodes: ["cp"], reason: "memory: copies and prefetches do not change the bits" },
   {
     opcodes: ["cvta", "isspacep", "alloca", "stacksave", "stackrestore", "mapa", "getctarank"],
     reason: "addresses differ between devices",

@@ -69,4 +69,10 @@ test("an instruction's row is that of its modifiers, in any order, or else the n
   assertEquals(findRow("ld", ["global", "nc", "v8", "f32"])?.traits.isNotCoherent, true);
   assertEquals(findRow("ld", ["global", "v8", "f32"])?.traits.access, "read");
   assertEquals(syntaxOf("wgmma.fence.sync.aligned"), undefined);
+  assertEquals(syntaxOf("cp.async.bulk.prefetch.global.L2"), "cp.async.bulk.prefetch.L2.global [a], size");
+  assertEquals(findRow("cp", ["async", "bulk", "global", "shared::cta", "bulk_group"])?.traits.effects, [
+    "reads",
+    "writes",
+  ]);
+  assertEquals(findRow("prefetch", ["tensormap"])?.traits.access, "none");
 });

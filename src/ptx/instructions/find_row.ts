@@ -15,7 +15,9 @@ const found = new Map<string, InstructionRow | undefined>();
 
 /**
  * Returns the row of an instruction. If no row matches all modifiers, as for instructions of newer GPUs, returns the
- * row of the opcode that matches the most leading modifiers. Undefined for an opcode that is not in the table.
+ * row of the opcode that matches the most leading modifiers. That is a hint only if all rows of the opcode are:
+ * `cp.async.bulk` accesses memory, and `cp.async.bulk.prefetch` is a hint. Undefined for an opcode that is not in the
+ * table.
  */
 export function findRow(opcode: string, modifiers: readonly string[]): InstructionRow | undefined {
   const text = `${opcode}.${modifiers.join(".")}`;
@@ -24,12 +26,14 @@ export function findRow(opcode: string, modifiers: readonly string[]): Instructi
 }
 
 function find(opcode: string, modifiers: readonly string[]): InstructionRow | undefined {
+  const rows = (rowsByOpcode ??= groupRows()).get(opcode) ?? [];
+  const hasOnlyHints = rows.every(({ traits }) => traits.hasNoEffect);
   let nearest: InstructionRow | undefined;
   let furthest = -1;
-  for (const row of (rowsByOpcode ??= groupRows()).get(opcode) ?? []) {
+  for (const row of rows) {
     const match = matchForm(row, modifiers);
     if (match.matched) return row;
-    if (match.at <= furthest) continue;
+    if (match.at <= furthest || (row.traits.hasNoEffect && !hasOnlyHints)) continue;
     furthest = match.at;
     nearest = row;
   }

@@ -25,6 +25,7 @@ const testedElsewhere: readonly {
 }[] = [
   { modifiers: ["approx", "full"], file: "float_approximate_test.ts" },
   { opcodes: ["prefetch", "prefetchu", "applypriority", "discard"], file: "../refusals_test.ts" },
+  { modifiers: ["bulk"], file: "../refusals_test.ts" },
   { opcodes: ["createpolicy", "pmevent", "setmaxnreg"], file: "../refusals_test.ts" },
   { modifiers: ["b128"], file: "wide_test.ts" },
   { modifiers: ["L2::cache_hint"], file: "../refusals_test.ts" },

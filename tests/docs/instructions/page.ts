@@ -38,17 +38,20 @@ export function instructionPage(): string {
   return [head, ...chapters].join("\n");
 }
 
-/** What the page and the table disagree on: rows of the table that no section of the manual has, and the reverse. */
+/** What the page and the table disagree on: rows that no section has or whose section is
+ * marked as refused, and the reverse. */
 export function unmatched(): { readonly rows: string[]; readonly opcodes: string[]; readonly sections: string[] } {
   const all = manual.flatMap(({ sections }) => sections);
   const isListed = (opcode: string, section: string) =>
     all.some((each) =>
       each.opcodes.includes(opcode) && (each.section === section || each.section.startsWith(`${section}.`))
     );
+  const isRefused = (section: string) =>
+    all.some((each) => each.section === section && (each.modifier ?? each.architecture) !== undefined);
   return {
-    rows: allInstructions().filter(({ opcode, section }) => !isListed(opcode, section)).map(({ syntax, section }) =>
-      `${syntax}, ${section}`
-    ),
+    rows: allInstructions().filter(({ opcode, section, refusal }) => {
+      return !isListed(opcode, section) || (refusal === undefined && isRefused(section));
+    }).map(({ syntax, section }) => `${syntax}, ${section}`),
     opcodes: [...refusedOpcodes].filter(([opcode, { section }]) => !isListed(opcode, section)).map(([opcode]) =>
       opcode
     ),

@@ -12,7 +12,11 @@ type Accesses = "ld" | "ld.b128" | "ldu" | "ldu.b128" | "st" | "st.b128" | "atom
 type Conversions = `cvt${"" | ".f16" | ".f16x2" | ".tf32" | ".pack" | " to 8 bits" | " from 8 bits"}`;
 
 /** The names of the rows of moves, conversions, loads and stores. */
-export type DataMovementName = Moves | Accesses | Conversions | `cp.async${"" | ".commit_group" | ".wait"}`;
+export type DataMovementName =
+  | Moves
+  | Accesses
+  | Conversions
+  | `cp.async${"" | ".bulk.prefetch" | ".commit_group" | ".wait"}`;
 
 /** The names of the rows of fences and atomics. */
 export type AtomicName = "fence" | "atom" | "red";
@@ -203,6 +207,8 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
       copying,
     )
   ).flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk.prefetch": [row("cp.async.bulk.prefetch.L2.global [a], size", "9.7.9.25.4.3", unread)]
+    .flatMap((each) => [each, withPolicy(each)]),
   "cp.async.commit_group": row("cp.async.commit_group", "9.7.9.25.3.2", { effects: ["orders"] }),
   "cp.async.wait": [
     row("cp.async.wait_group n", "9.7.9.25.3.3", { effects: ["orders"] }),

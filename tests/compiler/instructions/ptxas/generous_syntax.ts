@@ -93,6 +93,8 @@ export const generousSyntax: readonly string[] = [
   "barrier.cta?.<action:sync|arrive>.aligned? a, b",
   "barrier.cta?.red.<operation:popc|and|or>.aligned?.<type:u32|pred|b32> d, a, p",
   "cp.async.<cache:ca|cg>.<space:shared|shared::cta>.global.<prefetch:L2::64B|L2::128B|L2::256B>? [d], [a], size",
+  "cp.async.bulk.prefetch.<level:L1|L2>.<space:global|shared::cta|const>? [a], size",
+  "cp.async.bulk.prefetch.<level:L1|L2>.<space:global|shared::cta>?.L2::cache_hint [a], size, policy",
   "redux.sync.<operation:add|min|max|and|or|xor>.<type:u32|s32|b32|f32> d, a, membermask",
   "match.<mode:any|all>.sync.<type:b32|b64> d, a, membermask",
   "vote.sync.<mode:all|any|uni>.<type:pred|b32> d, a, membermask",

@@ -17,6 +17,9 @@ import type { ResolvedAddress, ResolvedOperand } from "../../../../ptx/instructi
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../../webassembly/opcodes.ts";
 
+/** The size that `ptxas` takes at most. */
+const mostPrefetchedBytes = 2n ** 20n - 16n;
+
 /** `cp.async.ca` and `cp.async.cg`: copies of 4, 8 or 16 bytes. The trailing bytes may be filled with zeros instead. */
 export const copyAsynchronously: Emit = (e, i) => {
   const { code } = e;
@@ -129,6 +132,22 @@ function copyWords(
     }
   }
 }
+
+/**
+ * Emits code for `cp.async.bulk.prefetch`, which is a hint: only the operands are checked. `ptxas` checks no size in a
+ * register either.
+ */
+export const prefetchBulk: Emit = (e, i) => {
+  const [source, size] = i.operands;
+  addressOperand(e, source);
+  const bytes = constantOf(size);
+  if (bytes === undefined) {
+    e.push(size, u32);
+    e.code.ops("drop");
+  } else if (bytes < 0n || bytes > mostPrefetchedBytes || bytes % 16n !== 0n) {
+    e.fail(`its size must be a multiple of 16 from 0 to ${mostPrefetchedBytes}`);
+  }
+};
 
 /** Emits code for `cp.async.commit_group`. */
 export const commitCopies: Emit = (e) => pushOrder(e, orderBits.commit);
