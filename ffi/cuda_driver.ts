@@ -1,13 +1,13 @@
 /**
  * The driver of a real GPU. Each call runs on its device's primary context.
  *
- * Most calls go to the CUDA runtime. Modules, launches, and the calls that programs make all the time go to the driver
- * library, because the runtime would only be another layer: on an H200, recording an event takes 164 nanoseconds
- * through libcuda and 217 through libcudart, and allocating and freeing takes 845 and 940.
+ * Most calls go to the CUDA runtime. Modules, launches, and the most frequent calls go directly to the driver library,
+ * because the runtime would only be another layer: on an H200, recording an event takes 164 nanoseconds through libcuda
+ * and 217 through libcudart, and allocating and freeing takes 845 and 940.
  *
- * An error names the runtime's call if the runtime has one that does the same, whichever library was called. Errors of
- * modules, kernels, device names, UUIDs and address ranges name the driver's call. All error numbers but two are the
- * runtime's too.
+ * An error names the runtime function if the runtime has an equivalent one, whichever library was called. Errors of
+ * modules, kernels, device names, UUIDs and address ranges name the driver function. All error numbers but two are the
+ * same in the runtime.
  *
  * @module
  */
@@ -69,12 +69,13 @@ const maxDeviceNameBytes = 256;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
 
 /**
- * The device that is current on this thread in CUDA; -1 if none is. All `CudaDriver` objects on the thread share this,
- * including those of other copies of this library. Other code that calls cudaSetDevice must restore the device.
+ * The device that is current on this thread in CUDA; -1 if none is. All `CudaDriver` objects on the thread share this
+ * variable, including those of other copies of this library. Other code that calls cudaSetDevice must restore the
+ * device.
  */
 const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ device: -1 }));
 
-/** A launch, and the `extra` array that tells `cuLaunchKernel` where its packed parameters are. */
+/** A launch, with the `extra` array that passes the packed parameters to `cuLaunchKernel`. */
 interface CudaKernelLaunch extends KernelLaunch {
   readonly extra: Uint8Array;
 }
@@ -102,16 +103,16 @@ export class CudaDriver implements Driver {
    */
   readonly #initialized: boolean[] = [];
 
-  /** Keeps memory that a call receives as an address from being collected while the call runs. */
+  /** Keeps memory whose address is passed to a call from being collected during the call. */
   #hostMemory: Uint8Array | undefined;
 
-  /** Which all launches with attributes share. Created for the first of them. */
+  /** The configuration that all launches with attributes reuse. Created for the first of them. */
   #launchConfig: LaunchConfig | undefined;
 
   #lastByteLength = 0;
   #lastSize = 0n;
 
-  // Out-parameters, which all calls share: each call's results are read before the next call.
+  // Out-parameters that all calls share: the results of each call are read before the next call.
   readonly #handleOut = new BigUint64Array(2);
   readonly #out = new Uint8Array(this.#handleOut.buffer, 0, 8);
   readonly #outAddress: bigint;
@@ -142,7 +143,7 @@ export class CudaDriver implements Driver {
   /** Does nothing: the libraries stay loaded, and the devices' contexts stay until the process ends. */
   close(): void {}
 
-  /** Makes a device the one that calls of other libraries are for. */
+  /** Makes a device current, for calls of other libraries. */
   makeCurrent(device: number): void {
     this.#makeCurrent(device);
   }
@@ -165,7 +166,7 @@ export class CudaDriver implements Driver {
 
   deviceGetUuid(device: number): Uint8Array {
     const uuid = new Uint8Array(opaqueStructSizes.cudaUUID_t);
-    // Only cuDeviceGetUuid_v2 distinguishes the parts of a partitioned GPU. Drivers before 11.4 lack it.
+    // Only cuDeviceGetUuid_v2 distinguishes the instances of a partitioned GPU (MIG). Drivers before 11.4 lack it.
     const result = this.#libraries.lacks("cuDeviceGetUuid_v2")
       ? this.#driver.cuDeviceGetUuid(uuid, device)
       : this.#driver.cuDeviceGetUuid_v2(uuid, device);
@@ -213,7 +214,7 @@ export class CudaDriver implements Driver {
     this.#makeCurrent(device);
     const result = this.#runtime.cudaDeviceGetStreamPriorityRange(this.#out, this.#secondOut);
     this.#check(result, "cudaDeviceGetStreamPriorityRange");
-    // #secondOut starts at the third int.
+    // #secondOut starts at the third int of #intOut.
     return { least: this.#intOut[0]!, greatest: this.#intOut[2]! };
   }
 
@@ -249,7 +250,7 @@ export class CudaDriver implements Driver {
   streamIsCapturing(device: number, stream: bigint): boolean {
     this.#makeCurrent(device);
     const result = this.#driver.cuStreamIsCapturing(stream, this.#out);
-    // For the default stream, the answer that a blocking stream is being captured.
+    // For the default stream, this error means that a blocking stream is being captured.
     if (result === cudaErrorNumbers.cudaErrorStreamCaptureImplicit) return true;
     this.#check(result, "cudaStreamIsCapturing");
     return this.#intOut[0] !== cuStreamCaptureStatusNone;
@@ -275,7 +276,8 @@ export class CudaDriver implements Driver {
     if (this.#handleOut[0] === own) return device;
     if (this.#libraries.lacks("cuStreamGetDevice")) return undefined;
     this.#check(this.#driver.cuStreamGetDevice(stream, this.#out), "cuStreamGetDevice");
-    // The device itself: then the stream is one of another context, which can use no events of the primary one.
+    // The result is the device itself if the stream belongs to another context, which cannot use events of the primary
+    // one.
     return this.#intOut[0] === device ? undefined : this.#intOut[0];
   }
 
@@ -365,7 +367,9 @@ export class CudaDriver implements Driver {
     return this.#handleOut[0]!;
   }
 
-  /** Refuses options that an older library's struct has no fields for: it could create the pool without them. */
+  /**
+   * Throws for options that the struct of an older library has no fields for: the pool would be created without them.
+   */
   #checkPoolOptions({ location, maxSize }: MemPoolProps): void {
     const isOnDevice = location.type === memLocationType.device;
     if (isOnDevice && maxSize === 0n) return;
@@ -457,7 +461,7 @@ export class CudaDriver implements Driver {
     return this.#exported(handleType, (out) => this.#check(this.#runtime[call](out, pool, handleType, 0), call));
   }
 
-  /** The handle that an export writes. */
+  /** Returns the handle that an export call writes. */
   #exported(handleType: number, exportTo: (out: Uint8Array) => void): OsHandle {
     if (handleType === memHandleType.fabric) {
       const handle = new Uint8Array(opaqueStructSizes.cudaMemFabricHandle_t);
@@ -465,7 +469,8 @@ export class CudaDriver implements Driver {
       return handle;
     }
     exportTo(this.#out);
-    // CUDA's own descriptor would stay open in each program that this process starts.
+    // The descriptor that CUDA creates has no close-on-exec flag: it would stay open in every program that this process
+    // starts.
     const exported = this.#intOut[0]!;
     try {
       return duplicateDescriptor(exported);
@@ -482,13 +487,13 @@ export class CudaDriver implements Driver {
     return this.#handleOut[0]!;
   }
 
-  /** A handle as imports take it. */
+  /** Returns a handle in the form that import calls expect. */
   #osHandle(handle: OsHandle, handleType: number, call: string): bigint {
     if (typeof handle === "number" && handleType === memHandleType.posixFileDescriptor && !isExportedPool(handle)) {
       throw new CudaError(cudaErrorNumbers.cudaErrorUnknown, call);
     }
     this.#hostMemory = typeof handle === "number" ? undefined : handle;
-    // Converts as C does from an int to a pointer. Node refuses a negative number.
+    // Converts like C converts an int to a pointer. Node rejects a negative number.
     return typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
   }
 
@@ -585,13 +590,13 @@ export class CudaDriver implements Driver {
       return this.#hostPoolRange(address);
     }
     this.#check(result, "cuMemGetAddressRange");
-    // Converting the size from a bigint would take longer than the call.
+    // Converting the size from a bigint would take longer than the call itself.
     return { base: this.#handleOut[0]!, byteLength: this.#wordsOut[2]! + this.#wordsOut[3]! * 2 ** 32 };
   }
 
   /**
-   * The range of a host pool's memory that the current device cannot access. The driver then reports the size but not
-   * the base, so `address` must be the base.
+   * Returns the range of a host pool's memory that the current device cannot access. For such memory the driver reports
+   * the size but not the base, so `address` must be the base.
    */
   #hostPoolRange(address: bigint): { base: bigint; byteLength: number } {
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeSize, address);
@@ -608,13 +613,13 @@ export class CudaDriver implements Driver {
     const byteLength = Number(this.#pointerAttribute(cuPointerAttribute.rangeSize, address));
     this.#handleOut[0] = 0n;
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeStartAddress, address);
-    // For a host pool that the device has no access to, the driver knows the size but not the base.
+    // For memory of a host pool that the device cannot access, the driver reports the size but not the base.
     if (result !== 0 && !isHost) this.#fail(result, "cuPointerGetAttribute");
     const base = result === 0 && this.#handleOut[0] !== 0n ? this.#handleOut[0]! : address;
     return { type, device: owner, isManaged, base, byteLength };
   }
 
-  /** An attribute of at most 64 bits. */
+  /** Returns a pointer attribute of at most 64 bits. */
   #pointerAttribute(attribute: number, address: bigint): bigint {
     this.#handleOut[0] = 0n;
     this.#check(this.#driver.cuPointerGetAttribute(this.#out, attribute, address), "cuPointerGetAttribute");
@@ -645,8 +650,8 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * The host's own address: where devices have unified addressing, as on all systems that this driver runs on, memory
-   * from cudaHostAlloc is mapped for all of them whatever its flags are.
+   * Returns the host address: with unified addressing, which all systems have that this driver runs on, memory from
+   * cudaHostAlloc is mapped for all devices whatever its flags are.
    */
   hostGetDevicePointer({ address }: HostAllocation): bigint {
     return address;
@@ -679,9 +684,9 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Whether a copy failed because `address` is in a host pool, whose memory CUDA does not accept as device memory. Such
-   * a copy needs `cudaMemcpyDefault`, which infers the direction from the addresses and takes an unknown one for
-   * pageable host memory. So it may be used only for an address that CUDA knows.
+   * Returns whether a copy failed because `address` is in a host pool, whose memory CUDA does not accept as device
+   * memory. Such a copy needs `cudaMemcpyDefault`, which infers the direction from the addresses, and treats an unknown
+   * address as pageable host memory. It must therefore only be used for an address that CUDA knows.
    */
   #isOfHostPool(result: number, address: bigint): boolean {
     return result === cudaErrorNumbers.cudaErrorInvalidValue && this.#isHostMemory(address);
@@ -792,7 +797,7 @@ export class CudaDriver implements Driver {
     return module;
   }
 
-  /** "90" for 9.0. */
+  /** Returns the compute capability without a dot: "90" for 9.0. */
   #computeCapability(device: number): string {
     const { computeCapabilityMajor, computeCapabilityMinor } = deviceAttributes;
     return [computeCapabilityMajor, computeCapabilityMinor].map((each) => this.deviceGetAttribute(device, each)).join(
@@ -828,7 +833,7 @@ export class CudaDriver implements Driver {
     const places: ParameterPlace[] = [];
     for (let index = 0n;; index++) {
       const result = this.#driver.cuFuncGetParamInfo(kernel, index, this.#out, this.#secondOut);
-      // There is no such parameter.
+      // There is no parameter with this index.
       if (result === cudaErrorNumbers.cudaErrorInvalidValue) return places;
       this.#check(result, "cuFuncGetParamInfo");
       places.push({ offset: Number(this.#handleOut[0]), byteLength: Number(this.#handleOut[1]) });
@@ -860,7 +865,7 @@ export class CudaDriver implements Driver {
     parameterBytes: number,
     buffers: readonly (MemoryRange | undefined)[] = [],
   ): KernelLaunch {
-    // One buffer holds the parameters and, after them, their size. `extra` has the address of each.
+    // One buffer has the parameters, followed by their size. `extra` has the addresses of both.
     const sizeOffset = Math.ceil(parameterBytes / 8) * 8;
     const parameters = new DataView(new ArrayBuffer(sizeOffset + 8));
     parameters.setBigUint64(sizeOffset, BigInt(parameterBytes), true);
@@ -918,7 +923,7 @@ export class CudaDriver implements Driver {
     const call = "cuOccupancyMaxPotentialBlockSize";
     const bytes = BigInt(sharedMemoryBytes);
     this.#check(this.#driver[call](this.#out, this.#secondOut, kernel, 0n, bytes, blockSizeLimit), call);
-    // #secondOut starts at the third int.
+    // #secondOut starts at the third int of #intOut.
     return { minGridSize: this.#intOut[0]!, blockSize: this.#intOut[2]! };
   }
 
@@ -941,7 +946,10 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaProfilerStop(), "cudaProfilerStop");
   }
 
-  /** Converts a size to a bigint. That takes longer than passing one, and programs often use the same size again. */
+  /**
+   * Converts a size to a bigint. The last result is cached, because conversion is slow and programs often repeat a
+   * size.
+   */
   #sizeOf(byteLength: number): bigint {
     if (byteLength !== this.#lastByteLength) {
       this.#lastSize = BigInt(byteLength);
@@ -955,7 +963,7 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
     current.device = device;
     if (!this.#initialized[device]) {
-      // Before CUDA 12, cudaSetDevice alone created no context for the driver library's calls.
+      // Before CUDA 12, cudaSetDevice did not create the context that calls of the driver library need.
       current.device = -1;
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
       current.device = device;
@@ -978,8 +986,8 @@ export class CudaDriver implements Driver {
   }
 
   #fail(result: number, call: string): never {
-    // The runtime keeps the error of a failed call until the next cudaGetLastError, which would blame another call for
-    // it. It does not keep cudaErrorNotReady.
+    // The runtime keeps the error of a failed call until the next cudaGetLastError, so other code would attribute the
+    // error to another call. It does not keep cudaErrorNotReady.
     this.#runtime.cudaGetLastError();
     throw new CudaError(result, call);
   }
@@ -987,7 +995,7 @@ export class CudaDriver implements Driver {
 
 function nulTerminated(image: string | Uint8Array): Uint8Array {
   if (typeof image === "string") return new TextEncoder().encode(image + "\0");
-  // The bytes of PTX may lack the NUL at the end. An extra NUL does not harm a binary image.
+  // The bytes of PTX may lack the terminating NUL. An extra NUL does no harm to a binary image.
   const bytes = new Uint8Array(image.byteLength + 1);
   bytes.set(image);
   return bytes;
@@ -1019,8 +1027,8 @@ function encodeAllocationProps({ handleTypes, location }: MemAllocationProps): U
 }
 
 /**
- * Whether a descriptor can be one that CUDA exported a pool to. The libraries make calls on any descriptor to find that
- * out, and a file of another process may let them wait for ever.
+ * Returns whether a descriptor may be one that CUDA exported a pool to. To find out, the libraries make system calls on
+ * any descriptor, and a file provided by another process could make them block forever.
  */
 function isExportedPool(fd: number): boolean {
   try {

@@ -1,7 +1,7 @@
 /**
- * Finds and loads libcuda and libcudart, and says what is needed if a library, a function of it, or a device is
- * missing: which CUDA version has the function first, and whether the driver may open its device files. If it may not,
- * libcuda only reports that there is no device.
+ * Finds and loads libcuda and libcudart. If a library, a function or a device is missing, explains what is needed: the
+ * first CUDA version with the function, or permission to open the device files, without which libcuda only reports that
+ * there is no device.
  *
  * @module
  */
@@ -27,21 +27,21 @@ import {
 } from "./driver_equivalents.ts";
 import { cString } from "./native/shim/shim.ts";
 
-/** CUDA's functions, ready to be called, and the libraries that they come from. */
+/** The functions of CUDA, and the libraries that they come from. */
 export interface CudaLibraries {
   readonly runtime: RuntimeFunctions;
   readonly driver: DriverFunctions;
-  /** Undefined if the driver library is used alone. */
+  /** The version of the runtime library; undefined if the driver library is used alone. */
   readonly runtimeVersion: number | undefined;
-  /** Where the runtime library was found. */
+  /** The path at which the runtime library was found. */
   readonly runtimePath: string | undefined;
-  /** Whether the installed driver library lacks a function. */
+  /** Returns whether the installed driver library lacks a function. */
   lacks(driverFunction: keyof typeof libcuda): boolean;
 }
 
 /** The driver library. It is never unloaded, because it runs threads, and other Workers may use its contexts. */
 let loadedDriver: NativeLibrary<typeof libcuda> | undefined;
-/** The runtime library, which is never unloaded either; null if none was found. */
+/** The runtime library, which is also never unloaded; null if none was found. */
 let loadedRuntime: FoundRuntime | null | undefined;
 
 /**
@@ -89,23 +89,26 @@ function openDriver(): NativeLibrary<typeof libcuda> {
   }
 }
 
-/** The message of the system's loader, without the prefix that `dlopen` adds. */
+/** Returns the dynamic linker's message, without the prefix that `dlopen` adds. */
 function loaderMessage(error: unknown): string {
   const { cause = error } = error as Error;
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-/** Whether there is no driver library. Other errors concern a library that exists, or another one that it needs. */
+/**
+ * Returns whether the error means that there is no driver library. Other errors concern a library that exists, or one
+ * of its dependencies.
+ */
 function isAbsence(error: unknown): boolean {
   const message = String(error);
-  // The messages of glibc and musl.
+  // The messages of glibc and musl for a missing library.
   return message.includes(`${driverName}: cannot open shared object file: No such file`) ||
     message.includes(`Error loading shared library ${driverName}: No such file`);
 }
 
 /**
- * The error to throw if there is no device. libcuda itself returns the same error on a machine without a GPU and on one
- * whose device files it may not open.
+ * Returns the error to throw if there is no device. libcuda returns the same error on a machine without a GPU and on
+ * one whose device files the process may not open.
  */
 export function noDeviceError(): Error {
   const file = forbiddenDeviceFile();
@@ -140,7 +143,7 @@ interface FoundRuntime {
 function findRuntime(path: string | null | undefined): FoundRuntime | undefined {
   if (path === null) return undefined;
   if (path !== undefined) {
-    // The caller wants this library and no other, so a failure to load it is an error.
+    // The caller requires this library, so a failure to load it is an error.
     const found = tryRuntime(path);
     if ("reason" in found) throw new Error(`Cannot use "${path}" as libcudart: ${found.reason}`);
     return found;
@@ -165,7 +168,7 @@ function runtimeCandidates(): string[] {
   return names;
 }
 
-/** Opens a libcudart, or returns why it cannot be used: it is absent, too old for pools, or newer than the driver. */
+/** Opens a libcudart, or returns why it cannot be used: it is missing, too old for pools, or newer than the driver. */
 function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   let library: NativeLibrary<typeof libcudart>;
   try {
@@ -197,7 +200,7 @@ function runtimeRefusal({ symbols }: NativeLibrary<typeof libcudart>): string | 
 }
 
 /**
- * Returns the functions of a library. Each function that the library lacks is replaced by one that throws an
+ * Returns the functions of a library. Each missing function is replaced by one that throws an error with an
  * explanation.
  */
 function complete<const S extends Record<string, NativeSymbol>>(
@@ -215,7 +218,8 @@ function complete<const S extends Record<string, NativeSymbol>>(
 }
 
 /**
- * The version by function: 11020 stands for CUDA 11.2. Functions of libcuda that CUDA 10.0 already has are left out.
+ * The first CUDA version with each function: 11020 stands for CUDA 11.2. Functions of libcuda that exist since CUDA
+ * 10.0 are left out.
  */
 export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemGetAllocationGranularity: 10020,
@@ -265,10 +269,12 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuStreamGetDevice: 12080,
 };
 
-/** The first version whose pool properties struct has `maxSize` and locations other than a device. */
+/** The first CUDA version whose pool properties struct has `maxSize`, and locations other than a device. */
 export const minimumVersionOfPoolOptions = 12020;
 
-/** The error of calling a function that the installed library lacks. `version` is the library's. */
+/**
+ * Returns the error for calling a function that the installed library lacks. `version` is the version of that library.
+ */
 function missingFunction(name: string, version: number): CudaError {
   const minimum = minimumVersions[name] ?? 0;
   if (minimum > version) return newerVersionNeeded(name, { what: name, minimum, version });
@@ -276,7 +282,9 @@ function missingFunction(name: string, version: number): CudaError {
   return new CudaError(cudaErrorNumbers.cudaErrorNotSupported, name, message);
 }
 
-/** The error of using something that is newer than the installed library. `version` is the library's. */
+/**
+ * Returns the error for a feature that is newer than the installed library. `version` is the version of that library.
+ */
 export function newerVersionNeeded(
   call: string,
   { what, minimum, version, library = "driver" }: { what: string; minimum: number; version: number; library?: string },
@@ -286,7 +294,7 @@ export function newerVersionNeeded(
   return new CudaError(cudaErrorNumbers.cudaErrorCallRequiresNewerDriver, call, message);
 }
 
-/** The last part of an error's advice, for users who cannot repair the driver. */
+/** The end of an error's advice, for users who cannot repair the driver. */
 const orUseSoftware = "or set POOLPASS_DRIVER=software to run without a GPU";
 
 const advice: Readonly<Record<string, string>> = {
@@ -309,7 +317,7 @@ const advice: Readonly<Record<string, string>> = {
     "loaded: try nvidia-modprobe -u, and see dmesg",
 };
 
-/** The error of a `cuInit` that returned `result`, with what to try. */
+/** Returns the error for a `cuInit` that returned `result`, with advice. */
 function initializationError(result: number): CudaError {
   const hint = advice[cudaErrorName(result)];
   const message = `Cannot use CUDA: cuInit failed: ${cudaErrorName(result)} (${result}); ` +
@@ -325,7 +333,7 @@ const readAndWrite = 4 | 2;
 /** The device files of the driver, of its first GPU, and of WSL 2. */
 const deviceFiles = ["nvidiactl", "nvidia-uvm", "nvidia0", "dxg"];
 
-/** The first of the driver's device files that exists and that this process may not read and write. */
+/** Returns the first of the driver's device files that exists but that this process may not read and write. */
 export function forbiddenDeviceFile(folder = "/dev"): string | undefined {
   let access: (path: Uint8Array, mode: number) => number;
   try {

@@ -1,10 +1,10 @@
 /**
- * The runtime's functions, implemented with the driver library alone, for machines without a usable libcudart. One
- * table has the driver-API equivalent of each runtime function. Where the two differ in more than their name, the entry
- * is an adapter.
+ * The functions of the runtime library, implemented with the driver library alone, for machines without a usable
+ * libcudart. A table has the driver-API equivalent of each runtime function. Where the two differ in more than their
+ * name, the entry is an adapter.
  *
- * Two functions take a 64-byte struct by value. Not every runtime can pass one, so the shim calls them: it takes the
- * struct by address.
+ * Two functions have a 64-byte struct as a parameter by value. Not every JavaScript runtime can pass such a struct, so
+ * the shim, which receives the struct's address, calls them.
  *
  * @module
  */
@@ -20,15 +20,15 @@ export interface FunctionAddresses {
   addressOfFunction(name: string): bigint | undefined;
 }
 
-/** The two functions. Each returns its library's error number. */
+/** The two functions with a struct parameter by value. Each returns the error number of its library. */
 export interface IpcFunctions {
-  /** Writes the event to `out`. `handle` is the 64 bytes. */
+  /** Opens an event. `handle` is the 64-byte struct; the event is written to `out`. */
   readonly cudaIpcOpenEventHandle: (out: Uint8Array, handle: Uint8Array) => number;
-  /** Writes the address to `out`. `handle` is the 64 bytes. */
+  /** Opens memory. `handle` is the 64-byte struct; the address is written to `out`. */
   readonly cudaIpcOpenMemHandle: (out: Uint8Array, handle: Uint8Array, flags: number) => number;
 }
 
-/** Binds the two functions of a library. `names` are their names in it. */
+/** Binds the two functions of a library. `names` has the functions' names in that library. */
 export function ipcFunctions(
   library: FunctionAddresses,
   names: { readonly openEvent: string; readonly openMemory: string },
@@ -59,7 +59,7 @@ export type RuntimeFunctions = NativeFunctions<typeof libcudart> & IpcFunctions;
 /** The functions of libcuda. */
 export type DriverFunctions = NativeFunctions<typeof libcuda>;
 
-/** Builds the runtime's functions from the driver's. `library` is the driver library. */
+/** Returns implementations of the runtime's functions that call the driver library, `library`. */
 export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAddresses): RuntimeFunctions {
   const contexts = new PrimaryContexts(driver);
   return {
@@ -100,7 +100,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
     cudaMemPoolSetAttribute: driver.cuMemPoolSetAttribute,
     cudaMemPoolTrimTo: driver.cuMemPoolTrimTo,
     cudaMemPoolGetAccess: driver.cuMemPoolGetAccess,
-    // The runtime accepts an empty list, and does nothing.
+    // The runtime accepts an empty list, for which it does nothing.
     cudaMemPoolSetAccess: (pool, descriptions, count) =>
       count === 0n ? 0 : driver.cuMemPoolSetAccess(pool, descriptions, count),
     // The runtime returns a null pointer for 0 bytes.
@@ -119,7 +119,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
 
     cudaHostAlloc: driver.cuMemHostAlloc,
     cudaFreeHost: driver.cuMemFreeHost,
-    // Ignores the kind: poolpass always passes cudaMemcpyDefault.
+    // The kind is ignored: poolpass always passes cudaMemcpyDefault.
     cudaMemcpyAsync: (destination, source, count, _kind, stream) =>
       driver.cuMemcpyAsync(destination, source, count, stream),
     cudaMemcpyPeerAsync: (destination, destinationDevice, source, sourceDevice, count, stream) =>
@@ -136,12 +136,12 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
 }
 
 /**
- * The primary contexts of the devices. Each is retained at its first use and until the process ends, as the runtime
- * library does: a program works the same with and without that library, and opening CUDA again is quick.
+ * The primary contexts of the devices. Each is retained on first use until the process ends, as the runtime library
+ * does it: programs behave the same with and without that library, and opening CUDA again is fast.
  */
 class PrimaryContexts {
   readonly #driver: DriverFunctions;
-  /** By device. All copies of this library on the thread share them. */
+  /** The contexts by device ordinal, shared by all copies of this library on the thread. */
   readonly #contexts = sharedAmongCopies("primaryContexts", () => new Map<number, bigint>());
   readonly #out = new BigUint64Array(1);
   readonly #outBytes = new Uint8Array(this.#out.buffer);
@@ -151,7 +151,7 @@ class PrimaryContexts {
   }
 
   /**
-   * Calls back with the device's context. Returns the call's `CUresult`, or that of a failure to retain the context.
+   * Calls `call` with the device's context. Returns the `CUresult` of the call, or of a failure to retain the context.
    */
   with(device: number, call: (context: bigint) => number): number {
     let context = this.#contexts.get(device);

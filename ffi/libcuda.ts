@@ -1,15 +1,16 @@
 /**
- * The functions of the CUDA driver library that poolpass calls, as declared in `cuda.h`. Each returns a `CUresult`;
- * each parameter's C type and name stand beside it. The last part has the driver-API equivalents of the runtime's
- * functions, called if no runtime library is used.
+ * The functions of the CUDA driver library that poolpass calls, as declared in `cuda.h`. Each returns a `CUresult`; a
+ * comment beside each parameter has the C type and name. The last part has the driver-API equivalents of the runtime's
+ * functions, which are called if no runtime library is used.
  *
- * The functions that programs call all the time are bound in the cheapest form. An out-parameter is an address and not
- * a view; host memory is a view and not an address, because in Deno finding an address takes far longer than the call.
+ * The most frequently called functions are bound in the cheapest form. An out-parameter is an address instead of a
+ * view; host memory is a view instead of an address, because in Deno obtaining an address takes far longer than the
+ * call.
  *
  * @module
  */
 
-/** The table that `dlopen` takes for libcuda. */
+/** The symbol table passed to `dlopen` for libcuda. */
 export const libcuda = {
   cuInit: { parameters: ["u32" /* unsigned int Flags */], result: "i32" },
   cuDriverGetVersion: { parameters: ["buffer" /* int *driverVersion */], result: "i32" },
@@ -225,7 +226,7 @@ export const libcuda = {
     result: "i32",
   },
 
-  // From here on: the driver-API equivalents of the runtime's functions, which driver_equivalents.ts pairs.
+  // The driver-API equivalents of the runtime's functions, which driver_equivalents.ts pairs with them.
   cuDeviceGetCount: { parameters: ["buffer" /* int *count */], result: "i32" },
   cuDevicePrimaryCtxRetain: { parameters: ["buffer", /* CUcontext *pctx */ "i32" /* CUdevice dev */], result: "i32" },
   cuDevicePrimaryCtxRelease_v2: { parameters: ["i32" /* CUdevice dev */], result: "i32" },

@@ -1,11 +1,11 @@
 /**
  * The functions of the CUDA runtime library that poolpass calls, as declared in `cuda_runtime_api.h`. Each returns a
- * `cudaError_t`; each parameter's C type and name stand beside it.
+ * `cudaError_t`; a comment beside each parameter has the C type and name.
  *
  * @module
  */
 
-/** The table that `dlopen` takes for libcudart. */
+/** The symbol table passed to `dlopen` for libcudart. */
 export const libcudart = {
   cudaDriverGetVersion: { parameters: ["buffer" /* int *driverVersion */], result: "i32" },
   cudaRuntimeGetVersion: { parameters: ["buffer" /* int *runtimeVersion */], result: "i32" },

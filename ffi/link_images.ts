@@ -1,6 +1,6 @@
 /**
- * Linking of images: by the driver's own linker, and by nvJitLink where the driver's cannot do it. The options of the
- * driver's linker and JIT compiler are the arrays that `cuLinkCreate` and `cuModuleLoadDataEx` take.
+ * Links images: by the driver's linker, and by nvJitLink for images that the driver's linker does not support. The
+ * options of the driver's linker and JIT compiler are the arrays that `cuLinkCreate` and `cuModuleLoadDataEx` take.
  *
  * @module
  */
@@ -11,22 +11,22 @@ import type { DriverFunctions } from "./driver_equivalents.ts";
 import { addressOf, foreignBuffer } from "./native/host.ts";
 import { loadNvJitLink, whereNvJitLinkIs } from "./nvjitlink.ts";
 
-/** `CUjitInputType` */
+/** The values of `CUjitInputType`. */
 const inputTypes: Readonly<Record<Exclude<ImageKind, "ltoir">, number>> = {
   cubin: 0,
   ptx: 1,
   fatbin: 2,
   object: 3,
   library: 4,
-  // The driver then says what is wrong.
+  // With any type, the driver reports the error in the image.
   unknown: 0,
 };
 
 /**
- * Links images to a cubin for the current device. The driver's linker is asked first: it fits the driver, and needs no
- * toolkit. nvJitLink links LTO IR, and PTX that is newer than the driver.
+ * Links images to a cubin for the current device. The driver's linker is tried first: it always matches the driver, and
+ * needs no toolkit. nvJitLink links LTO IR, and PTX that is newer than the driver.
  *
- * @param architecture The device's: called only if nvJitLink is used.
+ * @param architecture Returns the device's architecture; called only if nvJitLink is used.
  */
 export function linkImages(
   driver: DriverFunctions,
@@ -47,7 +47,7 @@ export function linkImages(
       try {
         return newer.link(specificArchitecture(architecture(), images), images, options);
       } catch (failed) {
-        // That one is as old: the driver's error says what to do.
+        // nvJitLink is too old as well: the driver's error has the advice.
         throw failed instanceof CudaError && failed.message.includes("Unsupported .version") ? error : failed;
       }
     }
@@ -60,12 +60,12 @@ export function linkImages(
   return nvJitLink.link(specificArchitecture(architecture(), images), images, options);
 }
 
-/** Functions that every device has. */
+/** Functions that every device provides, which need no definition. */
 const deviceFunctions = new Set(["vprintf", "malloc", "free", "__assertfail", "__nv_cnp_trap"]);
 
 /**
- * The linker's error for a linked cubin that still lacks definitions: the driver's linker sometimes says nothing of
- * them, and the cubin cannot be loaded then. Undefined if it lacks none.
+ * Returns the linker's error for a linked cubin that still lacks definitions; undefined if none are missing. The
+ * driver's linker sometimes does not report them, but such a cubin cannot be loaded.
  */
 export function undefinedReferences(cubin: Uint8Array, images: readonly LinkedImage[]): Error | undefined {
   const problems = cubinReferences(cubin).filter((name) => !deviceFunctions.has(name)).map((name) => {
@@ -110,7 +110,7 @@ function linkByDriver(
       check(result, "cuLinkAddData", jit, name);
     }
     check(driver.cuLinkComplete(state, first, second), "cuLinkComplete", jit);
-    // The memory is the link's.
+    // The memory belongs to the link, so the cubin is copied.
     const cubin = new Uint8Array(foreignBuffer(out[0]!, Number(out[1]))).slice();
     jit.reportInfoLog();
     return cubin;
@@ -127,7 +127,7 @@ function check(result: number, call: string, jit: JitCall, image?: string): void
   throw why === "" ? new CudaError(result, call) : explainedError(result, call, why);
 }
 
-/** The device's architecture, with the suffix of PTX that is for this architecture alone: `sm_90a`. */
+/** Returns the device's architecture, with the suffix of PTX that is specific to this architecture: `sm_90a`. */
 function specificArchitecture(architecture: string, images: readonly LinkedImage[]): string {
   for (const { image } of images) {
     const target = /^\s*\.target\s+(?:sm|compute)_(\d+)([af])\b/m.exec(ptxText(image)?.slice(0, 4096) ?? "");
@@ -136,7 +136,7 @@ function specificArchitecture(architecture: string, images: readonly LinkedImage
   return architecture;
 }
 
-/** `CUjit_option` */
+/** The values of `CUjit_option`. */
 const jitOption = {
   maxRegisters: 0,
   infoLogBuffer: 3,
@@ -150,19 +150,19 @@ const jitOption = {
 } as const;
 
 const errorLogBytes = 8192;
-/** With `verbose`, the log has several lines for each kernel. */
+/** The sizes of the information log in bytes. With `verbose`, the log has several lines for each kernel. */
 const infoLogBytes = { brief: 8192, verbose: 256 * 1024 } as const;
 
 /**
- * The options of one call, and the logs that the call writes. Its arrays hold addresses of the logs: it must be reachable
- * until the call returns, and for `cuLinkCreate` until the link is destroyed.
+ * The options of one call, and the logs that the call writes. The option arrays hold addresses of the logs, so the
+ * object must stay reachable until the call returns, and for `cuLinkCreate` until the link is destroyed.
  */
 export class JitCall {
   /** The number of options. */
   readonly count: number;
-  /** `CUjit_option *options` */
+  /** The argument `CUjit_option *options`. */
   readonly options: Uint8Array;
-  /** `void **optionValues` */
+  /** The argument `void **optionValues`. */
   readonly values: Uint8Array;
   readonly #errorLog = new Uint8Array(errorLogBytes);
   readonly #infoLog: Uint8Array | undefined;
@@ -191,18 +191,18 @@ export class JitCall {
     this.values = new Uint8Array(new BigUint64Array(values).buffer);
   }
 
-  /** The output of the compiler or the linker about an error. */
+  /** Returns the error messages of the compiler or the linker. */
   errorLog(): string {
     return textOf(this.#errorLog);
   }
 
-  /** Passes on what else it has said. */
+  /** Passes the other messages of the compiler or the linker to `onInfoLog`. */
   reportInfoLog(): void {
     if (this.#infoLog !== undefined) this.#onInfoLog?.(textOf(this.#infoLog));
   }
 }
 
-/** The text before the first NUL. */
+/** Returns the text before the first NUL. */
 function textOf(log: Uint8Array): string {
   const end = log.indexOf(0);
   return new TextDecoder().decode(end < 0 ? log : log.subarray(0, end)).trim();

@@ -1,7 +1,7 @@
 /**
- * Linking by nvJitLink, CUDA's linker as a library, which is newer than the driver's linker where the toolkit is newer
- * than the driver, and alone links LTO IR. Its functions are those of `nvJitLink.h`. Each returns an `nvJitLinkResult`;
- * each parameter's C type and name stand beside it. A link is a handle.
+ * Links by nvJitLink, CUDA's linker as a library. It is newer than the driver's linker if the toolkit is newer than the
+ * driver, and only it links LTO IR. Its functions are declared in `nvJitLink.h`. Each returns an `nvJitLinkResult`; a
+ * comment beside each parameter has the C type and name. A link is represented by a handle.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import { cStringArray } from "./native/shim/shim.ts";
 import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
 import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "./toolkit_libraries.ts";
 
-/** The table that `dlopen` takes for libnvJitLink. */
+/** The symbol table passed to `dlopen` for libnvJitLink. */
 const libnvJitLink = {
   nvJitLinkVersion: {
     parameters: ["buffer", /* unsigned int *major */ "buffer" /* unsigned int *minor */],
@@ -67,7 +67,7 @@ const libnvJitLink = {
 
 type NvJitLinkFunctions = NativeFunctions<typeof libnvJitLink>;
 
-/** The library's functions, which stay loaded; null if it was not found. */
+/** The functions of the library, which is never unloaded; null if it was not found. */
 let loaded: NvJitLinkFunctions | null | undefined;
 
 const nvJitLinkLibrary = {
@@ -79,7 +79,7 @@ const nvJitLinkLibrary = {
   oldest: "CUDA 12",
 };
 
-/** `nvJitLinkInputType` */
+/** The values of `nvJitLinkInputType`. */
 const inputTypes: Readonly<Record<ImageKind, number>> = {
   cubin: 1,
   ptx: 2,
@@ -87,16 +87,16 @@ const inputTypes: Readonly<Record<ImageKind, number>> = {
   fatbin: 4,
   object: 5,
   library: 6,
-  // Chosen by the library.
+  // The library detects the type.
   unknown: 10,
 };
 
-/** `nvJitLinkResult`, and the CUDA error that says the same. */
+/** The CUDA error numbers that correspond to values of `nvJitLinkResult`. */
 const errorNumbers: Readonly<Record<number, number>> = {
   4: cudaErrorNumbers.cudaErrorInvalidPtx,
 };
 const internalError = 6;
-/** The names of `nvJitLinkResult`. */
+/** The names of the values of `nvJitLinkResult`. */
 const resultNames = [
   "NVJITLINK_SUCCESS",
   "NVJITLINK_ERROR_UNRECOGNIZED_OPTION",
@@ -119,12 +119,12 @@ const resultNames = [
   "NVJITLINK_ERROR_LTO_NOT_ENABLED",
 ];
 
-/** The places where nvJitLink is searched, for an error's message. */
+/** Where nvJitLink is searched for, for an error's message. */
 export const whereNvJitLinkIs: string =
   "put libnvJitLink on the loader's path, or name a toolkit in CUDA_HOME or a Python environment with the package " +
   "nvidia-nvjitlink in VIRTUAL_ENV";
 
-/** Loads nvJitLink. Undefined if it is not found. */
+/** Loads nvJitLink. Returns undefined if it is not found. */
 export function loadNvJitLink(): NvJitLink | undefined {
   if (loaded === undefined) {
     const found = findToolkitLibrary(nvJitLinkLibrary, tryNvJitLink);
@@ -139,7 +139,7 @@ function tryNvJitLink(path: string): NativeLibrary<typeof libnvJitLink> | Unusab
   return library;
 }
 
-/** Links by nvJitLink. */
+/** Links images by nvJitLink. */
 export class NvJitLink {
   readonly #functions: NvJitLinkFunctions;
   readonly #out = new BigUint64Array(1);
@@ -149,7 +149,7 @@ export class NvJitLink {
     this.#functions = functions;
   }
 
-  /** Links images for an architecture such as `sm_90` to a cubin. */
+  /** Links images to a cubin for an architecture such as `sm_90`. */
   link(architecture: string, images: readonly LinkedImage[], options: JitOptions = {}): Uint8Array<ArrayBuffer> {
     refuseDuplicates(images);
     const words = optionWords(architecture, images, options);
@@ -157,7 +157,7 @@ export class NvJitLink {
     const created = this.#functions.nvJitLinkCreate(this.#outBytes, words.length, pointers);
     if (created !== 0) throw refusal(created, "nvJitLinkCreate", `with the options ${words.join(" ")}`);
     const handle = this.#out[0]!;
-    // The library may read them until the link is destroyed.
+    // The library may read these arrays until the link is destroyed.
     const kept = [pointers];
     try {
       for (const { name, image } of images) this.#add(handle, name, image, kept);
@@ -208,8 +208,8 @@ function refusal(result: number, call: string, why: string): Error {
 }
 
 /**
- * Throws the error of nvJitLink itself for two images that define one name. Version 13.4 writes that error to standard
- * output, returns a cubin all the same, and crashes if an earlier link of the process has failed.
+ * Throws nvJitLink's error for two images that define the same name. Version 13.4 writes that error to standard output,
+ * returns a cubin regardless, and crashes if an earlier link of the process has failed.
  */
 function refuseDuplicates(images: readonly LinkedImage[]): void {
   const owners = new Map<string, string>();
@@ -224,7 +224,7 @@ function refuseDuplicates(images: readonly LinkedImage[]): void {
   if (problems.length > 0) throw refusal(internalError, "nvJitLinkAddData", problems.join("\n"));
 }
 
-/** The names that no other image may define, as far as they can be read: not those of LTO IR, nor of host objects. */
+/** Returns the names that no other image may define, as far as they can be read: not for LTO IR or host objects. */
 function definitionsIn(image: string | Uint8Array): readonly string[] {
   if (imageKind(image) === "cubin") return cubinDefinitions(image as Uint8Array);
   return strongDefinitions(ptxText(image) ?? "");
@@ -245,7 +245,10 @@ function optionWords(
   return words;
 }
 
-/** nvJitLink itself knows two levels, and passes others on. Its own 3 is the driver's 4: the most. */
+/**
+ * Returns the options for an optimization level. nvJitLink implements two levels, and passes others to ptxas. Its level
+ * 3 corresponds to the driver's level 4, the highest.
+ */
 function optimizationWords(level: number): string[] {
   if (level === 0) return ["-O0"];
   return level < 3 ? [`-Xptxas=-O${level}`] : ["-O3"];

@@ -1,7 +1,7 @@
 /**
- * NVRTC, CUDA's compiler for C++ as a library: its functions, as declared in `nvrtc.h`, and the compiler made of them.
- * A function that can fail returns an `nvrtcResult`; each parameter's C type and name stand beside it. A program is a
- * handle.
+ * NVRTC, CUDA's C++ compiler as a library: its functions, as declared in `nvrtc.h`, and a compiler that uses them. A
+ * function that can fail returns an `nvrtcResult`; a comment beside each parameter has the C type and name. A program
+ * is represented by a handle.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import {
   type Unusable,
 } from "./toolkit_libraries.ts";
 
-/** The table that `dlopen` takes for libnvrtc. */
+/** The symbol table passed to `dlopen` for libnvrtc. */
 const libnvrtc = {
   nvrtcVersion: { parameters: ["buffer", /* int *major */ "buffer" /* int *minor */], result: "i32" },
   nvrtcGetErrorString: { parameters: ["i32" /* nvrtcResult result */], result: "u64" },
@@ -79,21 +79,21 @@ const nvrtcLibrary = {
   packageFolder: "cuda_nvrtc",
   title: "NVRTC",
   functions: libnvrtc,
-  // Those for cubins came with CUDA 11.1, and 11.2 needs the pools.
+  // The functions for cubins exist since CUDA 11.1, and CUDA 11.2 is required anyway, for pools.
   optionalFunctions: ["nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"],
   oldest: "CUDA 11.2",
 };
 
-/** `nvrtcResult`, as far as the answer differs. */
+/** The values of `nvrtcResult` that are handled differently from other errors. */
 const nvrtcResult = { success: 0, invalidOption: 5, compilation: 6 } as const;
 
-/** The library that was found without a path, for all `Cuda` objects. It is never unloaded. */
+/** The library that was found when no path was given, for all `Cuda` objects. It is never unloaded. */
 let found: Compiler | Unusable | undefined;
 
 /**
- * Finds NVRTC, or says why it cannot be used.
+ * Finds NVRTC, or returns why it cannot be used.
  *
- * @param path The library's path; by default it is searched.
+ * @param path The library's path. By default, the library is searched for.
  * @throws {Error} If the library at `path` cannot be used
  */
 export function findNvrtc(path: string | undefined): Compiler | Unusable {
@@ -121,7 +121,10 @@ class Nvrtc implements Compiler {
   readonly #functions: Functions;
   /** The folders of CUDA's own headers, for the preprocessor. */
   readonly #includePaths: readonly string[];
-  /** Where the library's builtins may be, until they are loaded: a source that is found in a cache needs none. */
+  /**
+   * The possible paths of the library's builtins, until they are loaded. They are loaded late, because a source that is
+   * found in the cache does not need them.
+   */
   #builtins: readonly string[];
 
   constructor(library: NativeLibrary<typeof libnvrtc>) {
@@ -133,7 +136,7 @@ class Nvrtc implements Compiler {
     this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
     this.architectures = this.#readArchitectures();
     const file = fileOf(library);
-    // A link may stand beside links to the rest of the toolkit, or lead to where that is.
+    // A symbolic link to the library may be beside links to the rest of the toolkit, or point to the toolkit's folder.
     const files = file === undefined ? [] : [file.path, file.realPath];
     const folders = [...new Set(files.map((file) => file.slice(0, file.lastIndexOf("/"))))];
     this.#builtins = folders.map((folder) => `${folder}/libnvrtc-builtins.so.${major}.${minor}`);
@@ -144,7 +147,8 @@ class Nvrtc implements Compiler {
   }
 
   compile(input: CompilerInput): CompilerOutput {
-    // The compiler loads them by their bare name, which the loader finds only if they are loaded.
+    // The compiler loads its builtins by their bare name, which the dynamic linker finds only if they are loaded
+    // already.
     for (const path of this.#builtins) keepLoaded(path);
     this.#builtins = [];
     const functions = this.#functions;
@@ -177,7 +181,7 @@ class Nvrtc implements Compiler {
     const flags = this.#flagsFor(input);
     const result = functions.nvrtcCompileProgram(program, flags.length, cStringArray(flags));
     const log = this.#text(program, functions.nvrtcGetProgramLogSize, functions.nvrtcGetProgramLog).trim();
-    // An option that NVRTC accepts and its front end does not, such as compute_90f, is not an error in the source
+    // An option that NVRTC accepts but that its front end rejects, such as compute_90f, is not an error in the source
     // either.
     const isOption = result === nvrtcResult.invalidOption || log.startsWith("Command-line error");
     if (result === nvrtcResult.compilation && !isOption) throw compileError(log, input, { columnsAreBytes: true });
@@ -204,7 +208,7 @@ class Nvrtc implements Compiler {
       `--fmad=${input.fusedMultiplyAdd}`,
       ...input.debug ? ["--device-debug"] : input.lineInfo ? ["--generate-line-info"] : [],
       ...[...input.defines].map(([name, value]) => `--define-macro=${name}=${value}`),
-      // The headers of the caller come before those of CUDA.
+      // The caller's headers take precedence over CUDA's headers.
       ...[...input.includePaths, ...this.#includePaths].map((path) => `--include-path=${path}`),
       ...input.flags,
     ];
@@ -228,7 +232,7 @@ class Nvrtc implements Compiler {
 
   #text(program: bigint, getSize: Functions["nvrtcGetPTXSize"], getText: Functions["nvrtcGetPTX"]): string {
     const bytes = this.#bytes(program, getSize, getText);
-    // The size counts a NUL at the end.
+    // The size includes a terminating NUL.
     return new TextDecoder().decode(bytes.subarray(0, bytes.at(-1) === 0 ? -1 : undefined));
   }
 
@@ -244,7 +248,7 @@ class Nvrtc implements Compiler {
     if (result !== nvrtcResult.success) throw this.#failure(call, result, log);
   }
 
-  /** The error of a failure that the program to compile does not explain. */
+  /** Returns the error for a failure whose cause is not in the program to be compiled. */
   #failure(call: string, result: number, log = ""): Error {
     const name = stringAt(this.#functions.nvrtcGetErrorString(result));
     return new Error(
@@ -253,7 +257,7 @@ class Nvrtc implements Compiler {
   }
 }
 
-/** The file that a library was loaded from, with its folder, if the loader knows. */
+/** Returns the file that a library was loaded from, with its folder, if the dynamic linker provides it. */
 function fileOf(library: NativeLibrary<typeof libnvrtc>): LoadedLibrary | undefined {
   const address = library.addressOfFunction("nvrtcVersion");
   const file = address === undefined ? undefined : libraryOf(address);
@@ -262,14 +266,14 @@ function fileOf(library: NativeLibrary<typeof libnvrtc>): LoadedLibrary | undefi
 
 const headerByteLength = 64;
 const programHeader = { byteLength: 56, loadType: 1, noteType: 4 } as const;
-/** `NT_GNU_BUILD_ID`. */
+/** The ELF note type `NT_GNU_BUILD_ID`. */
 const buildIdType = 3;
 
 /**
- * The build ID of a 64-bit ELF library, in hexadecimal digits. Undefined if it has none.
+ * Returns the build ID of a 64-bit ELF library in hexadecimal digits; undefined if it has none.
  *
- * @param base where the library has been loaded: its headers and notes are read there, because the file may be out of
- * reach
+ * @param base the address at which the library was loaded: the headers and notes are read from memory, because the file
+ *   may be inaccessible
  */
 export function buildIdOf(base: bigint): string | undefined {
   const header = new DataView(foreignBuffer(base, headerByteLength));
@@ -285,7 +289,7 @@ export function buildIdOf(base: bigint): string | undefined {
       byteLength: Number(headers.getBigUint64(begin + 40, true)),
     };
   });
-  // The segments that are loaded are in the order of their addresses.
+  // The loaded segments are sorted by address.
   const first = segments.find(({ type }) => type === programHeader.loadType)?.address ?? 0n;
   const notes = segments.filter(({ type }) => type === programHeader.noteType);
   for (const { address, byteLength } of notes) {

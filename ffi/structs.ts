@@ -1,13 +1,13 @@
 /**
- * The C structs that CUDA's functions take, described as data: each field's name, offset and C type. The structs of the
- * driver and of the runtime (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
+ * The C structs that CUDA's functions take, described as data: the name, offset and C type of each field. The structs
+ * of the driver and of the runtime (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
  *
  * @module
  */
 import type { KernelLaunch, LaunchAttributes } from "../src/driver.ts";
 import { addressOf } from "./native/host.ts";
 
-/** The C types of the fields. */
+/** The C types of struct fields. */
 export type NativeFieldType = "int" | "unsigned int" | "unsigned short" | "size_t" | "void *";
 
 /** A C struct's size in bytes, and its fields by their C names. */
@@ -81,7 +81,7 @@ export const launchConfigLayout = {
   },
 } as const;
 
-/** `CUlaunchAttribute`. The fields of its value share their bytes. */
+/** `CUlaunchAttribute`. The `value` is a union, so its fields share their bytes. */
 export const launchAttributeLayout = {
   name: "CUlaunchAttribute",
   byteLength: 72,
@@ -96,7 +96,7 @@ export const launchAttributeLayout = {
   },
 } as const;
 
-/** `CUlaunchAttributeID`, as far as the library uses it. */
+/** The values of `CUlaunchAttributeID` that the library uses. */
 export const launchAttributeId = {
   cooperative: 2,
   clusterDimension: 4,
@@ -104,7 +104,7 @@ export const launchAttributeId = {
   priority: 8,
 } as const;
 
-/** The sizes in bytes of structs that are passed on unchanged. */
+/** The sizes in bytes of structs that are passed on without being read. */
 export const opaqueStructSizes = {
   cudaMemPoolPtrExportData: 64,
   cudaMemFabricHandle_t: 64,
@@ -113,7 +113,7 @@ export const opaqueStructSizes = {
   cudaUUID_t: 16,
 } as const;
 
-/** Writes the given fields of a struct that starts at `byteOffset`. The other fields keep their values. */
+/** Writes the given fields of a struct at `byteOffset`. Other fields keep their values. */
 export function writeStruct<L extends NativeLayout>(
   layout: L,
   view: DataView,
@@ -133,7 +133,9 @@ const config = launchConfigLayout.fields;
 const attribute = launchAttributeLayout.fields;
 const mostAttributes = Object.keys(launchAttributeId).length;
 
-/** A `CUlaunchConfig` and the attributes that it points to, in one buffer. Filling it in allocates nothing. */
+/**
+ * A `CUlaunchConfig` and the attributes that it points to, in one buffer, so that filling it in allocates no memory.
+ */
 export class LaunchConfig {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly #view: DataView<ArrayBuffer>;
@@ -145,7 +147,7 @@ export class LaunchConfig {
     this.#view.setBigUint64(config.attrs.offset, addressOf(this.#view) + BigInt(byteLength), true);
   }
 
-  /** Describes a launch. The parameters are not part of it. */
+  /** Fills in the launch and its attributes. The kernel's parameters are not part of the struct. */
   fill(launch: KernelLaunch, attributes: LaunchAttributes): void {
     const view = this.#view;
     view.setUint32(config.gridDimX.offset, launch.gridX, true);
@@ -159,7 +161,7 @@ export class LaunchConfig {
     view.setUint32(config.numAttrs.offset, this.#fillAttributes(attributes), true);
   }
 
-  /** Returns how many attributes there are. */
+  /** Fills in the attributes. Returns their number. */
   #fillAttributes({ clusterDim, cooperative, programmaticStreamSerialization, priority }: LaunchAttributes): number {
     const view = this.#view;
     let count = 0;
@@ -184,7 +186,7 @@ export class LaunchConfig {
     return count;
   }
 
-  /** Writes the id of the attribute with an index, clears its value, and returns its offset. */
+  /** Starts the attribute with an index: writes its id and clears its value. Returns its offset in bytes. */
   #begin(index: number, id: number): number {
     const at = launchConfigLayout.byteLength + index * launchAttributeLayout.byteLength;
     this.bytes.fill(0, at, at + launchAttributeLayout.byteLength);

@@ -1,6 +1,6 @@
 /**
- * Where the libraries of the CUDA toolkit may be: the loader's path, a toolkit's folder, and the folders of Python's
- * packages.
+ * Searches for the libraries of the CUDA toolkit: on the dynamic linker's path, in a toolkit's folder, and in the
+ * folders of Python packages.
  *
  * @module
  */
@@ -8,39 +8,41 @@ import { environmentVariable } from "./native/environment.ts";
 import { cString, stringAt } from "./native/shim/shim.ts";
 import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader } from "./native/host.ts";
 
-/** Where a library of the toolkit may be. */
+/** The names under which a library of the toolkit is searched for. */
 export interface ToolkitPlaces {
-  /** The names that the loader knows it by, the newest first: `libnvrtc.so.13`. */
+  /** The names by which the dynamic linker finds it, the newest first: `libnvrtc.so.13`. */
   readonly names: readonly string[];
-  /** The folder of its Python package within `site-packages/nvidia`, before CUDA 13: `cuda_nvrtc`. */
+  /** The folder of its Python package in `site-packages/nvidia`, before CUDA 13: `cuda_nvrtc`. */
   readonly packageFolder: string;
 }
 
 /** A library of the toolkit, such as libnvrtc. */
 export interface ToolkitLibrary<S extends Readonly<Record<string, NativeSymbol>>> extends ToolkitPlaces {
-  /** As people call it: `NVRTC`. */
+  /** The library's usual name: `NVRTC`. */
   readonly title: string;
   readonly functions: S;
-  /** The functions without which a library is used, too. */
+  /** The functions that the library may lack. */
   readonly optionalFunctions: readonly string[];
-  /** The first version that has all others: `CUDA 11.2`. */
+  /** The first version that has all other functions: `CUDA 11.2`. */
   readonly oldest: string;
 }
 
-/** Why a library is not used. */
+/** The reason why a library is not used. */
 export interface Unusable {
   readonly reason: string;
 }
 
-/** The folder of Python's packages of CUDA 13, within `site-packages/nvidia`. Those of CUDA 12 have a folder each. */
+/**
+ * The folder of all Python packages of CUDA 13 in `site-packages/nvidia`. Each package of CUDA 12 has its own folder.
+ */
 const sharedPackageFolder = "cu13";
-/** Python's minor versions that are supported today, and the next. */
+/** The minor versions of Python 3 that are currently supported, and the next one. */
 const pythonVersions = [15, 14, 13, 12, 11, 10, 9, 8];
 
 /**
- * Opens the first library that can be used, or says why there is none.
+ * Opens the first library that can be used, or returns why there is none.
  *
- * @param open Opens the one with a name or a path, or says why it cannot be used.
+ * @param open Opens the library with a name or a path, or returns why it cannot be used.
  */
 export function findToolkitLibrary<Library extends object>(
   places: ToolkitPlaces,
@@ -65,7 +67,7 @@ function isAbsence(reason: string): boolean {
   return /No such file|cannot open shared object|not found/i.test(reason);
 }
 
-/** Opens a library if it has all functions that it must have. */
+/** Opens a library if it has all required functions. */
 export function openToolkitLibrary<const S extends Readonly<Record<string, NativeSymbol>>>(
   path: string,
   { title, functions, optionalFunctions, oldest }: ToolkitLibrary<S>,
@@ -85,7 +87,7 @@ export function openToolkitLibrary<const S extends Readonly<Record<string, Nativ
   return { reason: `${path} has no ${lacking}: it is not ${title}, or older than ${oldest}` };
 }
 
-/** The names and paths to try for a library, in order. */
+/** Returns the names and paths to try for a library, in order. */
 export function toolkitCandidates({ names, packageFolder }: ToolkitPlaces): string[] {
   const folders = [
     ...toolkitFolders().flatMap((folder) => [`${folder}/lib64`, `${folder}/lib`]),
@@ -97,7 +99,7 @@ export function toolkitCandidates({ names, packageFolder }: ToolkitPlaces): stri
   return [...names, ...folders.flatMap((folder) => names.map((name) => `${folder}/${name}`))];
 }
 
-/** The folders of installed toolkits. */
+/** Returns the folders of installed toolkits. */
 export function toolkitFolders(): string[] {
   const folders = ["CUDA_HOME", "CUDA_PATH"].map(environmentVariable);
   return [...new Set([...folders, "/usr/local/cuda"])].filter((folder) =>
@@ -105,14 +107,14 @@ export function toolkitFolders(): string[] {
   ) as string[];
 }
 
-/** The folders of the toolkit that conda has installed, which has its headers in the last ones. */
+/** Returns the folders of a toolkit installed by conda. The last two have the headers. */
 export function condaFolders(): string[] {
   const folder = environmentVariable("CONDA_PREFIX");
   if (folder === undefined || folder === "") return [];
   return [folder, `${folder}/targets/x86_64-linux`, `${folder}/targets/sbsa-linux`];
 }
 
-/** The folders of Python's packages, as far as environment variables say where they are. */
+/** Returns the folders of Python packages, as far as environment variables determine them. */
 function pythonPackageFolders(): string[] {
   const environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(environmentVariable);
   const home = environmentVariable("HOME");
@@ -125,22 +127,22 @@ const loaderSymbols = {
   dladdr: { parameters: ["u64", /* const void *addr */ "buffer" /* Dl_info *info */], result: "i32" },
   realpath: { parameters: ["buffer", /* const char *path */ "buffer" /* char *resolved_path */], result: "u64" },
 } as const;
-/** `PATH_MAX` */
+/** The value of `PATH_MAX`. */
 const pathBytes = 4096;
-/** `Dl_info` has four pointers, of which the first are the file's name and where it has been loaded. */
+/** The size of `Dl_info` in bytes: four pointers, of which the first two are the file's name and the load address. */
 const addressInfoBytes = 32;
 
-/** A library that has been loaded. */
+/** A library that is loaded in this process. */
 export interface LoadedLibrary {
-  /** As the loader names it. */
+  /** The path that the dynamic linker reports. */
   readonly path: string;
-  /** The path without links. The same as `path` if there is no such file. */
+  /** The path with symbolic links resolved. The same as `path` if there is no such file. */
   readonly realPath: string;
-  /** The address of its first byte. */
+  /** The address at which the library was loaded. */
   readonly base: bigint;
 }
 
-/** The library that has a function. Undefined if the loader cannot be asked. */
+/** Returns the library that contains a function. Undefined if the dynamic linker cannot be queried. */
 export function libraryOf(addressOfFunction: bigint): LoadedLibrary | undefined {
   return withLoader(loaderSymbols, ({ dladdr, realpath }) => {
     const info = new BigUint64Array(addressInfoBytes / 8);

@@ -1,5 +1,5 @@
 /**
- * clang as a compiler of CUDA C++.
+ * Compiles CUDA C++ by clang.
  *
  * @module
  */
@@ -17,10 +17,10 @@ import {
 } from "./command_compiler.ts";
 
 const command = "clang";
-/** An architecture of all versions of CUDA that are in use. */
+/** An architecture that all current versions of CUDA support, for a trial compilation. */
 const triedArchitecture = "sm_75";
 
-/** Finds clang on the PATH with CUDA's headers, or says why it cannot be used. */
+/** Finds clang on the PATH, with CUDA's headers, or returns why it cannot be used. */
 export function findClang(): Compiler | { readonly reason: string } {
   const refusal = commandRefusal(command);
   if (refusal !== undefined) return { reason: refusal };
@@ -28,7 +28,7 @@ export function findClang(): Compiler | { readonly reason: string } {
   if (result === undefined) return { reason: "no clang is on the PATH" };
   const version = /\bclang version (\d+\.\d+)/.exec(result.output)?.[1];
   if (version === undefined) return { reason: `clang does not say its version: ${result.errors.trim()}` };
-  // clang knows itself where CUDA may be and which of its versions work: only a compilation shows it.
+  // clang searches for CUDA and checks its version by itself, so only a trial compilation shows whether it works.
   using files = new MemoryFiles();
   const architecture = `--cuda-gpu-arch=${triedArchitecture}`;
   const tried = runCommand(command, [
@@ -67,7 +67,7 @@ class Clang implements Compiler, CommandCompiler {
 
   get architectures(): readonly number[] | undefined {
     if (this.#architectures === undefined) {
-      // Depending on its version, clang prints the list as output or as a message.
+      // Depending on its version, clang prints the list to standard output or standard error.
       const result = runCommand(command, ["--target=nvptx64", "-print-supported-cpus"]);
       const listed = `${result?.output}${result?.errors}`.matchAll(/^\s*sm_(\d+)$/gm);
       this.#architectures = Array.from(listed, ([, number]) => Number(number)).sort((a, b) => a - b);
@@ -87,7 +87,7 @@ class Clang implements Compiler, CommandCompiler {
       `--cuda-gpu-arch=${architecture.replace("compute_", "sm_")}`,
       `-ffp-contract=${fusedMultiplyAdd ? "fast" : "off"}`,
       ...debug ? ["-O0", "-g"] : ["-O3", lineInfo ? "-gline-directives-only" : "-g0"],
-      // clang warns of an option for ptxas if that does not run.
+      // clang warns of an option for ptxas if it does not run ptxas.
       ...debug && cubin !== undefined ? ["--cuda-noopt-device-debug"] : [],
       ...includePaths.flatMap((path) => ["-I", path]),
       ...flags,
@@ -100,12 +100,12 @@ class Clang implements Compiler, CommandCompiler {
   }
 }
 
-/** The version of CUDA that a version of PTX came with: 7.0 with 11.0, 8.5 with 12.5. */
+/** Returns the version of CUDA that introduced a version of PTX: 11.0 for PTX 7.0, 12.5 for PTX 8.5. */
 function cudaVersionOf(major: number, minor: number): number {
   return (major + 4) * 1000 + minor * 10;
 }
 
-/** Headers that clang's own headers include, and that CUDA 13 lacks. Empty ones do. */
+/** Headers that clang's own headers include, but that CUDA 13 lacks. Empty files suffice. */
 const absentHeaders = ["texture_fetch_functions.h", "curand_mtgp32_kernel.h"];
 const absentHeaderFolder = "/poolpass-absent-headers";
 
@@ -122,7 +122,7 @@ function cudaArguments(files: MemoryFiles): readonly string[] {
     ...folder ? [`--cuda-path=${folder}`] : [],
     "-Wno-unknown-cuda-version",
     ...["-ivfsoverlay", overlay, "-idirafter", absentHeaderFolder],
-    // clang does not know where CUDA 13 has libcu++.
+    // clang does not search the folder in which CUDA 13 has libcu++.
     ...toolkitFolders().flatMap((folder) => ["-idirafter", `${folder}/include/cccl`]),
   ];
 }

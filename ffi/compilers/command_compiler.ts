@@ -1,9 +1,9 @@
 /**
- * What nvcc and clang have in common: they run as processes, the source and its headers are files in memory, and the
- * result is printed.
+ * The common part of nvcc and clang: they run as processes, the source and the headers are files in memory, and the
+ * result is read from standard output.
  *
- * They have no name expressions. So a variable for each expression is initialized with the address of what it names:
- * templates are instantiated, and the PTX has the name.
+ * These compilers have no name expressions. Instead, a variable is declared for each expression and initialized with
+ * the address of the named function or variable: templates are instantiated, and the PTX contains the lowered name.
  *
  * @module
  */
@@ -17,29 +17,29 @@ import { shim, shimRefusal } from "../native/shim/shim.ts";
 
 /** The files of a compilation. */
 export interface CommandPaths {
-  /** Creates more of them. */
+  /** Creates additional files. */
   readonly files: MemoryFiles;
   readonly source: string;
-  /** Where the cubin is to be written; undefined if PTX is wanted. */
+  /** The path to write the cubin to; undefined if PTX is requested. */
   readonly cubin: string | undefined;
 }
 
-/** A compiler that is a command. */
+/** A compiler that runs as a command. */
 export interface CommandCompiler {
-  /** With its version: `nvcc 13.0`. */
+  /** The name with the version: `nvcc 13.0`. */
   readonly name: string;
   readonly command: string;
-  /** The arguments that have PTX printed, or a cubin written to a path. */
+  /** Returns the arguments that print PTX, or that write a cubin to a path. */
   argumentsFor(input: CompilerInput, paths: CommandPaths): readonly string[];
-  /** Filters the messages of a successful compilation. */
+  /** Returns the warnings in the messages of a successful compilation. */
   warningsIn(messages: string): string;
 }
 
-/** The message of a compiler that refuses one of its options. */
+/** Matches the message of a compiler that rejects one of its options. */
 const refusedOption =
   /^\S*?(?:nvcc|ptxas|cicc|clang|gcc|g\+\+|cc1plus)(?:-\d+)?(?: fatal)?\s*:.*(?:option|argument|architecture|value)/mi;
 
-/** Compiles a program by a command. */
+/** Compiles a program by running a command. */
 export function compileByCommand(compiler: CommandCompiler, input: CompilerInput): CompilerOutput {
   using files = new MemoryFiles();
   const paths = new Map([...input.headers.keys()].map((name) => [name, files.create(name)]));
@@ -63,7 +63,8 @@ export function compileByCommand(compiler: CommandCompiler, input: CompilerInput
     try {
       return run(source);
     } catch (error) {
-      // A source that lacks a brace makes the declarations wrong, and is the error to report.
+      // Without the declarations, the error in the source is reported, such as a missing brace that makes the
+      // declarations wrong.
       if (error instanceof CompileError && error.log.includes(nameExpressionFile)) run(createSource([]));
       throw error;
     }
@@ -120,21 +121,24 @@ interface Globals {
 }
 
 const globals = globalThis as unknown as Globals;
-/** Messages in English, which `CompileError` is read from. */
+/** Makes the messages English, because `CompileError` parses them. */
 const environment = { LC_ALL: "C" };
 
-/** Variables by which nvcc, clang and the host's compiler find headers and options. */
+/** Environment variables by which nvcc, clang and the host compiler find headers and options. */
 const compilerVariables = [
   ...["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH", "PATH"],
   ...["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"],
 ];
 
-/** Identifies everything on which the results of a command depend, other than the program. */
+/** Returns a string that identifies everything on which a command's results depend, other than the program. */
 export function buildOf(version: string): string {
   return JSON.stringify([version, compilerVariables.map((name) => environmentVariable(name) ?? null)]);
 }
 
-/** Why a command of the PATH cannot be run on files in memory; undefined if it may be tried. Never asks the user. */
+/**
+ * Returns why a command on the PATH cannot be run with files in memory; undefined if it may be tried. Never prompts the
+ * user.
+ */
 export function commandRefusal(command: string): string | undefined {
   if (jsRuntime === "deno") {
     if (globals.Deno!.permissions.querySync({ name: "run", command }).state !== "granted") {
@@ -147,7 +151,7 @@ export function commandRefusal(command: string): string | undefined {
   return refusal && `${command} is given its source by a file in memory: ${refusal}`;
 }
 
-/** Runs a command, and waits for its end. Undefined if it is not on the PATH. */
+/** Runs a command and waits until it exits. Returns undefined if it is not on the PATH. */
 export function runCommand(command: string, args: readonly string[]): CommandResult | undefined {
   const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   if (jsRuntime === "deno") {
@@ -180,16 +184,16 @@ export function runCommand(command: string, args: readonly string[]): CommandRes
 }
 
 /**
- * The variables of the dynamic linker, such as LD_LIBRARY_PATH, that Deno passes to a command only if all commands may
- * run. The compilers do without.
+ * Returns the variables of the dynamic linker, such as LD_LIBRARY_PATH, that an error names: Deno passes them to a
+ * command only if all commands are allowed. The compilers do not need them.
  */
 function refusedVariables({ name, message }: Error): readonly string[] {
   return name === "NotCapable" ? message.match(/\b(?:LD|DYLD)_\w+/g) ?? [] : [];
 }
 
-/** Files in memory, which other processes open by their paths. */
+/** Files in memory, which other processes can open by their paths. */
 export class MemoryFiles implements Disposable {
-  /** By path, the descriptor of each and what messages call it. */
+  /** The descriptor of each file and its name in messages, by path. */
   readonly #files = new Map<string, { readonly fd: number; readonly name: string }>();
 
   /** Creates an empty file and returns its path. */
@@ -211,7 +215,7 @@ export class MemoryFiles implements Disposable {
     return bytes;
   }
 
-  /** Puts the names of the files for their paths. */
+  /** Replaces the paths of the files in a string by their names. */
   rename(text: string): string {
     for (const [path, { name }] of this.#files) text = text.replaceAll(new RegExp(`${path}(?!\\d)`, "g"), () => name);
     return text;
@@ -225,17 +229,17 @@ export class MemoryFiles implements Disposable {
 
 const variable = "__poolpass_name_";
 
-/** Declarations of a variable for each expression, to append to the source. */
+/** Returns declarations of a variable for each expression, to append to the source. */
 function nameDeclarations(expressions: readonly string[]): string {
   if (expressions.length === 0) return "";
   const declarations = expressions.map((expression, index) =>
     `extern "C" __device__ __attribute__((used)) const void* ${variable}${index} = (const void*)(${expression});`
   );
-  // As in NVRTC's messages, the first expression is in the second line.
+  // As in NVRTC's messages, the first expression is on the second line.
   return `\n#line 2 "${nameExpressionFile}"\n${declarations.join("\n")}\n`;
 }
 
-/** Removes the variables from PTX. Returns the PTX and the names that the variables stand for. */
+/** Removes the variables from PTX. Returns the PTX and the lowered name of each expression. */
 export function takeNames(
   ptx: string,
   input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,
@@ -262,23 +266,26 @@ export function takeNames(
     ptx: ptx
       .replaceAll(variableDirectives, "")
       .replaceAll(variableAddresses, ".b64 0")
-      // Kernels are declared for the variables' sake.
+      // The removed variables are the only reason for these declarations of kernels.
       .replaceAll(kernelDeclarations, ""),
     loweredNames,
   };
 }
 
-/** `.global .align 8 .u64 __poolpass_name_0 = generic(table);`, with a line for the linker before it in debug PTX. */
+/**
+ * Matches `.global .align 8 .u64 __poolpass_name_0 = generic(table);`, in debug PTX with a preceding line for the
+ * linker.
+ */
 const variableDirectives = new RegExp(
   `^[ \\t]*\\.(?:visible\\s+)?[^\\n{}]*\\.u64\\s+${variable}(\\d+)(?:\\[1\\])?\\s*(?:=\\s*([^;]*))?;[^\\n]*\\n`,
   "gm",
 );
-/** Where debug information says where the variable is. */
+/** Matches the lines of debug information that contain a variable's address. */
 const variableAddresses = new RegExp(`^\\.b64\\s+${variable}\\d+$`, "gm");
 const kernelDirectives = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)/gm;
 const kernelDeclarations = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+[\w$]+\s*\([^)]*\)[^;{]*;[ \t]*\n/gm;
 
-/** Comments and literals, in which nothing is an include, and then includes with their names. */
+/** Matches comments and literals, in which includes are ignored, and includes with their names. */
 const includes = new RegExp(
   [
     /\/\/(?:\\\r?\n|[^\n])*/,
@@ -292,8 +299,8 @@ const includes = new RegExp(
 );
 
 /**
- * Replaces the names in `#include` and `__has_include` by the paths of the files that have the headers. Names that a
- * macro expands to are not found.
+ * Replaces the names in `#include` and `__has_include` by the paths of the files that contain the headers. Names that
+ * result from macro expansion are not replaced.
  */
 export function replaceIncludes(text: string, paths: ReadonlyMap<string, string>): string {
   if (paths.size === 0) return text;
@@ -304,7 +311,7 @@ export function replaceIncludes(text: string, paths: ReadonlyMap<string, string>
   });
 }
 
-/** A source whose lines the compiler counts from here, under a name. */
+/** Prepends a `#line` directive, so that the compiler reports lines of the source under a name. */
 function named(text: string, name: string): string {
   const literal = name.replaceAll(/["\\]/g, "\\$&").replaceAll("\n", "\\n");
   return `#line 1 "${literal}"\n${text}`;

@@ -1,5 +1,5 @@
 /**
- * nvcc as a compiler.
+ * Compiles CUDA C++ by nvcc.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import {
 
 const command = "nvcc";
 
-/** Finds nvcc on the PATH, or says why it cannot be used. */
+/** Finds nvcc on the PATH, or returns why it cannot be used. */
 export function findNvcc(): Compiler | { readonly reason: string } {
   const refusal = commandRefusal(command);
   if (refusal !== undefined) return { reason: refusal };
@@ -47,7 +47,7 @@ class Nvcc implements Compiler, CommandCompiler {
       const listed = Array.from(result?.output.matchAll(/^compute_(\d+)$/gm) ?? [], ([, number]) => Number(number));
       this.#architectures = listed.sort((a, b) => a - b);
     }
-    // nvcc before CUDA 11 has no such option.
+    // nvcc before CUDA 11 does not have the option.
     return this.#architectures.length === 0 ? undefined : this.#architectures;
   }
 
@@ -70,12 +70,12 @@ class Nvcc implements Compiler, CommandCompiler {
   }
 
   warningsIn(messages: string): string {
-    // Warnings of nvcc itself about old architectures, which do not concern the source.
+    // Removes nvcc's own warnings about old architectures, which do not concern the source.
     return messages.split("\n").filter((line) => !/^nvcc (?:warning|info)\s*:/.test(line)).join("\n");
   }
 }
 
-/** Throws for a folder that nvcc would not pass on as it is: it splits lists, and has a shell run its tools. */
+/** Throws for a folder whose path nvcc would alter: it splits lists, and runs its tools in a shell. */
 function checkFolder(path: string, name: string): void {
   const [special] = /[^\p{L}\p{N} @%+=:./_~-]/u.exec(path) ?? [];
   if (special === undefined) return;
