@@ -1,21 +1,24 @@
 /**
- * The time of the system's latest tick, for measurements so frequent that a precise clock would cost too much.
+ * The time of the system's latest clock tick, for measurements so frequent that a precise clock would be too slow.
  *
  * @module
  */
 import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
 
-/** `CLOCK_MONOTONIC`, and `CLOCK_MONOTONIC_COARSE`, for which Linux only reads memory. */
+/** The clock IDs `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE`. Linux reads the coarse clock from memory alone. */
 const [preciseClock, coarseClock] = [1, 6];
-/** Loading the native clock takes as long as some hundred readings of the runtime's. */
+/**
+ * Number of readings after which the native clock is loaded. Loading it takes as long as some hundred readings of the
+ * runtime's clock.
+ */
 const readingsBeforeLoading = 64;
 
 let readings = 0;
 let clock: (() => number) | undefined;
 
 /**
- * The time as `performance.now()` has it, up to a tick of the system (1 to 10 ms) late. In Deno, where
- * `performance.now()` takes 130 ns, it takes 20 ns.
+ * Returns the time like `performance.now()`, but up to one tick of the system (1 to 10 ms) late. In Deno, it takes 20
+ * ns, where `performance.now()` takes 130 ns.
  */
 export function coarseTime(): number {
   if (clock === undefined) {
@@ -25,7 +28,9 @@ export function coarseTime(): number {
   return clock();
 }
 
-/** Undefined where the runtime's clock is as fast, or the system's cannot be read. */
+/**
+ * Opens the native clock. Returns undefined where the runtime's clock is as fast, or the system's clock cannot be read.
+ */
 function openClock(): (() => number) | undefined {
   if (jsRuntime !== "deno" || platform().os !== "linux" || ffiRefusal() !== undefined) return undefined;
   const timespec = new Int32Array(4);
@@ -35,7 +40,7 @@ function openClock(): (() => number) | undefined {
       clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "buffer" /* struct timespec *tp */], result: "i32" },
     }).symbols;
     if (clock_gettime?.(coarseClock, bytes) !== 0) return undefined;
-    // Seconds since the system's start and nanoseconds, of each the low word of two.
+    // Seconds since boot and nanoseconds. Each is a 64-bit integer, of which the low word is read.
     const read = (clock: number): number => {
       clock_gettime(clock, bytes);
       return timespec[0]! * 1000 + timespec[2]! / 1e6;

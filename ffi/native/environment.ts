@@ -1,5 +1,5 @@
 /**
- * The environment of this process, read without any permission but the one for FFI.
+ * Reads the environment of this process, with no permission other than the one for FFI.
  *
  * @module
  */
@@ -18,12 +18,12 @@ const symbols = {
   getenv: { parameters: ["buffer" /* const char *name */], result: "u64" },
 } as const;
 
-/** Null if the library cannot be used. */
+/** The functions of libc; null if the library cannot be used. */
 let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
- * The value of an environment variable, or undefined if it is not set. It is read with libc's `getenv`, as CUDA reads
- * it. If FFI cannot be used, the runtime's own copy is read, in Deno only if that is permitted already.
+ * Returns the value of an environment variable, or undefined if it is not set. Reads it with libc's `getenv`, like
+ * CUDA. If FFI cannot be used, reads the runtime's own copy, in Deno only if that is already permitted.
  */
 export function environmentVariable(name: string): string | undefined {
   if (libc === undefined) libc = openLibc();
@@ -34,12 +34,13 @@ export function environmentVariable(name: string): string | undefined {
 }
 
 /**
- * The names of all environment variables, as the runtime knows them; none in Deno unless reading them all is permitted
- * already. Not read from libc's `environ`: another thread that sets a variable would move it meanwhile.
+ * Returns the names of all environment variables, as the runtime lists them; none in Deno unless reading all variables
+ * is already permitted. libc's `environ` is not read, because another thread that sets a variable could move it
+ * meanwhile.
  */
 export function variableNames(): string[] {
   const globals = globalThis as unknown as Globals;
-  // Not by way of `process`: its first use takes Deno 9 milliseconds. A stand-in for Deno may lack permissions.
+  // `process` is avoided, because its first use takes Deno 9 milliseconds. A polyfill of Deno may lack permissions.
   const deno = globals.Deno;
   if (deno?.permissions === undefined) return Object.keys(globals.process?.env ?? {});
   return deno.permissions.querySync({ name: "env" }).state === "granted" ? Object.keys(deno.env.toObject()) : [];

@@ -1,5 +1,5 @@
 /**
- * One `dlopen` for Deno, Bun and Node, and one way to view memory by address.
+ * One `dlopen` for Deno, Bun and Node, and one function to view memory by address.
  *
  * The functions that `dlopen` returns are the runtime's own, without a wrapper, so a call costs no more than in the
  * runtime itself. Before the first use, nothing is loaded, no permission is requested and no warning is printed.
@@ -28,7 +28,7 @@ export interface NativeValues {
   u32: number;
   i64: bigint;
   u64: bigint;
-  /** Memory that the call may read or write while it runs, or a null pointer. */
+  /** Memory that the C function may read or write during the call, or null for a null pointer. */
   buffer: Uint8Array | null;
 }
 
@@ -41,7 +41,7 @@ export type NativeFunction<S extends NativeSymbol> = (
 ) => S extends { readonly nonblocking: true } ? NativeValues[S["result"]] | Promise<NativeValues[S["result"]]>
   : NativeValues[S["result"]];
 
-/** The functions of a table of symbols. */
+/** The functions of a symbol table. */
 export type NativeFunctions<S extends Readonly<Record<string, NativeSymbol>>> = {
   readonly [K in keyof S]: NativeFunction<S[K]>;
 };
@@ -50,37 +50,37 @@ export type NativeFunctions<S extends Readonly<Record<string, NativeSymbol>>> = 
 export interface NativeLibrary<S extends Readonly<Record<string, NativeSymbol>>> {
   /** A function for each symbol; undefined if the library lacks the symbol. */
   readonly symbols: { readonly [K in keyof S]: NativeFunctions<S>[K] | undefined };
-  /** The address of a function, for other native code to call; undefined if the library lacks it. */
+  /** Returns the address of a function, for other native code to call; undefined if the library lacks the function. */
   addressOfFunction(name: string): bigint | undefined;
   /** Unloads the library. Its functions must not be called afterwards. */
   close(): void;
 }
 
 /**
- * Why FFI cannot be used here, or undefined if it can. In Deno, this requests the permission if it is neither granted
- * nor denied yet. It does so only once, so that there is no prompt for each library.
+ * Returns why FFI cannot be used here, or undefined if it can. In Deno, requests the permission if it is neither
+ * granted nor denied yet. Does so only once, so that there is no prompt for each library.
  */
 export function ffiRefusal(): string | undefined {
   refusal ??= { reason: findRefusal() };
   return refusal.reason;
 }
 
-/** The integer, or 0 for -0: native functions in Deno and Node refuse -0. */
+/** Returns the integer, or 0 for -0: native functions in Deno and Node refuse -0. */
 export function withoutSign(integer: number): number {
   return integer + 0;
 }
 
-/** The operating system and the processor, by the JavaScript runtime's names for them. */
+/** Returns the operating system and the processor, by the JavaScript runtime's names. */
 export function platform(): { readonly os: string; readonly processor: string } {
   if (deno !== undefined) return { os: deno.build.os, processor: deno.build.arch };
   return { os: process?.platform ?? "unknown", processor: process?.arch ?? "unknown" };
 }
 
-/** How a library is loaded. */
+/** Options of loading a library. */
 export interface DlopenOptions {
   /**
-   * Whether a function may be bound at its first call. Only Deno does so: there, binding a function takes 75
-   * microseconds, and finding out whether the library has it takes two. The path must keep leading to the same library.
+   * Whether a function may be bound at its first call. Only Deno binds lazily: there, binding a function takes 75
+   * microseconds, and checking that the library has it takes two. The path must keep referring to the same library.
    */
   readonly lazy?: boolean;
 }
@@ -123,18 +123,18 @@ export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
 }
 
 /**
- * Keeps a loaded library loaded until the process ends. Otherwise the runtime unloads the libraries of a Worker when the
- * Worker ends, also those that have threads of their own and state of the whole process. Does nothing where the system's
- * loader cannot be called.
+ * Keeps a loaded library loaded until the process ends. Otherwise the runtime unloads a Worker's libraries when the
+ * Worker ends, even libraries that have threads of their own and process-wide state. Does nothing where the system's
+ * dynamic linker cannot be called.
  *
  * @param path the path or name by which the library was loaded
  */
 export function keepLoaded(path: string): void {
-  // The system counts this load too, and nothing takes it back.
+  // This call increments the library's reference count, which is never decremented.
   withLoader(loaderSymbols, ({ dlopen }) => void dlopen(new TextEncoder().encode(`${path}\0`), bindLazily));
 }
 
-/** Calls functions of the system's loader. Returns undefined where they cannot be called. */
+/** Calls functions of the system's dynamic linker. Returns undefined where they cannot be called. */
 export function withLoader<const S extends Readonly<Record<string, NativeSymbol>>, Result>(
   symbols: S,
   call: (functions: NativeFunctions<S>) => Result,
@@ -157,23 +157,23 @@ export function withLoader<const S extends Readonly<Record<string, NativeSymbol>
 }
 
 /**
- * The address of a view's first byte, or 0 for an empty view. It is valid as long as the view's memory does not move:
- * keep the view referenced, and do not resize or transfer its buffer.
+ * Returns the address of a view's first byte, or 0 for an empty view. The address is valid as long as the view's memory
+ * does not move: keep the view referenced, and do not resize or transfer its buffer.
  */
 export function addressOf(view: ArrayBufferView): bigint {
-  // Engines keep the bytes of a small array in their heap, where they can move, until its buffer is accessed.
+  // Engines keep the bytes of a small array in their heap, where the bytes can move, until its buffer is accessed.
   return view.buffer.byteLength === 0 || view.byteLength === 0 ? 0n : backend().addressOf(view);
 }
 
 /**
- * An `ArrayBuffer` over memory that the runtime did not allocate, without a copy. Nothing keeps that memory alive:
- * detach the buffer with its `transfer()` method before the memory is freed.
+ * Returns an `ArrayBuffer` over memory that the runtime did not allocate, without a copy. Nothing keeps that memory
+ * alive: detach the buffer with its `transfer()` method before the memory is freed.
  */
 export function foreignBuffer(address: bigint, byteLength: number): ArrayBuffer {
   return byteLength === 0 ? new ArrayBuffer(0) : backend().foreignBuffer(address, byteLength);
 }
 
-/** The libraries that may have the system's loader: glibc since 2.34, and before. */
+/** The libraries that may contain the system's dynamic linker: since glibc 2.34, and before. */
 const loaderNames = ["libc.so.6", "libdl.so.2"];
 const loaderSymbols = {
   dlopen: { parameters: ["buffer", /* const char *path */ "i32" /* int flags */], result: "u64" },
@@ -247,16 +247,19 @@ interface Globals {
 }
 
 const globals = globalThis as unknown as Globals;
-/** Undefined in Bun and Node, where a stand-in for the Deno namespace may exist, but lacks `permissions`. */
+/** The Deno namespace; undefined in Bun and Node, where a polyfill of it may exist but lacks `permissions`. */
 const deno = globals.Deno?.permissions === undefined ? undefined : globals.Deno;
-/** Undefined in Deno, where the first access to `process` loads much of Node's library and takes 9 milliseconds. */
+/**
+ * The `process` object; undefined in Deno, where the first access to it loads much of Node's library and takes 9
+ * milliseconds.
+ */
 const process = deno === undefined ? globals.process : undefined;
 
 /** The JavaScript runtime that this code runs in. */
 export const jsRuntime: "deno" | "bun" | "node" = detectHost();
 
 /**
- * Keeps libraries from being collected, and thus unloaded, before they are closed: a program may hold only their
+ * The libraries that are not closed. Keeps them from being collected, and thus unloaded: a program may hold only their
  * functions.
  */
 const openLibraries = new Set<OpenLibrary>();
@@ -339,7 +342,7 @@ function denoBackend(deno: DenoNamespace): Backend {
 type UnknownFunction = (...args: unknown[]) => unknown;
 
 /**
- * A placeholder for a function that is bound at the first call. That call replaces the placeholder by the bound
+ * Returns a placeholder for a function that is bound at the first call. That call replaces the placeholder by the bound
  * function in the object that it is called on, so that later calls have no wrapper.
  */
 function bindAtFirstCall(bind: () => UnknownFunction): UnknownFunction {
@@ -398,8 +401,8 @@ function bunBackend(ffi: BunFfi): Backend {
 }
 
 /**
- * The system's reason for not loading a library. Bun's own error describes only its last attempt, in the current
- * folder. It hides, for example, that the library was found but needs another one that is missing.
+ * Returns the system's reason for not loading a library. Bun's own error describes only its last attempt, in the
+ * current folder: it hides, for example, that the library was found but that one of its dependencies is missing.
  */
 function loaderError(ffi: BunFfi, path: string): string | undefined {
   let libc: ReturnType<BunFfi["dlopen"]>;

@@ -49,23 +49,23 @@ const flags: readonly string[] = [
 /** The sources of the library, in the order in which they are linked. */
 export const sources: readonly string[] = ["shim.c", "foreign.c", "namespaces.c"];
 
-/** The compiler's whole environment: CPATH, LANG and others could change its output. */
+/** The compiler's entire environment: variables such as CPATH and LANG could change its output. */
 const environment: Readonly<Record<string, string>> = { PATH: "/usr/local/bin:/usr/bin:/bin", LC_ALL: "C" };
 
 const bytesPerLine = 90;
 
-/** The first line that a compiler prints for `--version`, or undefined if it is not installed. */
+/** Returns the first line that a compiler prints for `--version`, or undefined if it is not installed. */
 export function compilerVersion(compiler: string): string | undefined {
   const { stdout, status } = spawnSync(compiler, ["--version"], { encoding: "utf8", env: environment });
   return status === 0 ? stdout.split("\n")[0] : undefined;
 }
 
-/** The compiler version that a generated module records. */
+/** Returns the compiler version that a generated module records. */
 export function recordedVersion(target: Target): string | undefined {
   return /^\/\/ Built by (.*)$/m.exec(readFileSync(modulePath(target), "utf8"))?.[1];
 }
 
-/** The source of a target's generated module. */
+/** Returns the source of a target's generated module. */
 export function readModule(target: Target): string {
   return readFileSync(modulePath(target), "utf8");
 }
@@ -90,7 +90,7 @@ ${lines.join("\n")}
 `;
 }
 
-/** The first 32 bits of the library's SHA-256. */
+/** Returns the first 32 bits of the library's SHA-256. */
 function digestOf(library: Buffer): number {
   return createHash("sha256").update(library).digest().readUInt32BE();
 }

@@ -1,6 +1,6 @@
 /**
- * File descriptors: their status, and operations that all of them support. Using a descriptor that another process
- * chose, and even closing it, can block for as long as that process likes: such descriptors are judged first.
+ * File descriptors: their status, and operations that all of them support. Using or even closing a descriptor that
+ * another process chose can block for as long as that process likes, so such descriptors are checked first.
  *
  * @module
  */
@@ -11,7 +11,7 @@ export interface DescriptorStatus {
   /** `"file"` for memory files too: they have seals. */
   readonly type: "file" | "folder" | "link" | "socket" | "pipe" | "character device" | "block device" | "other";
   readonly byteLength: number;
-  /** The seals, as `F_GET_SEALS` returns them; undefined unless it is a memory file. */
+  /** The seals, as `F_GET_SEALS` returns them; undefined unless the file is a memory file. */
   readonly seals: number | undefined;
   /** The device that the file is on. Together with the inode, it identifies the file. */
   readonly device: bigint;
@@ -23,14 +23,14 @@ export interface DescriptorStatus {
   readonly permissions: number;
 }
 
-/** `F_SEAL_SEAL`: no seal can be added. */
+/** `F_SEAL_SEAL`: no further seals can be added. */
 export const sealSeal = 1;
 /** `F_SEAL_SHRINK`: the file cannot be made shorter. */
 export const sealShrink = 2;
 
 /** `POLLIN`. */
 const pollIn = 1;
-/** More than `/proc/self/limits` has. */
+/** The size in bytes of a buffer that is large enough for `/proc/self/limits`. */
 const limitsByteLength = 4096;
 /** The kernel's `PATH_MAX`. */
 const maximumPathByteLength = 4096;
@@ -45,14 +45,14 @@ const typesByMode: Readonly<Record<number, DescriptorStatus["type"]>> = {
   0o140000: "socket",
 };
 
-/** The type that the high bits of a file's mode stand for. */
+/** Returns the file type that the high bits of a file's mode denote. */
 function typeOfMode(mode: number): DescriptorStatus["type"] {
   return typesByMode[mode & 0o170000] ?? "other";
 }
 
 /**
- * Describes what a descriptor refers to. Asks its file system, which may never answer: for a descriptor that another
- * process chose, see `judgeDescriptor`.
+ * Describes the file that a descriptor refers to. Asks its file system, which may never answer: for a descriptor that
+ * another process chose, use `judgeDescriptor`.
  *
  * @throws {SystemError} `EBADF` if the descriptor is not open
  */
@@ -73,43 +73,46 @@ export function describeDescriptor(fd: number): DescriptorStatus {
 }
 
 /**
- * Closes a descriptor of this process's own; `closeAside` is for those of other processes. Its number may be reused at
- * once, so never close a descriptor twice.
+ * Closes a descriptor that this process has opened; for descriptors from other processes, use `closeAside`. The number
+ * may be reused at once, so never close a descriptor twice.
  *
- * @throws {SystemError} `EBADF` if it is not open. After all other errors, such as those of a file system that could
- * not write, it is closed.
+ * @throws {SystemError} `EBADF` if the descriptor is not open. After any other error, such as one of a file system that
+ *   could not write, the descriptor is closed.
  */
 export function closeDescriptor(fd: number): void {
   const result = shim().poolpass_close(fd);
   if (result === -errno.EBADF) unwrap(result, `close of descriptor ${fd}`);
 }
 
-/** Duplicates a descriptor. The duplicate is closed in programs that this process starts. */
+/**
+ * Duplicates a descriptor. The duplicate has the close-on-exec flag, so programs that this process starts do not
+ * inherit it.
+ */
 export function duplicateDescriptor(fd: number): number {
   return unwrap(shim().poolpass_duplicate(fd), `dup of descriptor ${fd}`);
 }
 
-/** Opens an existing file, and does not wait for it. The path may be a `/proc/PID/fd/N`. */
+/** Opens an existing file without blocking. The path may be a `/proc/PID/fd/N`. */
 export function openDescriptor(path: string, options: { readonly writable?: boolean } = {}): number {
   return unwrap(shim().poolpass_open(cString(path), options.writable ? 1 : 0), `open of ${path}`);
 }
 
 /**
- * Opens any file with `O_PATH`, and a symbolic link itself unless `follow` is true: it can be described but not read.
- * This needs no permission except for the folders on the path, and has no effect on the file.
+ * Opens any file with `O_PATH`; a symbolic link is opened itself unless `follow` is true. The file can then be
+ * described but not read. This needs no permission except for the folders on the path, and has no effect on the file.
  */
 export function openPath(path: string, options: { readonly follow?: boolean } = {}): number {
   return unwrap(shim().poolpass_open_path(cString(path), options.follow ? 1 : 0), `open of ${path}`);
 }
 
-/** The target of a symbolic link that `openPath` opened. */
+/** Returns the target of a symbolic link that `openPath` opened. */
 export function readLink(fd: number): string {
   const bytes = new Uint8Array(maximumPathByteLength);
   const length = unwrap(shim().poolpass_read_link(fd, bytes, BigInt(bytes.length)), `read of link ${fd}`);
   return new TextDecoder().decode(bytes.subarray(0, length));
 }
 
-/** The number of descriptors that this process may have open. */
+/** Returns the maximum number of descriptors that this process may have open. */
 export function descriptorLimit(): number {
   const fd = shim().poolpass_open(cString("/proc/self/limits"), 0);
   if (fd < 0) return Infinity;
@@ -122,7 +125,10 @@ export function descriptorLimit(): number {
   }
 }
 
-/** The number that the next descriptor of this process gets: the lowest that is free; Infinity if none is. */
+/**
+ * Returns the number that the next descriptor of this process will get, which is the lowest unused one; Infinity if
+ * there is none.
+ */
 export function lowestFreeDescriptor(): number {
   const fd = shim().poolpass_eventfd();
   if (fd < 0) return Infinity;
@@ -131,14 +137,14 @@ export function lowestFreeDescriptor(): number {
 }
 
 /**
- * Whether a descriptor is readable now, or within `options.milliseconds`, for which the call then blocks. A pidfd is, once
- * its process has ended.
+ * Returns whether a descriptor is readable now, or becomes readable within `options.milliseconds`, for which the call
+ * then blocks. A pidfd is readable once its process has ended.
  */
 export function isReadable(fd: number, options: { readonly milliseconds?: number } = {}): boolean {
   const pollfd = new Uint8Array(Int32Array.of(fd, pollIn).buffer);
   for (;;) {
     const result = shim().poolpass_poll(pollfd, 1, options.milliseconds ?? 0);
-    // Even a poll that does not wait is interrupted by a signal.
+    // Even a poll with a timeout of 0 can be interrupted by a signal.
     if (result !== -errno.EINTR) return unwrap(result, "poll") > 0;
   }
 }
@@ -170,30 +176,30 @@ export function writeAt(fd: number, bytes: Uint8Array, options: { readonly offse
   }
 }
 
-/** What a descriptor refers to, as far as that is known without asking its file system. */
+/** The properties of a descriptor's file that can be determined without asking its file system. */
 export interface Judgement {
   readonly type: DescriptorStatus["type"];
   /**
-   * Whether it is a memory file: one that cannot shrink or, if the descriptor was opened with `O_PATH`, any. Nothing
-   * that is done with a memory file waits for another process.
+   * Whether the file is a memory file that cannot shrink or, if the descriptor was opened with `O_PATH`, any memory
+   * file. Operations on a memory file never wait for another process.
    */
   readonly isMemoryFile: boolean;
-  /** The major number of the device that it stands for. */
+  /** The major number of the device that the file represents. */
   readonly major: number;
 }
 
 /** The major number of `/dev/nvidiactl` and `/dev/nvidia0`. */
 const nvidiaMajor = 195;
-/** More than `/proc/devices` has, in bytes. */
+/** The size in bytes of a buffer that is large enough for `/proc/devices`. */
 const deviceListByteLength = 65_536;
 
 let nvidiaMajors: ReadonlySet<number> | undefined;
 
 /**
- * Judges what a descriptor refers to. Asks no file system and touches no file: a server of FUSE is not asked, and a
- * lease is not broken.
+ * Determines the type of the file that a descriptor refers to, without asking its file system or accessing the file: a
+ * FUSE server is not called, and a lease is not broken.
  *
- * @throws {SystemError} `EBADF` if it is not open; `EMFILE` or `ENFILE`
+ * @throws {SystemError} `EBADF` if the descriptor is not open; `EMFILE` or `ENFILE`
  */
 export function judgeDescriptor(fd: number): Judgement {
   const out = new Uint32Array(3);
@@ -203,8 +209,8 @@ export function judgeDescriptor(fd: number): Judgement {
 }
 
 /**
- * Whether a descriptor can be one that a pool was exported to, on any driver: a sealed memory file, or a device of
- * NVIDIA's. Such a descriptor can be closed without waiting for anybody.
+ * Returns whether a descriptor may be one that a pool was exported to, on any driver: a sealed memory file, or an
+ * NVIDIA device. Such a descriptor can be closed without waiting for another process.
  */
 export function canBePool(fd: number): boolean {
   const judgement = judgeDescriptor(fd);
@@ -212,8 +218,8 @@ export function canBePool(fd: number): boolean {
 }
 
 /**
- * Whether a descriptor refers to a character device of NVIDIA's kernel modules. CUDA's libraries export a pool to one
- * that they open for that, in all likelihood `/dev/nvidiactl`; any other of the modules' devices is accepted, too.
+ * Returns whether a descriptor refers to a character device of NVIDIA's kernel modules. CUDA's libraries export a pool
+ * to a device that they open for this, most likely `/dev/nvidiactl`; any other device of the modules is accepted too.
  */
 function isNvidiaDevice({ type, major }: Judgement): boolean {
   if (type !== "character device") return false;
@@ -222,22 +228,24 @@ function isNvidiaDevice({ type, major }: Judgement): boolean {
 }
 
 /**
- * Closes a descriptor, on another thread if it is not a sealed memory file. If the system has no memory for that, it
- * stays open: another process may have sent it, and no process may stop this one.
+ * Closes a descriptor, on another thread if it is not a sealed memory file. If the system has no memory for the thread,
+ * the descriptor stays open: another process may have sent it, and must not be able to block this one.
  */
 export function closeAside(fd: number): void {
   shim().poolpass_close_aside(fd);
 }
 
 /**
- * Closes a socket, connected or listening. The kernel also closes the unread descriptors that it holds: if there may be
- * some, that happens on another thread.
+ * Closes a socket, connected or listening. The kernel also closes the unread descriptors in the socket's queue: if
+ * there may be some, the socket is closed on another thread.
  */
 export function closeSocket(fd: number): void {
   shim().poolpass_close_socket(fd);
 }
 
-/** Whether all threads that close descriptors of other processes have been stuck for a second, each in one close. */
+/**
+ * Returns whether all threads that close descriptors of other processes have been blocked in one close for a second.
+ */
 export function isClosingStuck(): boolean {
   return shim().poolpass_is_closing_stuck() !== 0;
 }
@@ -254,7 +262,7 @@ function readNvidiaMajors(): ReadonlySet<number> {
       closeDescriptor(fd);
     }
   } catch (error) {
-    // A sandbox may hide the list.
+    // A sandbox may hide `/proc/devices`.
     if (!(error instanceof SystemError)) throw error;
   }
   return majors;

@@ -1,7 +1,7 @@
 /**
- * Files with names in a folder, with no permission but the one for FFI: unlike memory files, other processes find them
- * by their path. Paths and files are checked before use: whether a user other than this one or root controls their
- * content.
+ * Named files in a folder, with no permission other than the one for FFI: unlike memory files, other processes find
+ * them by their path. Before use, paths and files are checked for whether a user other than this one or root controls
+ * their content.
  *
  * @module
  */
@@ -26,7 +26,7 @@ const symbols = {
   unlink: { parameters: ["buffer" /* const char *path */], result: "i32" },
   mkdir: { parameters: ["buffer", /* const char *path */ "u32" /* mode_t mode */], result: "i32" },
   futimens: { parameters: ["i32", /* int fd */ "buffer" /* const struct timespec times[2] */], result: "i32" },
-  // Older C libraries have it, too, unlike getdents64.
+  // Older C libraries have this function too, unlike getdents64.
   getdirentries64: {
     parameters: [
       "i32", // int fd
@@ -57,13 +57,16 @@ const symbols = {
 const creating = 0o2000702;
 const ownAlone = 0o600;
 const ownFolder = 0o700;
-/** `AT_EMPTY_PATH`, which asks about the descriptor itself. */
+/** `AT_EMPTY_PATH`: the call describes the descriptor itself. */
 const emptyPath = 0x1000;
-/** `STATX_NLINK | STATX_MTIME`, and where the number and the time are in `struct statx`. */
+/**
+ * The mask `STATX_NLINK | STATX_MTIME`, the offsets of the link count and the time in `struct statx`, and its size in
+ * bytes.
+ */
 const statusPlaces = { mask: 0x44, links: 16, modified: 112, byteLength: 256 } as const;
-/** Room for the entries of a folder that one call returns, in bytes. */
+/** The size in bytes of the buffer for the folder entries that one call returns. */
 const entriesByteLength = 65_536;
-/** The offsets of an entry's length and name. */
+/** The offsets of the length and the name in a folder entry. */
 const entryPlaces = { byteLength: 16, name: 19 } as const;
 
 let libc: NativeFunctions<typeof symbols> | undefined;
@@ -71,14 +74,14 @@ let libc: NativeFunctions<typeof symbols> | undefined;
 /**
  * Creates a file that only this user can open, and returns its descriptor.
  *
- * @throws {SystemError} `EEXIST` if there is something of that name, or any other that the system has
+ * @throws {SystemError} `EEXIST` if the name exists, or any other error of the system
  */
 export function createFile(path: string): number {
   return checked(functions().open(cString(path), creating, ownAlone), `creation of ${path}`);
 }
 
 /**
- * Creates a folder that only this user can use. Does nothing if there is something of that name.
+ * Creates a folder that only this user can use. Does nothing if the name exists.
  *
  * @throws {SystemError}
  */
@@ -91,7 +94,7 @@ function createFolder(path: string): void {
 }
 
 /**
- * Gives a file another name in one step, in place of a file that has it.
+ * Renames a file atomically, replacing an existing file of the new name.
  *
  * @throws {SystemError} `ENOENT` if there is no such file
  */
@@ -99,7 +102,10 @@ export function renameFile(from: string, to: string): void {
   checked(functions().rename(cString(from), cString(to)), `rename of ${from}`);
 }
 
-/** Removes a file's name. Those who have the file open or mapped keep it. Returns false if that is not possible. */
+/**
+ * Removes a file's name. Processes that have the file open or mapped can still use it. Returns false if the removal
+ * fails.
+ */
 export function removeFile(path: string): boolean {
   return functions().unlink(cString(path)) === 0;
 }
@@ -131,7 +137,8 @@ export function namesIn(folder: string): string[] {
 }
 
 /**
- * When a file was written to or touched last, in milliseconds since 1970. Undefined where the system does not say.
+ * Returns the time of a file's last write or `touchFile`, in milliseconds since 1970; undefined if the system does not
+ * report it.
  *
  * @param fd may have been opened with `O_PATH`
  */
@@ -141,7 +148,7 @@ export function lastWrite(fd: number): number | undefined {
   return status && Number(status.getBigInt64(at, true)) * 1000 + status.getUint32(at + 8, true) / 1e6;
 }
 
-/** How many names a file has. Undefined where the system does not say. */
+/** Returns the number of names (hard links) of a file; undefined if the system does not report it. */
 export function linkCount(fd: number): number | undefined {
   return statusOf(fd)?.getUint32(statusPlaces.links, true);
 }
@@ -152,20 +159,20 @@ function statusOf(fd: number): DataView | undefined {
   return result === 0 ? new DataView(status.buffer) : undefined;
 }
 
-/** Sets the time of a file's last write to now, if it belongs to this user. */
+/** Sets the time of a file's last write to now, if the file belongs to this user. */
 export function touchFile(fd: number): void {
   functions().futimens(fd, null);
 }
 
 /**
- * Makes a file's system keep room for a range, which is zero where nothing was written, and makes the file longer if
- * necessary: otherwise an access to mapped memory ends the process if the file system is full by then.
+ * Allocates the storage for a range of a file, which is zero where nothing was written, and extends the file if
+ * necessary. Without this, an access to mapped memory would end the process if the file system is full by then.
  *
- * @throws {SystemError} `ENOSPC` if there is no room
+ * @throws {SystemError} `ENOSPC` if the file system is full
  */
 export function reserveRange(fd: number, { offset, byteLength }: FileRange): void {
   for (;;) {
-    // The result is the number of the error itself.
+    // posix_fallocate returns the error number instead of setting errno.
     const number = functions().posix_fallocate(fd, BigInt(offset), BigInt(byteLength));
     if (number === 0) return;
     if (number !== errno.EINTR) throw new SystemError(number, `posix_fallocate of descriptor ${fd}`);
@@ -188,7 +195,7 @@ function functions(): NativeFunctions<typeof symbols> {
 }
 
 const root = 0;
-/** The number of symbolic links that the kernel follows when it resolves a path. */
+/** The maximum number of symbolic links that the kernel follows when it resolves a path. */
 const maximumLinks = 40;
 const stickyBit = 0o1000;
 const writableByOthers = 0o022;
@@ -198,9 +205,9 @@ interface PathComponent extends DescriptorStatus {
   readonly target: string | undefined;
 }
 
-/** How a folder will be used. */
+/** The intended use of a folder. */
 export interface FolderUse {
-  /** What another user could put into the folder, for the message, such as `"another socket"`. */
+  /** The object that another user could put into the folder, for error messages, such as `"another socket"`. */
   readonly content: string;
   /**
    * Whether other users may write to the folder if it is sticky, as `/tmp` is. The caller must then check the owner of
@@ -209,7 +216,7 @@ export interface FolderUse {
   readonly mayBeSticky: boolean;
 }
 
-/** Why a folder is not used. The message is the reason alone. */
+/** The error for a folder that must not be used. The message is only the reason. */
 export class FolderRefusal extends Error {
   readonly code: "not-found" | "not-permitted";
 
@@ -219,7 +226,7 @@ export class FolderRefusal extends Error {
   }
 }
 
-/** Whether a file belongs to this user or to root. */
+/** Returns whether a file belongs to this user or to root. */
 export function isOwnOrRoots({ owner }: Pick<DescriptorStatus, "owner">): boolean {
   return owner === root || owner === shim().poolpass_geteuid();
 }
@@ -227,16 +234,16 @@ export function isOwnOrRoots({ owner }: Pick<DescriptorStatus, "owner">): boolea
 /**
  * Throws if a user other than this one or root could redirect a path to another folder, or change the folder's content.
  * Resolves the path from the root, as the kernel does: once a component has passed the check, no other user can change
- * it, so what it leads to stays valid.
+ * it, so the folder that it refers to stays valid.
  *
- * @returns the folder's absolute path, free of links
+ * @returns the folder's absolute path, without symbolic links
  * @throws {FolderRefusal}
- * @throws {SystemError} If the path cannot be looked at for another reason
+ * @throws {SystemError} If the path cannot be examined for another reason
  */
 export function checkFolderPath(folder: string, use: FolderUse): string {
   const rest = folder.split("/").reverse();
   if (!folder.startsWith("/")) rest.push(...componentAt("/proc/self/cwd").target!.split("/").reverse());
-  // The folder reached so far, free of links; "" is the root.
+  // The part of the folder's path that is resolved, without symbolic links; "" is the root.
   let reached = "";
   let status: DescriptorStatus = componentAt("/");
   checkFolder("/", status, use);
@@ -266,8 +273,8 @@ export function checkFolderPath(folder: string, use: FolderUse): string {
 }
 
 /**
- * As `checkFolderPath`, but creates the folder, and those above it, if they do not exist. Creates none where the path is
- * refused.
+ * Like `checkFolderPath`, but creates the folder and its parents if they do not exist. Creates nothing in a refused
+ * folder.
  */
 export function createFolderPath(folder: string, use: FolderUse): string {
   try {
@@ -344,11 +351,11 @@ function octal(permissions: number): string {
 }
 
 /**
- * Opens a file that nobody but this user and root may write to, and says how long it is. Returns undefined if there is
- * none. Anything else that has the name, such as a pipe, a device, a link or a file of another user, is not opened:
- * neither the open nor a read then waits for anybody.
+ * Opens a file that no user but this one and root may write to, and returns its size in bytes. Returns undefined if
+ * there is no such file. Any other object of that name, such as a pipe, a device, a link or another user's file, is not
+ * opened, so neither opening nor reading can wait for another process.
  *
- * @throws {SystemError} If the system cannot open it
+ * @throws {SystemError} If the system cannot open the file
  */
 export function openOwnFile(
   path: string,
@@ -360,7 +367,7 @@ export function openOwnFile(
     const status = describeDescriptor(found);
     const { type, permissions, byteLength } = status;
     if (type !== "file" || !isOwnOrRoots(status) || (permissions & writableByOthers) !== 0) return undefined;
-    // Opens the file that was checked: by now, another file may have the name.
+    // Opens the file that was checked, because the name may refer to another file by now.
     return { fd: openDescriptor(`/proc/self/fd/${found}`, options), byteLength };
   } catch (error) {
     if (error instanceof SystemError && error.errno === errno.ENOENT) return undefined;

@@ -1,9 +1,9 @@
 /**
  * Memory files, mapping them over ranges of the runtime's memory, and memory that processes of one user find by a name.
  *
- * Other processes of this user also get memory files by a path: a socket there, from which a thread gives a descriptor
- * to everybody who connects. Unlike a file of a folder, a memory file is sealed, so that nobody can end the processes
- * that have mapped it by making it shorter.
+ * Other processes of this user can also obtain memory files through a path: a socket listens there, and a thread sends
+ * a descriptor to every process that connects. Unlike a file in a folder, a memory file is sealed, so that no process
+ * can shrink it and thereby end the processes that have mapped it.
  *
  * @module
  */
@@ -37,11 +37,14 @@ export interface FileRange {
   readonly byteLength: number;
 }
 
-/** Where a range of a file is mapped, in bytes. The offsets and the length are multiples of the page size, 4096. */
+/**
+ * The position of a mapping in memory and in the file, in bytes. The offsets and the length are multiples of the page
+ * size, 4096.
+ */
 export interface MemoryMapping {
-  /** The offset of the first byte in the memory that is mapped over. */
+  /** The offset in the memory of the first byte that is mapped over. */
   readonly at: number;
-  /** The offset of the first byte in the file. */
+  /** The offset in the file of the first byte that is mapped. */
   readonly offset: number;
   readonly byteLength: number;
 }
@@ -54,19 +57,19 @@ export function createMemoryFile(name: string, byteLength: number): number {
   return unwrap(shim().poolpass_memfd(cString(name), BigInt(byteLength)), "memfd_create");
 }
 
-/** Makes a memory file longer. The new part is zero, and takes no memory until it is touched. */
+/** Extends a memory file. The new part is zero, and uses no memory until it is accessed. */
 export function growMemoryFile(fd: number, byteLength: number): void {
   unwrap(shim().poolpass_grow(fd, BigInt(byteLength)), "ftruncate");
 }
 
-/** Returns the memory of a range of a memory file to the system. The range is zero when it is touched again. */
+/** Releases the memory of a range of a memory file to the system. The range reads as zero afterwards. */
 export function punchHole(fd: number, { offset, byteLength }: FileRange): void {
   unwrap(shim().poolpass_punch(fd, BigInt(offset), BigInt(byteLength)), "fallocate");
 }
 
 /**
- * Opens a memory file again and returns the descriptor. Unlike a duplicate or a descriptor that was received, it shares
- * neither its locks nor its flags with the original. Fails with `EWOULDBLOCK` rather than wait for a file lease.
+ * Opens a memory file again and returns the new descriptor. Unlike a duplicated or a received descriptor, it shares
+ * neither locks nor flags with the original. Fails with `EWOULDBLOCK` instead of waiting for a file lease.
  */
 export function reopenMemoryFile(fd: number): number {
   return openDescriptor(`/proc/self/fd/${fd}`, { writable: true });
@@ -74,7 +77,7 @@ export function reopenMemoryFile(fd: number): number {
 
 /**
  * Locks a range of a file until it is unlocked, or until the last descriptor that shares this one's open file
- * description is closed. Any number of descriptors can lock a range.
+ * description is closed. Any number of descriptors can hold a lock on the same range.
  */
 export function lockRange(fd: number, range: FileRange): void {
   setLock(fd, range, 1);
@@ -85,7 +88,7 @@ export function unlockRange(fd: number, range: FileRange): void {
   setLock(fd, range, 0);
 }
 
-/** Whether any other open file description has locked a part of a range of a file. */
+/** Returns whether another open file description has locked a part of a range of a file. */
 export function isRangeLocked(fd: number, { offset, byteLength }: FileRange): boolean {
   return unwrap(shim().poolpass_is_locked(fd, BigInt(offset), BigInt(byteLength)), "F_OFD_GETLK") === 1;
 }
@@ -126,26 +129,29 @@ const symbols = {
   shm_unlink: { parameters: ["buffer" /* const char *name */], result: "i32" },
   __errno_location: { parameters: [], result: "u64" },
 } as const;
-/** The function's libraries since and before glibc 2.34. */
+/** The libraries that may contain the functions: since glibc 2.34, and before. */
 const libraries = ["libc.so.6", "librt.so.1"];
-/** `O_RDWR | O_NONBLOCK`: another user who has taken the name could make an open wait by a lease on his file. */
+/**
+ * `O_RDWR | O_NONBLOCK`: without `O_NONBLOCK`, another user who has taken the name could make an open wait through a
+ * file lease.
+ */
 const readAndWrite = 0o4002;
 const create = 0o100;
 const ownAlone = 0o600;
 const byOthers = 0o077;
 /**
- * Errors of exhausted resources of this process or the system. Other errors mean that there is no such memory for this
- * user.
+ * The error numbers of exhausted resources of this process or the system. Other errors mean that this user has no such
+ * memory.
  */
 const lacks = [errno.ENOSPC, errno.EMFILE, errno.ENFILE];
 
 let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
 
 /**
- * Opens memory that only processes of this user can open, and creates it if there is none. It stays when they have all
- * ended. Returns its descriptor, or undefined if there is none: the system lacks it, or another user has taken the name.
+ * Opens memory that only processes of this user can open; creates it if it does not exist. It remains when all of them
+ * have ended. Returns the descriptor, or undefined if the system has no such memory or another user has taken the name.
  *
- * @param name without a slash; the user's number is appended to it
+ * @param name without a slash; the user ID is appended to it
  * @throws {SystemError} `ENOSPC`, `EMFILE` or `ENFILE`
  */
 export function openNamedMemory(name: string, byteLength: number): number | undefined {
@@ -154,7 +160,7 @@ export function openNamedMemory(name: string, byteLength: number): number | unde
   return fd;
 }
 
-/** As `openNamedMemory`, but creates none. */
+/** Like `openNamedMemory`, but does not create the memory. */
 export function openExistingMemory(name: string): number | undefined {
   return openOwn(name, readAndWrite);
 }
@@ -174,7 +180,9 @@ function openOwn(name: string, flags: number): number | undefined {
   return undefined;
 }
 
-/** Removes the name of memory. Those who have it open keep it. Does nothing if there is none. */
+/**
+ * Removes the name of memory. Processes that have it open can still use it. Does nothing if the name does not exist.
+ */
 export function removeNamedMemory(name: string): void {
   functionOf("shm_unlink")?.(pathOf(name));
 }
@@ -183,7 +191,7 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
   return cString(`/${name}${ofUser()}`);
 }
 
-/** The suffix of each name. */
+/** Returns the suffix of all of this user's names. */
 function ofUser(): string {
   return `-${shim().poolpass_geteuid()}`;
 }
@@ -205,24 +213,24 @@ function findFunctions(): Partial<NativeFunctions<typeof symbols>> {
   return found;
 }
 
-/** Milliseconds for a process to answer, which only one that is stopped takes. */
+/** Maximum time in milliseconds for a process to answer. Only a stopped process takes that long. */
 const answerTimeout = 1000;
 
-/** The address at which a memory file is served. */
+/** The path at which a memory file is served. */
 export interface ServedPlace {
   readonly folder: string;
   readonly name: string;
 }
 
-/** A memory file that others can get until it is closed. */
+/** A memory file that other processes can obtain until this object is closed. */
 export class ServedFile {
   readonly #place: ServedPlace;
   readonly #identity: FileIdentity;
   readonly #listener: number;
 
   /**
-   * @param fd a sealed memory file. The caller keeps it: the descriptors that others get share neither its locks nor
-   * its flags
+   * @param fd a sealed memory file, which the caller still owns: the descriptors that other processes obtain share
+   *   neither its locks nor its flags
    * @throws {SystemError}
    */
   constructor(place: ServedPlace, fd: number) {
@@ -245,12 +253,12 @@ export class ServedFile {
     }
   }
 
-  /** Removes the socket. Those who have the memory file keep it. */
+  /** Removes the socket. Processes that have obtained the memory file can still use it. */
   close(): void {
     try {
       atPlace(this.#place, (path) => removeOwn(path, this.#identity));
     } catch (error) {
-      // The folder is gone, or this process has no descriptor left.
+      // The folder does not exist any more, or this process has no descriptor left.
       if (!(error instanceof SystemError)) throw error;
     }
     shim().poolpass_stop_serving(this.#listener);
@@ -258,8 +266,8 @@ export class ServedFile {
 }
 
 /**
- * Gets the memory file that a process of this user serves, with locks of its own. Returns undefined if there is none: the
- * socket of a process that has ended is removed.
+ * Obtains the memory file that a process of this user serves, with an open file description of its own. Returns
+ * undefined if no process serves it; a socket of a process that has ended is removed.
  *
  * @throws {SystemError} `ETIMEDOUT` if the process does not answer
  */
@@ -270,7 +278,8 @@ export function receiveMemoryFile({ folder, name }: ServedPlace): number | undef
     found = openPath(`${folder}/${name}`);
     const { type, owner } = describeDescriptor(found);
     if (type !== "socket" || owner !== shim().poolpass_geteuid()) return undefined;
-    // Connects to the socket that was checked, whose path may be of any length.
+    // Connects to the socket that was checked, through `/proc/self/fd`, because its path may be too long for an
+    // address.
     socket = connectTo(`/proc/self/fd/${found}`);
     if (socket === -errno.ECONNREFUSED) removeUnserved({ folder, name });
     if (socket === -errno.ECONNREFUSED) return undefined;
@@ -305,7 +314,7 @@ function receiveFile(socket: number): number | undefined {
   return undefined;
 }
 
-/** Removes a socket that no process has. Leaves everything else alone. */
+/** Removes a socket on which no process listens. Does nothing for any other file. */
 export function removeUnserved(place: ServedPlace): void {
   atPlace(place, (path) => {
     const { live, identity } = probe(path);
@@ -313,7 +322,7 @@ export function removeUnserved(place: ServedPlace): void {
   });
 }
 
-/** A path of at most 107 bytes. */
+/** Calls `use` with a path to the socket of at most 107 bytes, the maximum for a socket address. */
 function atPlace<R>({ folder, name }: ServedPlace, use: (path: string) => R): R {
   const fd = openDescriptor(folder);
   try {

@@ -6,7 +6,7 @@
 import { closeDescriptor, isReadable, openDescriptor, readAt } from "./descriptors.ts";
 import { errno, shim, SystemError, unwrap } from "./shim.ts";
 
-/** Larger than any `/proc/PID/stat` and `/proc/PID/status`, in bytes. */
+/** The size in bytes of a buffer that is large enough for `/proc/PID/stat` and `/proc/PID/status`. */
 const maximumSmallFile = 8192;
 
 /** The inode of this process's pidfd; null if the system gives pidfds no inodes. */
@@ -14,7 +14,7 @@ let ownInode: bigint | null | undefined;
 let isProcKnownToBeOwn = false;
 
 /**
- * The inode of a pidfd. It identifies the process in every namespace, and no other process has it until the machine
+ * Returns the inode of a pidfd. It identifies the process in every namespace, and is not reused until the machine
  * restarts. Returns undefined if the system gives pidfds no inodes of their own: before Linux 6.9.
  *
  * @throws {SystemError} If the descriptor is not open
@@ -26,7 +26,7 @@ export function inodeOfPidfd(pidfd: number): bigint | undefined {
 }
 
 /**
- * The inode of the pidfd of a process of this PID namespace, or undefined if the system gives pidfds no inodes.
+ * Returns the inode of the pidfd of a process in this PID namespace, or undefined if the system gives pidfds no inodes.
  *
  * @throws {SystemError} `ESRCH` if there is no such process
  */
@@ -39,7 +39,9 @@ export function inodeOfProcess(pid: number): bigint | undefined {
   }
 }
 
-/** The inode of this process's pidfd, or undefined if the system gives pidfds no inodes or refuses to open one. */
+/**
+ * Returns the inode of this process's pidfd, or undefined if the system gives pidfds no inodes or refuses to open one.
+ */
 export function ownProcessInode(): bigint | undefined {
   if (ownInode === undefined) ownInode = findOwnInode();
   return ownInode ?? undefined;
@@ -55,22 +57,26 @@ function findOwnInode(): bigint | null {
 }
 
 /**
- * Whether `/proc` shows this process's PID namespace. A container may see that of the machine, or of another container.
+ * Returns whether `/proc` shows this process's PID namespace. A container may see the `/proc` of the machine or of
+ * another container.
  */
 export function isProcOfOwnNamespace(): boolean {
-  // The result may change only by a mount in this process's own mount namespace.
+  // The result changes only if `/proc` is mounted again in this process's own mount namespace.
   isProcKnownToBeOwn ||= hasOneNumber("self", shim().poolpass_getpid());
   return isProcKnownToBeOwn;
 }
 
-/** Whether a process is known to live in this process's PID namespace. Its number may be 0. */
+/**
+ * Returns whether a process is known to be in this process's PID namespace. `pid` may be 0, for a process without a
+ * visible ID.
+ */
 export function isInOwnPidNamespace(pid: number): boolean {
   return pid !== 0 && isProcOfOwnNamespace() && hasOneNumber(pid, pid);
 }
 
 /**
- * Whether a process of this PID namespace has open files. A process that ends closes them before its pidfd reports the
- * end: its threads end one after another.
+ * Returns whether a process of this PID namespace has open files. A process that is ending closes them before its pidfd
+ * becomes readable, because its threads end one after another.
  */
 export function hasOpenFiles(pid: number): boolean {
   const status = readSmallFile(`/proc/${pid}/status`);
@@ -78,7 +84,8 @@ export function hasOpenFiles(pid: number): boolean {
 }
 
 /**
- * Whether there is no process of a number in this PID namespace, or it has ended. 0 stands for one that cannot be seen.
+ * Returns whether no process in this PID namespace has this ID, or the process has ended. 0 stands for a process that
+ * cannot be seen.
  */
 export function hasEnded(pid: number): boolean {
   if (pid === 0) return false;
@@ -91,7 +98,7 @@ export function hasEnded(pid: number): boolean {
   }
 }
 
-/** Reads a file of a few kilobytes. Returns undefined if it does not exist or belongs to no process any more. */
+/** Reads a file of a few kilobytes. Returns undefined if it does not exist or its process has ended. */
 export function readSmallFile(path: string): string | undefined {
   let fd: number | undefined;
   try {
@@ -106,15 +113,15 @@ export function readSmallFile(path: string): string | undefined {
   }
 }
 
-/** Whether an error means that a file does not exist or belongs to no process any more. */
+/** Returns whether an error means that a file does not exist or that its process has ended. */
 export function isGone(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
 }
 
-/** Whether a process has one number only, from the namespace of `/proc` to its own. */
+/** Returns whether a process has only one ID in all namespaces from that of `/proc` to its own. */
 function hasOneNumber(name: "self" | number, pid: number): boolean {
   const status = readSmallFile(`/proc/${name}/status`);
   const numbers = status && /^NSpid:(.*)$/m.exec(status)?.[1]?.trim();
-  // A system without PID namespaces does not list them.
+  // A system without PID namespaces does not list the IDs.
   return status !== undefined && (numbers === undefined || numbers === String(pid));
 }

@@ -1,7 +1,7 @@
 /**
- * Processes of a user on one machine that form a group: each has a place in a memory file that they find by a name. The
- * file is read and written but not mapped, so that nobody can end a process by making it shorter. A process locks its
- * place, so the system shows who has ended.
+ * A roster: the processes of one user on one machine that form a group. Each has a slot in a memory file that they find
+ * by a name. The file is read and written but not mapped, so that shrinking it cannot crash a process. Each process
+ * locks its slot, so the system shows which processes have ended.
  *
  * @module
  */
@@ -17,41 +17,44 @@ import {
 } from "./memory_files.ts";
 import { errno, shim, shimRefusal, SystemError } from "./shim.ts";
 
-/** Whether a process has taken a place yet, and whether that process has ended without giving it up. */
+/**
+ * The state of a slot: whether a process has taken it, and whether that process has left, or has ended without leaving.
+ */
 export type PlaceState = "free" | "taken" | "left" | "ended";
 
 const numbers = { free: 0, taken: 1, left: 2 } as const;
-/** A place begins with its state and the number of its process (u32 each). Its record follows. */
+/** The size in bytes of a slot's header: the state and the process ID (u32 each). The record follows. */
 const headerByteLength = 8;
 const namePrefix = "poolpass-ranks-";
-/** How many of a key's digits are in the name. */
+/** The number of a key's hexadecimal digits in the file's name. */
 const keyDigits = 32;
 /**
- * The file with the keys of this user's rosters. It lets those of killed processes be found without a search of
- * `/dev/shm`, where other users may have made any number of files. Its name has the version of the format.
+ * The name of the file with the keys of this user's rosters. It makes the rosters of killed processes discoverable
+ * without searching `/dev/shm`, where other users may have created any number of files. The name has the format's
+ * version.
  */
 const indexName = "poolpass-rosters-1";
-/** A key has one of a few slots, by its digits. */
+/** The layout of the index file. A key is stored in one of a few slots, which its digits determine. */
 const index = { slots: 512, slotsOfKey: 8, slotByteLength: keyDigits / 2 } as const;
 /**
- * Milliseconds for which a roster is kept, so that late processes see which ones have ended: the default time for which
- * they wait.
+ * Time in milliseconds for which an unused roster is kept, so that processes that join late see which ones have ended.
+ * It is the default time for which they wait.
  */
 const remembered = 600_000;
 
-/** How many places there are, and the sizes of the record in each and of each one's entry, in bytes. */
+/** The number of slots, and the sizes in bytes of each slot's record and entry. */
 export interface RosterShape {
   readonly places: number;
   readonly recordByteLength: number;
   readonly entryByteLength: number;
 }
 
-/** There is no memory for a roster. The message is the reason, and says what to do. */
+/** The error if there is no memory for a roster. The message has the reason and advice. */
 export class RosterFullError extends Error {}
 
-/** A place among others. */
+/** A process's own slot in a roster, and its view of the other slots. */
 export class Roster {
-  /** The place of this object, from 0. */
+  /** The index of this object's slot, from 0. */
   readonly place: number;
   readonly places: number;
   readonly #name: string;
@@ -61,9 +64,11 @@ export class Roster {
   #isClosed = false;
 
   /**
-   * Takes a place. Returns "taken" if another process has it, and undefined if the system lacks what it takes.
+   * Claims slot `place`. Returns "taken" if another process holds it, and undefined if the system lacks a required
+   * feature.
    *
-   * @param key hexadecimal digits, the same for all: every process of this user that knows them can take part
+   * @param key hexadecimal digits, the same for all processes of the group: every process of this user that knows them
+   *   can join
    * @throws {RosterFullError}
    */
   static join(key: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
@@ -80,14 +85,14 @@ export class Roster {
       const range = { offset: place * stride, byteLength: stride };
       if (isRangeLocked(fd, range)) return closeAs(fd, "taken");
       lockRange(fd, range);
-      // Another one may have tried at the same time, or may have been here before.
+      // Another process may be claiming the slot at the same time, or may have held it before.
       const state = new Uint32Array(1);
       readAt(fd, new Uint8Array(state.buffer), range);
       if (isRangeLocked(fd, range) || state[0] !== numbers.free) {
         unlockRange(fd, range);
         return closeAs(fd, "taken");
       }
-      // No later write may find that there is no memory.
+      // Reserves the storage now, so that no later write fails for lack of memory.
       reserveRange(fd, range);
       if (shape.entryByteLength > 0) {
         const offset = stride * shape.places + place * shape.entryByteLength;
@@ -124,56 +129,57 @@ export class Roster {
     this.#writeHeader(numbers.taken);
   }
 
-  /** Whether this object has given up its place. */
+  /** Whether this object has released its slot. */
   get hasLeft(): boolean {
     return this.#fd < 0;
   }
 
-  /** The state of a place. */
+  /** Returns the state of a slot. */
   stateOf(place: number): PlaceState {
     const { state } = this.#header(place);
     if (state === numbers.free) return "free";
     if (state !== numbers.taken) return "left";
     if (place === this.place || isRangeLocked(this.#fd, this.#range(place))) return "taken";
-    // It may have left between the two looks.
+    // The process may have left between the two reads of the header.
     return this.#header(place).state === numbers.taken ? "ended" : "left";
   }
 
-  /** The ID of the process that has or had a place; 0 if none had. */
+  /** Returns the ID of the process that holds or has held a slot; 0 if none has. */
   pidOf(place: number): number {
     return this.#header(place).pid;
   }
 
-  /** Writes to this object's record. */
+  /** Writes to the record of this object's slot. */
   write(bytes: Uint8Array, offset = 0): void {
     writeAt(this.#fd, bytes, { offset: this.#recordOf(this.place) + offset });
   }
 
-  /** Fills `bytes` from the record of a place. */
+  /** Fills `bytes` from the record of a slot. */
   readInto(bytes: Uint8Array, place: number, offset = 0): void {
     readAt(this.#fd, bytes, { offset: this.#recordOf(place) + offset });
   }
 
-  /** Writes to this object's entry. */
+  /** Writes to the entry of this object's slot. */
   writeEntry(bytes: Uint8Array, offset = 0): void {
     writeAt(this.#fd, bytes, { offset: this.#stride * this.places + this.place * this.#entryByteLength + offset });
   }
 
-  /** Fills `bytes` from the entries of all places, which are read together. */
+  /** Fills `bytes` from the entries of all slots, which are contiguous. */
   readEntriesInto(bytes: Uint8Array): void {
     readAt(this.#fd, bytes, { offset: this.#stride * this.places });
   }
 
-  /** Removes the name: no other process can join. */
+  /** Removes the roster's name, so that no other process can join. */
   close(): void {
     if (!this.#isClosed) removeNamedMemory(this.#name);
     this.#isClosed = true;
   }
 
-  /** Gives up the place. The last process that leaves removes the name. */
+  /** Releases the slot. The last process that leaves removes the roster's name. */
   leave(): void {
     if (this.#fd < 0) return;
-    // Processes that leave at the same time must not wait for each other.
+    // The state is written before the check, so that if several processes leave at the same time, at least one removes
+    // the name.
     this.#writeHeader(numbers.left);
     if (!this.#hasOthers()) this.close();
     closeDescriptor(this.#fd);
@@ -211,7 +217,7 @@ function nameOf(digits: string): string {
   return `${namePrefix}${digits}`;
 }
 
-/** Does nothing if there is no memory for the index, or another user has taken its name: then nothing is removed. */
+/** Calls `use` with the index. Does nothing if there is no memory for the index, or another user has taken its name. */
 function withIndex(use: (fd: number) => void): void {
   let fd: number | undefined;
   try {
@@ -224,21 +230,21 @@ function withIndex(use: (fd: number) => void): void {
   }
 }
 
-/** Removes the names that are left where all were killed before they had met. */
+/** Removes the names of rosters whose processes were all killed before one of them could remove the name. */
 function removeStale(fd: number): void {
   const keys = new Uint8Array(index.slots * index.slotByteLength);
   readAt(fd, keys);
   for (let offset = 0; offset < keys.length; offset += index.slotByteLength) {
     const digits = keys.subarray(offset, offset + index.slotByteLength).toHex();
     if (isFree(digits) || isKept(nameOf(digits))) continue;
-    // Meanwhile, another process may have removed it and used the slot again.
+    // Another process may have removed the name meanwhile and reused the slot of the index.
     if (digitsAt(fd, offset) === digits) writeAt(fd, new Uint8Array(index.slotByteLength), { offset });
   }
 }
 
 /**
- * Adds a key, unless all its slots are in use. Processes that use a slot at the same time add the same key, as a rule: if
- * not, one of them is not found later.
+ * Adds a key to the index, unless all its slots are in use. Processes that use a slot at the same time usually add the
+ * same key; otherwise one of the keys is lost, and its roster is not found later.
  */
 function addToIndex(fd: number, digits: string): void {
   const first = Number.parseInt(digits.slice(0, 4), 16);
@@ -260,7 +266,7 @@ function isFree(digits: string): boolean {
   return /^0*$/.test(digits);
 }
 
-/** Whether memory has a name. Removes the name first if the memory is forgotten. */
+/** Returns whether a roster with a name exists. Removes the name first if the roster is stale. */
 function isKept(name: string): boolean {
   const fd = openExistingMemory(name);
   if (fd === undefined) return false;
@@ -273,11 +279,11 @@ function isKept(name: string): boolean {
   }
 }
 
-/** Whether no process has written to a file recently, and none has a place in it. */
+/** Returns whether no process has written to a roster recently and none has a lock in it. */
 function isStale(fd: number): boolean {
   const written = lastWrite(fd);
   if (written === undefined || Date.now() - written < remembered) return false;
-  // A file that was never grown has no places, and a lock of no bytes would be one of all.
+  // A file of length 0 has no slots, and a lock range of length 0 would mean the whole file.
   const { byteLength } = describeDescriptor(fd);
   return byteLength === 0 || !isRangeLocked(fd, { offset: 0, byteLength });
 }

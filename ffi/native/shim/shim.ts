@@ -1,7 +1,7 @@
 /**
- * The shim: a small C library for calls to Linux and CUDA that plain FFI cannot express, Linux's error numbers, which
- * it returns, and C's strings. The package embeds it. It is loaded from memory when it is first used; nothing is
- * written to the disk.
+ * The shim: a small C library for calls to Linux and CUDA that plain FFI cannot express. Also Linux's error numbers,
+ * which the shim returns, and C strings. The package embeds the library. It is loaded from memory on first use; nothing
+ * is written to disk.
  *
  * @module
  */
@@ -170,7 +170,10 @@ const symbols = {
 /** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error number. */
 export type Shim = NativeFunctions<typeof symbols>;
 
-/** The libraries by processor, under Deno's names (`x86_64`, `aarch64`) and those of Bun and Node (`x64`, `arm64`). */
+/**
+ * The embedded libraries by processor, under Deno's names (`x86_64`, `aarch64`) and those of Bun and Node (`x64`,
+ * `arm64`).
+ */
 const libraries: Readonly<Record<string, { readonly library: string; readonly digest: number }>> = {
   x86_64,
   x64: x86_64,
@@ -184,13 +187,14 @@ const notExecutable = 8;
 const duplicateCloseOnExec = 1030;
 /**
  * The lowest number for the descriptor from which the shim is loaded. Most processes may have descriptors with such
- * high numbers, but have none. If this process may not, the shim is loaded from the memory file's first descriptor.
+ * high numbers, but do not use them. If the process's limit is lower, the shim is loaded from the memory file's first
+ * descriptor.
  */
 const highDescriptor = 1000;
 
 let loaded: Shim | undefined;
 
-/** Why the shim cannot be used here, or undefined if it can. It needs Linux on x86-64 or aarch64, and FFI. */
+/** Returns why the shim cannot be used here, or undefined if it can. It needs Linux on x86-64 or aarch64, and FFI. */
 export function shimRefusal(): string | undefined {
   const { os, processor } = platform();
   if (os !== "linux") return `it needs Linux, and this is ${os}`;
@@ -199,7 +203,7 @@ export function shimRefusal(): string | undefined {
 }
 
 /**
- * The shim's functions. The first call loads the shim.
+ * Returns the shim's functions. The first call loads the shim.
  *
  * @throws {Error} If the shim cannot be used here; `shimRefusal()` returns the reason beforehand
  */
@@ -209,9 +213,9 @@ export function shim(): Shim {
 }
 
 /**
- * Returns the result of a function of the shim, unless it is an error.
+ * Returns the result of a function of the shim, or throws if it is an error.
  *
- * @param call what was called, for the error's message
+ * @param call the name of the call, for the error's message
  * @throws {SystemError} If `result` is negative
  */
 export function unwrap(result: number, call: string): number {
@@ -237,7 +241,7 @@ function load(): Shim {
   });
   const { memfd_create: memfdCreate, write, close, fcntl } = libc.symbols;
   const name = cString("poolpass-shim");
-  // Kernels before 6.3 do not know the second flag. Later ones may be configured to refuse a memory file without it.
+  // Kernels before 6.3 do not support the second flag. Later kernels may be configured to require it.
   let fd = memfdCreate!(name, closeOnExec | notExecutable);
   if (fd < 0) fd = memfdCreate!(name, closeOnExec);
   let loadedFrom = fd;
@@ -259,9 +263,9 @@ function load(): Shim {
 }
 
 /**
- * A path of a descriptor, spelled in a way that depends on the library's digest. The loader loads each path only once.
- * All threads of a process use the same descriptor number, and so share one library. Another version of this module
- * uses that number too, but spells the path differently, and so gets its own library.
+ * Returns a path of a descriptor whose spelling depends on the library's digest. The dynamic linker loads each path
+ * only once. All threads of a process use the same descriptor number, and so share one library. Another version of this
+ * module uses that number too, but spells the path differently, and so gets its own library.
  */
 function pathOf(fd: number, digest: number): string {
   const spelling = Array.from({ length: 32 }, (_, bit) => (digest >>> bit & 1) === 1 ? "./" : "/").join("");
@@ -326,12 +330,12 @@ const namesByNumber: ReadonlyMap<number, string> = new Map(
   Object.entries(errno).map(([name, number]) => [number, name]),
 );
 
-/** The name of an error number: `"EADDRINUSE"` for 98. */
+/** Returns the name of an error number: `"EADDRINUSE"` for 98. */
 export function errnoName(number: number): string {
   return namesByNumber.get(number) ?? `errno ${number}`;
 }
 
-/** A system call failed. */
+/** The error of a failed system call. */
 export class SystemError extends Error {
   /** Always `"SystemError"`. */
   declare readonly name: "SystemError";
@@ -346,7 +350,7 @@ export class SystemError extends Error {
 
   /**
    * @param number the error's number, positive
-   * @param call what was called, for the message
+   * @param call the name of the call, for the message
    */
   constructor(number: number, call: string) {
     const code = errnoName(number);
@@ -359,15 +363,15 @@ export class SystemError extends Error {
 const stringSymbols = { strlen: { parameters: ["u64" /* const char *s */], result: "u64" } } as const;
 let strlen: NativeFunction<typeof stringSymbols.strlen> | undefined;
 
-/** The string at an address, which ends with a NUL. */
+/** Returns the NUL-terminated string at an address. */
 export function stringAt(address: bigint): string {
   strlen ??= dlopen("libc.so.6", stringSymbols).symbols.strlen!;
   return new TextDecoder().decode(foreignBuffer(address, Number(strlen(address))));
 }
 
 /**
- * The addresses of C strings as `const char **`, and behind them in the same memory the strings: whatever holds the
- * addresses holds the strings. Null if there are none.
+ * Returns the addresses of C strings as `const char **`, followed in the same memory by the strings, so that the array
+ * keeps the strings alive. Null if there are none.
  */
 export function cStringArray(strings: readonly string[]): Uint8Array<ArrayBuffer> | null {
   if (strings.length === 0) return null;

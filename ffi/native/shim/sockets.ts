@@ -1,13 +1,13 @@
 /**
- * Unix domain sockets that carry descriptors. No function blocks. Errors are returned as `-errno` and not thrown,
- * because only the caller knows what they mean.
+ * Unix domain sockets that can pass descriptors. No function blocks. Errors are returned as `-errno` instead of thrown,
+ * because only the caller knows their meaning.
  *
  * @module
  */
 import { withoutSign } from "../host.ts";
 import { cString, shim, unwrap } from "./shim.ts";
 
-/** How many descriptors one message can carry. */
+/** The maximum number of descriptors in one message. */
 export const maximumDescriptors = 253;
 
 /** A file's device and inode, which identify it for as long as it exists, whatever happens to its path. */
@@ -32,10 +32,11 @@ export interface ReceivedMessage {
   /** The number of descriptors that arrived. */
   readonly arrived: number;
   /**
-   * The descriptors. If more arrived than were asked for, or some were lost, all are being closed and this is empty.
+   * The received descriptors. If more arrived than `capacity`, or some were lost, all of them are being closed and this
+   * is empty.
    */
   readonly fds: readonly number[];
-  /** Whether descriptors were lost, because this process may open no more. */
+  /** Whether descriptors were lost, because this process cannot open more. */
   readonly truncated: boolean;
 }
 
@@ -48,13 +49,16 @@ const receivedBytes = new Uint8Array(receivedTable.buffer);
 
 /** The options of `listenAt`. */
 export interface ListenAtOptions {
-  /** The file's permissions, which are never wider than this. */
+  /** The maximum permissions of the socket file, as mode bits. */
   readonly mode: number;
-  /** Whether those who connect may send descriptors. Linux before 6.16 cannot refuse them: they may arrive anyway. */
+  /**
+   * Whether connecting processes may send descriptors. Linux before 6.16 cannot refuse descriptors: they may arrive
+   * anyway.
+   */
   readonly passesDescriptors: boolean;
 }
 
-/** Creates a socket that listens at a path, and its file there. Fails with `-EADDRINUSE` if there is a file already. */
+/** Creates a listening socket and its file at a path. Fails with `-EADDRINUSE` if the file exists already. */
 export function listenAt(
   path: string,
   { mode, passesDescriptors }: ListenAtOptions,
@@ -71,7 +75,7 @@ export function listenAt(
 }
 
 /**
- * Checks a path: `live` is 1 if a process listens there, 0 if the socket file is stale, `-ENOTSOCK` if the file is not
+ * Probes a path: `live` is 1 if a process listens there, 0 if the socket file is stale, `-ENOTSOCK` if the file is not
  * a socket.
  */
 export function probe(path: string): { readonly live: number; readonly identity: FileIdentity } {
@@ -96,8 +100,7 @@ export function connectTo(path: string): number {
 }
 
 /**
- * Connects a socket for datagrams to a path, or, if it begins with "@", to an abstract name. Returns the socket, or
- * `-errno`.
+ * Connects a datagram socket to a path, or to an abstract name if it begins with "@". Returns the socket, or `-errno`.
  */
 export function connectDatagramsTo(path: string): number {
   return shim().poolpass_connect_datagram(cString(path));
@@ -115,12 +118,15 @@ export function peerOf(fd: number): SocketPeer {
   return { pid, uid: uid >>> 0, gid: gid >>> 0, pidfd };
 }
 
-/** The effective user ID of this process, which the kernel reports to its peers. */
+/** Returns the effective user ID of this process, which the kernel reports to its peers. */
 export function effectiveUserId(): number {
   return shim().poolpass_geteuid();
 }
 
-/** Sends as many bytes as there is room for, and returns their number. The descriptors travel with the first byte. */
+/**
+ * Sends as many bytes as fit into the socket's buffer, and returns their number. The descriptors are sent with the
+ * first byte.
+ */
 export function sendTo(fd: number, bytes: Uint8Array, fds: readonly number[]): number {
   descriptorTable.set(fds);
   return shim().poolpass_send(fd, bytes, BigInt(bytes.length), descriptorBytes, fds.length);

@@ -1,6 +1,6 @@
 /**
- * Text files that the environment names, read and written with no permission but the one for FFI, and lines on standard
- * error that never make this process wait: a terminal may be stopped, and the reader of a pipe may not read it.
+ * Text files that environment variables name, read and written with no permission other than the one for FFI, and lines
+ * on standard error that never block this process: a terminal may be stopped, and the reader of a pipe may not read.
  *
  * @module
  */
@@ -24,9 +24,9 @@ const symbols = {
 
 /** `O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`, the same on x86-64 and aarch64. */
 const appending = 0o2006401;
-/** `O_CREAT | O_EXCL`: fails if there is something of the name, a link too. */
+/** `O_CREAT | O_EXCL`: fails if the name exists, even as a symbolic link. */
 const creating = 0o300;
-/** Paths of this process's own descriptors, which another user may have opened for it. */
+/** Matches paths of this process's own descriptors, whose files another user may have opened for it. */
 const ownDescriptor = /^(?:\/dev\/(?:stdout|stderr|fd\/\d+)|\/proc\/self\/fd\/\d+)$/;
 /** `O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`. */
 const reading = 0o2004400;
@@ -64,15 +64,15 @@ interface Globals {
   };
 }
 
-/** Null if libc cannot be used. */
+/** The functions of libc; null if it cannot be used. */
 let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
- * Appends text to a file, which is created if it does not exist. What several processes append to the same file does
- * not mix. A file, a pipe or a link of a user other than this one and root is not used: it may lead to a file that only
- * this user may write to.
+ * Appends text to a file, which is created if it does not exist. Text that several processes append to the same file is
+ * not interleaved. A file, a pipe or a link of a user other than this one and root is refused: it may refer to a file
+ * that only this user may write to.
  *
- * @throws {Error} If that fails. Its message is the reason alone
+ * @throws {Error} If that fails. The message is only the reason
  */
 export function appendToFile(path: string, text: string): void {
   const native = libcFiles();
@@ -90,7 +90,7 @@ export function appendToFile(path: string, text: string): void {
 /**
  * Reads a file of at most 1 MiB.
  *
- * @throws {Error} If that fails. Its message is the reason alone
+ * @throws {Error} If that fails. The message is only the reason
  */
 export function readTextFile(path: string): string {
   const native = libcFiles();
@@ -114,10 +114,10 @@ function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use:
     const found = findOwn(path);
     try {
       if (found === undefined) return withFile(native, { path, flags: appending | creating }, use);
-      // Opens the file that was checked: by now, another file may have the name.
+      // Opens the file that was checked, because the name may refer to another file by now.
       return withFile(native, { path: `/proc/self/fd/${found}`, flags: appending }, use);
     } catch (error) {
-      // Another process has created it at the same time.
+      // Another process has created the file at the same time.
       if (!(found === undefined && error instanceof FileError && error.errno === errno.EEXIST)) throw error;
     } finally {
       if (found !== undefined) closeDescriptor(found);
@@ -125,7 +125,10 @@ function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use:
   }
 }
 
-/** Opens the file with a name, or the target of a link of this user's, with `O_PATH`. Undefined if there is none. */
+/**
+ * Opens the file of a name, or the target of a symbolic link of this user, with `O_PATH`. Returns undefined if it does
+ * not exist.
+ */
 function findOwn(path: string, follow = false): number | undefined {
   let fd: number;
   try {
@@ -141,7 +144,7 @@ function findOwn(path: string, follow = false): number | undefined {
     if (status.type !== "character device" && !isOwnOrRoots(status)) {
       throw new Error(`it is a ${status.type} of another user, ${status.owner}`);
     }
-    // Not every system keeps another user from giving a file of this one's a name where he likes.
+    // Some systems let another user create a hard link to a file of this user in any folder.
     const names = status.type === "file" ? linkCount(fd) : undefined;
     if (names !== undefined && names > 1) throw new Error("it is a file with several names (hard links)");
     type = status.type;
@@ -151,7 +154,7 @@ function findOwn(path: string, follow = false): number | undefined {
   return type === "link" ? findOwn(path, true) : fd;
 }
 
-/** The system's refusal to do something with a file. */
+/** The error for a file operation that the system has refused. */
 class FileError extends Error {
   readonly errno: number;
 
@@ -175,7 +178,7 @@ function withFile<R>(
   }
 }
 
-/** The error of the call that has just failed. */
+/** Returns the error of the call that has just failed. */
 function failure(native: NativeFunctions<typeof symbols>): Error {
   const [number] = new Int32Array(foreignBuffer(native.__errno_location(), Int32Array.BYTES_PER_ELEMENT));
   return new FileError(number!);
@@ -195,10 +198,10 @@ function openLibc(): NativeFunctions<typeof symbols> | null {
   }
 }
 
-/** The runtime's own files, for other systems than Linux and without FFI. Never asks the user. */
+/** Returns the runtime's own file functions, for systems other than Linux and without FFI. Never prompts the user. */
 function runtimeFiles(name: "read" | "write", path: string): RuntimeFiles {
   const { Deno: deno, process } = globalThis as unknown as Globals;
-  // A stand-in for Deno in another runtime lacks permissions.
+  // A polyfill of Deno in another runtime lacks permissions.
   if (deno?.permissions !== undefined) {
     if (deno.permissions.querySync({ name, path }).state !== "granted") {
       throw new Error(`it needs --allow-ffi on Linux, or --allow-${name}=${path}`);
@@ -232,8 +235,8 @@ export interface StandardError {
   /** The ID of this process. */
   readonly processId: number;
   /**
-   * Writes a line, which includes its newline and has at most 4096 bytes, so that lines of several processes do not mix.
-   * Returns false, and drops it, if that fails or would have to wait. Never throws.
+   * Writes a line of at most 4096 bytes, including its newline, so that lines of several processes are not interleaved.
+   * Returns false and drops the line if that fails or would block. Never throws.
    */
   write(line: string): boolean;
 }
@@ -243,7 +246,7 @@ export function openLog(): StandardError | undefined {
   return environmentVariable("POOLPASS_LOG") === "1" ? openStandardError() : undefined;
 }
 
-/** Opens standard error. Where the shim cannot be used, the runtime's console writes it, and may wait. */
+/** Opens standard error. Where the shim cannot be used, writes through the runtime's console, which may block. */
 function openStandardError(): StandardError {
   if (shimRefusal() !== undefined) return { processId: 0, write: writeToConsole };
   try {
@@ -254,7 +257,7 @@ function openStandardError(): StandardError {
 }
 
 function writerOfLines(send: (bytes: Uint8Array) => number): (line: string) => boolean {
-  /** The rest of a line of which only a part was written. */
+  /** The rest of a line that was only partly written. */
   let rest: Uint8Array = new Uint8Array(0);
   return (line) => {
     try {
@@ -270,7 +273,10 @@ function writerOfLines(send: (bytes: Uint8Array) => number): (line: string) => b
   };
 }
 
-/** A function that writes bytes and returns how many of them, or a number below 0. Which one depends on the file. */
+/**
+ * Returns a function that writes bytes to standard error and returns their number, or a negative number if it fails.
+ * The function depends on the type of the file.
+ */
 function sender(): (bytes: Uint8Array) => number {
   let type: string;
   try {
@@ -278,16 +284,16 @@ function sender(): (bytes: Uint8Array) => number {
   } catch {
     return () => -errno.EBADF;
   }
-  // Node's children and systemd's services have sockets.
+  // Child processes of Node and services of systemd have a socket as standard error.
   if (type === "socket") return (bytes) => sendTo(standardError, bytes, noDescriptors);
   const libc = dlopen("libc.so.6", outputSymbols).symbols as NativeFunctions<typeof outputSymbols>;
   const writeTo = (fd: number, bytes: Uint8Array): number => Number(libc.write(fd, bytes, BigInt(bytes.length)));
-  // A file does not wait. Opening it once more would not append to it.
+  // Writing to a file does not block. Opening the file again would not append to it.
   if (type === "file") return (bytes) => writeTo(standardError, bytes);
-  // O_NONBLOCK of the descriptor itself would affect the processes that share it.
+  // Setting O_NONBLOCK on the descriptor itself would affect the processes that share it.
   const own = libc.open(cString(`/proc/self/fd/${standardError}`), writeWithoutWaiting);
   if (own >= 0) return (bytes) => writeTo(own, bytes);
-  // A pipe of another user. If another process fills it between the two calls, this one waits.
+  // The file is a pipe of another user. If another process fills it between the two calls, the write blocks.
   return (bytes) => isWritable() ? writeTo(standardError, bytes) : -errno.EAGAIN;
 }
 
