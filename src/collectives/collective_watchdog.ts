@@ -16,7 +16,7 @@ import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { Timer } from "../support/waiting/timer.ts";
 import { type StreamErrors, streamErrorsOf } from "./stream_errors.ts";
 import { namesOfRanks } from "./communicator_creation.ts";
-import type { Epoch, StreamPoint, StreamState, UnfinishedWork, WatchedCommunicator } from "./stream_state.ts";
+import type { Epoch, StreamPoint, UnfinishedWork, WatchedCommunicator } from "./stream_state.ts";
 
 /** Milliseconds between two polls by waits of the program. */
 const pollInterval = 1;
@@ -310,7 +310,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     // Query this afterwards: work that another rank aborts completes here.
     const prefix = this.#parts.library.commValidPrefix(this.#parts.comm);
     const now = performance.now();
-    const advanced = new Set<StreamState>();
+    let advanced = Infinity;
     let invalid: Error | undefined;
     this.#marked = this.#marked.filter((marked, index) => {
       const { work } = marked;
@@ -319,7 +319,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
         epoch = validBefore(work, prefix);
         invalid = prefix.error;
       }
-      if (epoch > work.first) advanced.add(work.stream);
+      if (epoch > work.first) advanced = Math.min(advanced, work.sequence);
       if (!advance(work, epoch)) return true;
       this.#remove(marked);
       return false;
@@ -329,7 +329,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       invalid = prefix.error;
     }
     // The timeout of work starts when the work before it completes.
-    for (const { work } of this.#marked) if (advanced.has(work.stream)) work.deadline = now + work.timeout;
+    for (const { work } of this.#marked) if (work.sequence >= advanced) work.deadline = now + work.timeout;
     return invalid;
   }
 
@@ -341,22 +341,21 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (invalid !== undefined) this.fail(invalid);
   }
 
-  /** The error if the deadline of some work has passed that waits for no other communicator. */
+  /**
+   * The error if the deadline of the oldest work has passed, and it waits for no other communicator. A communicator's
+   * collectives run one after another, on whichever streams they are.
+   */
   #checkTimeout(now: number): Error | undefined {
     const { library, comm, timeout, name } = this.#parts;
-    const waiting: EnqueuedWork[] = [];
-    const isLate = this.#marked.some(({ work }) => {
-      if (work.deadline! >= now) return false;
-      if (this.#errors.isInTurn(work.stream, work)) return true;
-      waiting.push(work);
-      return false;
-    });
-    if (!isLate) {
-      for (const work of waiting) work.deadline = now + timeout;
+    const late = this.#marked.filter(({ work }) => work.deadline! < now).map(({ work }) => work);
+    if (late.length === 0) return undefined;
+    const { work: oldest } = this.#marked.reduce((one, other) => one.work.sequence < other.work.sequence ? one : other);
+    if (oldest.deadline! >= now || !this.#errors.isInTurn(oldest.stream, oldest)) {
+      for (const work of late) work.deadline = now + timeout;
       return undefined;
     }
-    const late = library.lateRanks(comm);
-    const who = late.length === 0 ? "not all ranks took part" : `${namesOfRanks(late)} did not take part`;
+    const lateRanks = library.lateRanks(comm);
+    const who = lateRanks.length === 0 ? "not all ranks took part" : `${namesOfRanks(lateRanks)} did not take part`;
     return new SharingError(
       "timed-out",
       `Cannot finish a collective of ${name}: ${who} in ${timeout} ms; ranks that one thread works for have to be ` +

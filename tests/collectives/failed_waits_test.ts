@@ -217,6 +217,28 @@ testRanks("a communicator on one stream waits for the work of another one on ano
   for (const rank of [...ranks, ...waiting, ...slow]) await rank.abort();
 }, long);
 
+testRanks("a collective waits for its communicator's earlier one on another stream", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using stack = new DisposableStack();
+  const streams = [0, 1, 2, 3, 4].map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+  const [a, b, ofPeerA, ofPeerB, ofSlow] = streams.map((stream) =>
+    stack.use(pool.allocateArray(Float32Array, 4, stream))
+  );
+  gpu.synchronize();
+  const [waiting, slow] = [await createRanks(parts, [300, long]), await createRanks(parts, [long, long])];
+  slow[0]!.allReduce(a!, a!);
+  // The first one of this communicator waits for the slow one, and the second one for the first one.
+  for (const [own, ofPeer] of [[a!, ofPeerA!], [b!, ofPeerB!]] as const) {
+    waiting[0]!.allReduce(own, own);
+    waiting[1]!.allReduce(ofPeer, ofPeer);
+  }
+  await new Promise((resolve) => setTimeout(resolve, 800));
+  slow[1]!.allReduce(ofSlow!, ofSlow!);
+  for (const stream of streams) await stream.finished();
+  for (const rank of [...ranks, ...waiting, ...slow]) await rank.abort();
+}, long);
+
 testRanks("blocking streams without work do not throw another blocking stream's error", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
   using used = gpu.createStream();
