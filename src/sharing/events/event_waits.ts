@@ -236,7 +236,10 @@ export class AskedEvents {
     return this.#waiting.has(event);
   }
 
-  /** Calls back when FIRED arrives. Sends WAIT unless it is unanswered. Returns a function that cancels the callback. */
+  /**
+   * Calls back when FIRED arrives. Sends WAIT unless an earlier WAIT is unanswered. Returns a function that cancels the
+   * callback.
+   */
   whenFired(event: number, callback: FiredCallback): () => void {
     const isAsked = this.#waiting.get(event) !== undefined;
     this.#waiting.set(event, callback);

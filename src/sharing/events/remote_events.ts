@@ -233,7 +233,10 @@ export class RemoteEvents {
     };
   }
 
-  /** Calls back when FIRED arrives. Sends WAIT unless it is unanswered. Returns a function that cancels the callback. */
+  /**
+   * Calls back when FIRED arrives. Sends WAIT unless an earlier WAIT is unanswered. Returns a function that cancels the
+   * callback.
+   */
   #ask(known: RemoteEvent, callback: () => void): () => void {
     const waiting = { callback };
     known.waiting.add(waiting);

@@ -143,7 +143,7 @@ export class Exporter implements AsyncDisposable {
     withdraw: (record) => this.#withdraw(record),
     sentOffersOf: (record) => this.#sentOffersOf(record),
   };
-  /** The message sent to importers; set once the device is lost, from when on no importer is served. */
+  /** The message for importers after the device was lost; undefined before. Once it is set, no importer is served. */
   #failure: string | undefined;
   readonly #identifiers = new IdentifierAllocator();
   /** Notified when the condition that disposal waits for may have changed. */

@@ -1,6 +1,6 @@
 /**
- * Backups of a store's descriptors, from which the next process of the store takes over: systemd, and a standby, to
- * which the store has a connection.
+ * Backups of a store's descriptors in other processes, from which a later process takes over the store: systemd, and a
+ * standby that is connected to the store.
  *
  * @module
  */
@@ -15,33 +15,33 @@ import { Documents, maximumAskByteLength, sendDocument, textOf } from "../protoc
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 
-/** The name of a descriptor: the table, or a memory with its number. */
+/** The name of a descriptor in a backup: that of the table, or of the memory with a number. */
 export type KeptName = "table" | `memory-${number}`;
 
 /** Holds duplicates of a store's descriptors in another process. */
 export interface DescriptorBackup {
-  /** Resolves when the backup holds the descriptor, or is gone. The descriptor must stay open until then. */
+  /** Backs up a descriptor. Resolves when the backup holds it, or is gone. The descriptor must stay open until then. */
   keep(name: KeptName, fd: number): Promise<void>;
-  /** Drops a descriptor. */
+  /** Removes a descriptor from the backup. */
   forget(name: KeptName): void;
 }
 
-/** A descriptor that a backup held. The receiver closes it. */
+/** A descriptor received from a backup. The receiver must close it. */
 export interface KeptDescriptor {
   readonly name: KeptName;
   readonly handle: ShareableHandle;
 }
 
-/** The first descriptor that systemd passes. */
+/** The number of the first descriptor that systemd passes. */
 const firstListenFd = 3;
-/** Milliseconds until the next attempt if systemd has not read earlier messages yet. */
+/** Milliseconds until the next attempt to send, if systemd has not read earlier messages yet. */
 const retryPause = 2;
 const prefix = "poolpass-";
 const encoder = new TextEncoder();
-/** Whether the descriptors from systemd are already owned: a process receives them only once. */
+/** Whether this process has already taken the descriptors from systemd, which passes them only once. */
 let areTaken = false;
 
-/** A message to systemd. */
+/** A message to systemd, in the format of `sd_notify`. */
 interface Notice {
   readonly text: string;
   readonly fds: readonly number[];
@@ -52,8 +52,8 @@ interface Notice {
 export class SystemdBackup implements DescriptorBackup {
   readonly #fd: number;
   /**
-   * How often the table was stored. Each time gets a new name, because removing a name removes all descriptors with
-   * that name.
+   * The number of times that the table was stored, which is part of its name: removing a name removes all descriptors
+   * of that name, so each table needs its own.
    */
   #tables: number;
   readonly #queue: Notice[] = [];
@@ -67,10 +67,10 @@ export class SystemdBackup implements DescriptorBackup {
   }
 
   /**
-   * Returns that of this process's service. Undefined if this process is not a service with NOTIFY_SOCKET.
+   * Returns the file descriptor store of this process's service; undefined if NOTIFY_SOCKET is not set.
    *
-   * @param kept the descriptors that it holds already
-   * @param onFailure called if it can no longer store descriptors
+   * @param kept the descriptors that systemd already holds
+   * @param onFailure called if systemd cannot be sent a message
    * @throws {SharingError} `not-listening` if NOTIFY_SOCKET names a socket that is not there
    */
   static find(
@@ -146,15 +146,15 @@ export class SystemdBackup implements DescriptorBackup {
   }
 }
 
-/** A descriptor that systemd has stored and passes to this process. */
+/** A descriptor that systemd has stored and passed to this process. */
 interface PassedDescriptor extends KeptDescriptor {
-  /** The version of the table: only the last one counts. */
+  /** The version of the table, of which only the highest is used; absent for a memory. */
   readonly table?: number;
 }
 
 /**
- * Returns the descriptors that systemd holds for an earlier process of this service: the newest table, and each memory
- * once. Closes all others.
+ * Returns the descriptors that systemd has kept from an earlier process of this service: the newest table, and each
+ * memory once. Closes the rest.
  */
 export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   if (areTaken) return [];
@@ -181,37 +181,44 @@ export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   return [...kept.values()];
 }
 
-/** A change for the standby: a descriptor to hold or to drop. */
+/** A change to send to the standby: a descriptor to hold or to drop. */
 interface Change {
   readonly name: KeptName;
-  /** Not owned; it must stay open until it is sent. Undefined to drop it. */
+  /**
+   * The descriptor to hold; undefined to drop the named one. Not owned, and must stay open until the change is sent.
+   */
   readonly fd?: number;
   readonly onKept?: () => void;
 }
 
-/** A change that was sent. */
+/** A change that was sent but not confirmed. */
 interface SentChange {
-  /** The descriptors that the standby must hold. */
+  /** The duplicate of the descriptor that was sent. */
   readonly handle: ShareableHandle | undefined;
   readonly onKept: (() => void) | undefined;
 }
 
-/** A standby. It requests one change after another: each request confirms the change before. */
+/**
+ * The store's end of a connection to a standby, which requests one change after another. Each request confirms the
+ * previous change.
+ */
 export class StandbyConnection implements DescriptorBackup {
   readonly #stream: MessageStream;
   readonly #timeout: number;
   readonly #onEnd: () => void;
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #changes: Change[] = [];
-  /** The change that was sent to the standby and is not confirmed. */
+  /** The change that the standby was sent and has not confirmed. */
   #sent: SentChange | undefined;
-  /** Ends the connection if the standby does not confirm the change in time, because clients wait for it. */
+  /**
+   * Ends the connection if the standby does not confirm a change in time, because clients wait for the confirmation.
+   */
   readonly #timer = new Timer(() => this.#onLate(), Infinity);
-  /** The request that waits for the next change. */
+  /** The number of the standby's pending request for the next change. */
   #request: number | undefined;
   #isOver = false;
 
-  /** @param timeout milliseconds in which the standby must confirm each change */
+  /** @param timeout milliseconds within which the standby must confirm each change */
   constructor(stream: MessageStream, timeout: number, onEnd: () => void) {
     this.#stream = stream;
     this.#timeout = timeout;
@@ -226,8 +233,8 @@ export class StandbyConnection implements DescriptorBackup {
   keep(name: KeptName, fd: number): Promise<void> {
     if (this.#isOver) return Promise.resolve();
     return new Promise((resolve) => {
-      // Not duplicated yet: a new standby must hold everything, and the store may not have enough descriptors to
-      // duplicate all at once.
+      // The descriptor is duplicated only when sent: a new standby needs all descriptors, and the store may not have
+      // enough free ones to duplicate all at once.
       this.#changes.push({ name, fd, onKept: resolve });
       this.#sendNext();
     });
@@ -244,7 +251,7 @@ export class StandbyConnection implements DescriptorBackup {
     this.#sendNext();
   }
 
-  /** Lets the standby take over. */
+  /** Ends the connection normally, after which the standby takes over. */
   close(): void {
     if (this.#isOver) return;
     this.#stream.end("done", "the store was closed");
@@ -297,7 +304,7 @@ export class StandbyConnection implements DescriptorBackup {
     this.#end();
   }
 
-  /** Backups do not wait for a standby that is gone. */
+  /** Ends the backup, and resolves pending calls of `keep`, so that they do not wait for a standby that is gone. */
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -21,51 +21,49 @@ import { StoreService } from "./store_service.ts";
 export interface MemoryStoreOptions extends ExporterOptions {
   /** The devices on which memory can be created: all by default. */
   devices?: readonly CudaDevice[];
-  /** The maximum number of bytes of each device. By default, what the device has. */
+  /** The maximum number of bytes on each device. By default, all memory of the device. */
   maxSize?: number;
   /**
    * The maximum number of bytes of the memories that the processes of one user have created. Memory that was replaced
-   * or removed, and that only processes of other users map, is charged to those users.
+   * or removed, and that only processes of other users still map, is charged to those users.
    */
   maxSizeOfUser?: number;
   /**
-   * Whether entries that no process maps are removed if there is no room, least recently used first. False by default.
+   * Whether entries that no process maps are removed, least recently used first, if not enough memory is left. False by
+   * default.
    */
   evict?: boolean;
   /**
    * The path at which a second store connects to back up this one. Start both with the same paths: the first one
    * serves, and the second one, its standby, holds duplicates of the descriptors and the table, and takes over when the
-   * first one is gone. Descriptors that systemd has stored are taken over in any case.
+   * first one is gone. Descriptors that systemd has stored are restored even without this option.
    */
   standby?: string;
   /**
-   * Milliseconds in which processes that were connected to the store before this one took over must have connected
-   * again: 10,000 by default. Then, memory that none of them holds and that was not published is freed.
+   * Milliseconds, after this store has taken over, within which the clients of the previous store must reconnect:
+   * 10,000 by default. After that, memory that no client has claimed is freed unless it is published.
    */
   reclaimTimeout?: number;
-  /** Called when a standby has a backup of everything, and can take over. */
+  /** Called when a standby has a complete backup and can take over. */
   onStandby?: () => void;
-  /** Called when this store begins to serve: at once, or when it has taken over from another one. */
+  /** Called when this store begins to serve: immediately, or when it has taken over from another store. */
   onServe?: () => void;
 }
 
-/** Milliseconds until a standby that has not reached its store tries again. */
+/** Milliseconds between a standby's attempts to connect to its store. */
 const standbyPause = 100;
-/**
- * The number of attempts that must have found the path taken by something other than a suitable store, before this is
- * reported.
- */
+/** The number of failed attempts of a standby after which it reports that another process has taken the path. */
 const patientAttempts = 5;
 
 /**
- * Memory that outlives the processes that created it: they create it in the store, write it, and publish it under a
- * name; others map what was published. The store holds descriptors and a table. It maps no memory and creates no CUDA
- * context, so that no fault of a kernel can end it.
+ * Holds memory that outlives the processes that created it. A process creates memory in the store, writes it, and
+ * publishes it under a name; other processes map the published memory. The store holds descriptors and a table. It maps
+ * no memory and creates no CUDA context, so that no faulting kernel can crash it.
  *
  * With systemd's file descriptor store, or with a standby, published memory also outlives the store.
  *
- * Mapping for reading is no protection: a process that has mapped a memory once can map it again for writing. Let only
- * trusted users connect.
+ * Mapping for reading is no protection: a process that has mapped memory once can map it again for writing. Allow only
+ * trusted users to connect.
  *
  * @example
  * ```ts ignore
@@ -74,7 +72,7 @@ const patientAttempts = 5;
  * ```
  */
 export class MemoryStore implements AsyncDisposable {
-  /** The path at which it listens, or will listen when it has taken over. */
+  /** The path at which the store listens, or will listen after it has taken over. */
   readonly path: string;
   readonly #cuda: Cuda;
   readonly #options: CompleteStoreOptions;
@@ -83,7 +81,7 @@ export class MemoryStore implements AsyncDisposable {
   #standby: Standby | undefined;
   #standingBy: Promise<void> | undefined;
   #systemd: SystemdBackup | undefined;
-  /** The last error reported as a standby: the same error is not reported again. */
+  /** The message of the last error reported while standing by, so that the same error is not reported again. */
   #reported: string | undefined;
   #closed: Promise<void> | undefined;
 
@@ -106,11 +104,11 @@ export class MemoryStore implements AsyncDisposable {
    * Listens at a path. If another store listens there and `standby` is given, backs up that store, and takes over when
    * it is gone.
    *
-   * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @param path the socket's path, at most 107 bytes in UTF-8, in a folder that no other user can change
    * @throws {TypeError} If the path or an option has the wrong type
    * @throws {RangeError} If an option is out of range
-   * @throws {SharingError} as `Exporter.listen` does; `address-in-use` if another process listens there and no standby
-   * was asked for; `bad-message` if a descriptor that was kept for it is not a store's
+   * @throws {SharingError} as `Exporter.listen` does; `address-in-use` if another process listens there and `standby`
+   * is not given; `bad-message` if a descriptor that systemd has kept is not a store's
    */
   static listen(cuda: Cuda, path: string, options: MemoryStoreOptions = {}): MemoryStore {
     if (typeof path !== "string") {
@@ -123,22 +121,22 @@ export class MemoryStore implements AsyncDisposable {
     return store;
   }
 
-  /** Whether it serves clients. False for a standby. */
+  /** Whether this store serves clients. False for a standby. */
   get isServing(): boolean {
     return this.#service !== undefined;
   }
 
   /**
-   * The status that operators get: its entries, and the processes that hold them. Undefined while it is a standby. The
-   * object is plain data; `prometheusText` writes it in Prometheus' text format.
+   * Returns the status that operators see: the entries, and the processes that hold them. Undefined for a standby. The
+   * object is plain data; `prometheusText` formats it for Prometheus.
    */
   status(): StoreStatus | undefined {
     return this.#service?.status();
   }
 
   /**
-   * Stops listening. Memory without a backup by a standby or a service manager is freed when its last reader releases
-   * it.
+   * Stops listening. Memory that neither a standby nor a service manager backs up is freed when its last reader
+   * releases it.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
@@ -176,13 +174,13 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Undefined if another store listens, and this is its standby.
+   * Listens at the path. Returns undefined if another store listens there and this one must be its standby.
    *
-   * @param hasMemory whether this one has taken over another store's memory
+   * @param hasMemory whether this store has another store's memory to serve
    */
   #tryListen(hasMemory: boolean): UnixListener | undefined {
     const { standby } = this.#options;
-    // A store that is restarted at once must not get the path before the standby, which has the memory.
+    // A store that is restarted immediately must not take the path before the standby, which has the memory.
     if (!hasMemory && standby !== undefined && isListening(markerOf(standby))) return undefined;
     try {
       return listenFor(this.path, this.#options.connections.users);
@@ -212,7 +210,10 @@ export class MemoryStore implements AsyncDisposable {
     queueMicrotask(() => this.#options.onServe?.());
   }
 
-  /** Memory that was taken over is served in any case. */
+  /**
+   * Listens for standbys, if `standby` is given. With `mustServe`, reports an error instead of throwing it, so that
+   * memory that was taken over is served anyway.
+   */
   #listenForStandbys(mustServe: boolean): UnixListener | undefined {
     const { standby } = this.#options;
     try {
@@ -224,17 +225,17 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Backs up the store that listens at the path, and takes over when that one is gone. */
+  /** Backs up the store that listens at the path, and takes over when it is gone. */
   async #standBy(standbyPath: string): Promise<void> {
     const { signal } = this.#closing;
     for (let attempts = 1; !signal.aborted; attempts++) {
       try {
         const stream = await this.#connect(standbyPath);
         if (stream === undefined) {
-          // The store may be gone before it was reached.
+          // The store may have ended before this standby could connect.
           const listener = this.#tryListen(false);
           if (listener !== undefined) return this.#serve(listener, []);
-          // A store that has just started will listen here soon.
+          // A store that has just started may not listen at the standby's path yet.
           if (attempts >= patientAttempts) this.#reportOnce(this.#takenError(standbyPath));
         } else {
           attempts = 0;
@@ -248,7 +249,7 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Connects to the store. Undefined if none listens. */
+  /** Connects to the store. Returns undefined if none listens. */
   async #connect(standbyPath: string): Promise<MessageStream | undefined> {
     const { handshakeTimeout, messageTimeout } = this.#options.connections;
     const { signal } = this.#closing;
@@ -262,7 +263,8 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Backs up the store. Resolves to whether this store has taken over; if not, that store or another one still serves.
+   * Backs up the store until the connection ends. Returns whether this store has taken over; if not, that store or
+   * another one still serves.
    */
   async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
     await using _marker = listenAsMarker(stream, markerOf(standbyPath));
@@ -291,7 +293,7 @@ export class MemoryStore implements AsyncDisposable {
     return true;
   }
 
-  /** The error if it can neither serve nor be the standby of a store. */
+  /** Returns the error for a standby that can neither serve nor connect to a store. */
   #takenError(standbyPath: string): SharingError {
     const marker = markerOf(standbyPath);
     const path = isListening(marker) ? marker : this.path;
@@ -315,14 +317,16 @@ export class MemoryStore implements AsyncDisposable {
   }
 }
 
-/** The codes of errors of a connection that mean that no store is there. */
+/** The codes of connection errors that mean that no store is listening. */
 const absenceCodes: readonly string[] = ["not-found", "not-listening", "peer-gone"];
 
 function isListening(path: string): boolean {
   return probe(path).live === 1;
 }
 
-/** Listens at the standby's path while a stream backs up a store. Undefined if another standby listens there. */
+/**
+ * Listens at the marker path while this standby backs up a store. Returns undefined if another standby listens there.
+ */
 function listenAsMarker(stream: MessageStream, path: string): UnixListener | undefined {
   try {
     return listenFor(path, []);

@@ -1,6 +1,6 @@
 /**
- * The standby's end of its connection to a store: holds duplicates of the store's descriptors, and takes over when the
- * store is gone.
+ * The standby's end of its connection to a store: holds duplicates of the store's descriptors, with which this process
+ * takes over when the store is gone.
  *
  * @module
  */
@@ -11,16 +11,19 @@ import { badMessage, type Message } from "../protocol/messages.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
 
-/** Milliseconds that a store's process has to exit after it has ended its connection, before it is considered alive. */
+/**
+ * Milliseconds after the connection was lost for which the store's process may take to exit before it is considered
+ * alive.
+ */
 const graceMilliseconds = 2000;
 const keptName = /^(?:table|memory-[1-9]\d*)$/;
 
-/** Backs up a store. */
+/** Holds a backup of a store's descriptors, received over a connection. */
 export class Standby {
   readonly #stream: MessageStream;
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #kept = new Map<KeptName, ShareableHandle>();
-  /** The descriptor that arrived before its answer. */
+  /** The handle from a MEMORY message whose answer has not arrived yet. */
   #handle: ShareableHandle | undefined;
   #request = 0;
   #hasEnded = false;
@@ -28,8 +31,8 @@ export class Standby {
   readonly #onLost: (error: SharingError) => void;
 
   /**
-   * @param callbacks `onGone` receives the descriptors, and owns them, when the store is gone, but not after `close`;
-   * `onLost` is called if the connection has ended and the store's process is alive
+   * @param callbacks `onGone` receives the descriptors, and their ownership, when the store is gone; after `close`, it
+   * receives none. `onLost` is called if the connection has ended although the store's process is alive
    */
   constructor(
     stream: MessageStream,
@@ -88,7 +91,8 @@ export class Standby {
   #onEnd(error: SharingError | undefined): void {
     if (this.#hasEnded) return;
     const { process } = this.#stream;
-    // A store that says goodbye has closed its socket. One that died may not have exited yet.
+    // A store that sent GOODBYE `done` has already closed its listening socket, but a store that died may not have
+    // exited yet.
     if (error === undefined || process.hasEnded) return this.#takeOver();
     if (error.code !== "peer-gone") return this.#lose(error);
     const timer = setTimeout(() => {

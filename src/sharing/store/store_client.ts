@@ -25,21 +25,21 @@ import type { Peer } from "../transport/unix_socket.ts";
 import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
 
-/** Parameters of a `StoredMemory`. */
+/** The dependencies of a `StoredMemory`, which its client provides. */
 interface Parts {
   readonly name: string;
   readonly mapped: WholeMemory;
   readonly publish: () => Promise<void>;
-  /** Whether the store has lost it. */
+  /** Whether the store has lost the memory. */
   readonly isLost: () => boolean;
   readonly onEnd: () => void;
 }
 
 /** Memory that this process has created in a store by `StoreClient.create`. */
 export class StoredMemory implements AsyncDisposable {
-  /** The name that it takes when it is published. */
+  /** The name under which the memory is or will be published. */
   readonly name: string;
-  /** The memory, mapped for writing until it is published, and for reading from then on. */
+  /** The memory, mapped for writing until it is published and for reading afterwards. */
   readonly buffer: DeviceBuffer;
   readonly #parts: Parts;
   #state: "new" | "publishing" | "published" | "disposed" = "new";
@@ -52,7 +52,7 @@ export class StoredMemory implements AsyncDisposable {
   }
 
   /**
-   * Comes from `StoreClient.create`.
+   * Created by `StoreClient.create`.
    *
    * @ignore
    */
@@ -64,15 +64,15 @@ export class StoredMemory implements AsyncDisposable {
   }
 
   /**
-   * Waits until the work enqueued on the stream so far is complete, and then publishes the memory under its name: from
-   * then on, `map` returns this generation, and processes that have mapped the previous one keep that. Afterwards, this
-   * process can only read it.
+   * Waits until the work enqueued on the stream so far is complete, and then publishes the memory under its name. After
+   * that, `map` returns this generation, while processes that have mapped the previous one keep it, and this process
+   * can only read the memory.
    *
-   * @param stream the stream that writes the memory: by default, the buffer's own
-   * @throws {TypeError} If it was published
-   * @throws {ReferenceError} If it was disposed, or the buffer freed
+   * @param stream the stream that writes the memory; by default, the buffer's own stream
+   * @throws {TypeError} If the memory was published already
+   * @throws {ReferenceError} If this object was disposed, or the buffer freed
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
-   * was started again and has lost the memory
+   * was restarted and has lost the memory
    */
   async publish(stream: CudaStream = this.buffer.stream): Promise<void> {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
@@ -84,10 +84,10 @@ export class StoredMemory implements AsyncDisposable {
     try {
       await stream.finished();
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
-      // What others may read must not be writable any longer.
+      // Memory that other processes may read must not be writable any longer.
       mapped.setAccess("read");
       await publish();
-      // It may have been disposed meanwhile.
+      // This object may have been disposed in the meantime.
       if (this.#state === "publishing") this.#state = "published";
     } catch (error) {
       if (this.#state === "publishing") {
@@ -99,7 +99,7 @@ export class StoredMemory implements AsyncDisposable {
     }
   }
 
-  /** Unmaps the memory. If it was not published, it is freed. */
+  /** Unmaps the memory, which is freed if it was not published. */
   [Symbol.asyncDispose](): Promise<void> {
     if (this.#state === "disposed") return Promise.resolve();
     this.#state = "disposed";
@@ -113,45 +113,48 @@ export class StoredMemory implements AsyncDisposable {
 /** Options of `StoreClient.connect`. */
 export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
   /**
-   * Milliseconds in which a store must be available again if the connected one is gone: 30,000 by default. Requests
-   * wait meanwhile.
+   * Milliseconds within which a store must be available again if the connected one is gone: 30,000 by default. Until
+   * then, requests wait.
    */
   reconnectTimeout?: number;
 }
 
 /** Options of `StoreClient.create`. */
 export interface CreateEntryOptions extends MapOptions {
-  /** The device that the memory is on: the first one by default. */
+  /** The device to allocate the memory on. Defaults to the device of `stream`, or else the first one. */
   device?: CudaDevice;
-  /** A description for other processes, such as types and shapes: any JSON value of at most 4 MiB. */
+  /** Metadata for other processes, such as element types and shapes: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;
 }
 
 /** Options of `StoreClient.map`. */
 export interface MapEntryOptions extends MapOptions {
-  /** Whether the memory is mapped for writing. False by default: a kernel that writes it fails. */
+  /** Whether to map the memory for writing. False by default: a kernel that writes to the memory fails. */
   write?: boolean;
 }
 
 /** Published memory in a store. */
 export interface StoreEntry {
-  /** The name under which it was published. */
+  /** The name under which the memory was published. */
   readonly name: string;
-  /** Size in bytes. */
+  /** The size in bytes. */
   readonly byteLength: number;
-  /** How often the name was published since it was last removed: 1 for the first time. */
+  /**
+   * The number of times that the name had been published since it was last removed, this time included: 1 for the
+   * first.
+   */
   readonly generation: number;
-  /** The metadata given when it was created. */
+  /** The metadata given when the memory was created. */
   readonly metadata: JsonValue | undefined;
-  /** The processes that have it mapped. */
+  /** The processes that have the memory mapped. */
   readonly readers: readonly Peer[];
   /** The UUID of the device that the memory is on. */
   readonly device: string;
-  /** When it was published, in milliseconds since 1970. */
+  /** When the memory was published, in milliseconds since 1970. */
   readonly since: number;
 }
 
-/** All of a store's memory is virtual. */
+/** The importer's options without `memory`, because all memory of a store is virtual. */
 const { memory: _memory, ...sharedOptionNames } = importerOptionNames;
 const clientOptions: KnownOptions<StoreClientOptions> = {
   action: "connect to a store",
@@ -167,9 +170,9 @@ const mapOptions: KnownOptions<MapEntryOptions> = {
 };
 
 /**
- * A connection to a store, in which processes create memory that others map.
+ * A connection to a store, in which processes create memory that other processes map.
  *
- * If the store is gone, the client connects again to the next one that listens at the path. Meanwhile, mapped memory
+ * If the store is gone, the client reconnects to the next store that listens at the path. Until then, mapped memory
  * stays valid and requests wait.
  *
  * @example
@@ -186,7 +189,7 @@ export class StoreClient implements AsyncDisposable {
   /** The path at which the store listens. */
   readonly path: string;
   readonly #cuda: Cuda;
-  /** How often this process has mapped each memory of the store, or is about to. */
+  /** The number of this client's mappings of each memory, including pending ones, by the memory's number. */
   readonly #held = new Map<number, number>();
   readonly #written = new Set<StoredMemory>();
   #link!: StoreLink;
@@ -208,7 +211,7 @@ export class StoreClient implements AsyncDisposable {
   /**
    * Connects to the store at a path.
    *
-   * @param options with `wait: true`, waits until there is one
+   * @param options with `wait: true`, waits until a store listens at the path
    * @throws {TypeError} If an argument has the wrong type
    * @throws {SharingError} as `Importer.connect` does; `bad-message` if something other than a store listens there
    */
@@ -225,7 +228,7 @@ export class StoreClient implements AsyncDisposable {
       path,
       options: rest,
       reconnectTimeout,
-      // A list of all entries and their readers may come in one answer.
+      // One answer may contain all entries and their readers.
       maximumAnswer: 4 * maximumMetadata,
       claims: () => [...client.#held].map(([id, count]) => ({ id, count })),
       onUnknown: (ids) => client.#forget(ids),
@@ -235,15 +238,15 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Creates memory in the store, and maps it for writing. Other processes do not see it before it is published. Waits
-   * until there is room.
+   * Creates memory in the store, and maps it for writing. Other processes do not see the memory before it is published.
+   * Waits until enough memory is available.
    *
    * @param name 1 to 255 bytes in UTF-8
-   * @param byteLength Size in bytes, at least 1. The memory itself has a multiple of 2 MiB.
+   * @param byteLength the size in bytes, at least 1; the memory occupies a multiple of 2 MiB
    * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
    * @throws {RangeError} If the name or the size is out of range
-   * @throws {SharingError} `limit-exceeded` if the store will never have enough memory, or the user would exceed its
-   * quota, when this is called or while it waits; `device-not-visible`, `peer-gone`
+   * @throws {SharingError} `limit-exceeded` if the store can never have enough memory, or if the user would exceed its
+   * quota, at the call or during the wait; `device-not-visible`, `peer-gone`
    */
   async create(name: string, byteLength: number, options: CreateEntryOptions = {}): Promise<StoredMemory> {
     this.#check();
@@ -281,13 +284,13 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Maps the latest memory that was published under a name. Waits until there is one. Freeing the buffer unmaps it; it
-   * blocks until the work that uses it is done.
+   * Maps the memory most recently published under a name. Waits until memory is published. Freeing the buffer unmaps
+   * the memory, and blocks until the work that uses it is done.
    *
    * @throws {TypeError} If an argument has the wrong type
-   * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if it is mapped for writing and another
-   * user has published it; `limit-exceeded` if this user holds too much memory that others have replaced or removed, or
-   * if too many requests wait
+   * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if `write` is true and another user has
+   * published the memory; `limit-exceeded` if this user holds too much memory that other users have replaced or
+   * removed, or if too many requests wait
    */
   async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
     this.#check();
@@ -318,7 +321,7 @@ export class StoreClient implements AsyncDisposable {
     });
   }
 
-  /** Lists the published entries, by name. */
+  /** Returns the published entries of all names. */
   async entries(): Promise<readonly StoreEntry[]> {
     this.#check();
     const { document } = await this.#link.ask({ do: "entries" });
@@ -327,8 +330,8 @@ export class StoreClient implements AsyncDisposable {
 
   /**
    * Removes a name. The memory published under it is freed when its last reader releases it. If the store is gone
-   * before it has answered, the request is sent to the next one; then it is no error if nothing is published under the
-   * name.
+   * before it has answered, the request is sent to the next store; it is then no error if nothing is published under
+   * the name.
    *
    * @throws {SharingError} `not-found` if nothing is published under the name; `not-permitted`, `peer-gone`
    */
@@ -339,14 +342,14 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Ends the connection. Memory that this client created is unmapped, and freed if it was not published. Memory that it
-   * has mapped stays valid until its buffer is freed, and counts as read until this process exits or another store
+   * Ends the connection. Memory that this client created is unmapped, and freed if it was not published. Memory mapped
+   * by `map` stays valid until its buffer is freed, but counts as being read until this process exits or another store
    * takes over.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    // The Cuda object's mappings are gone together with it.
+    // Disposing of the `Cuda` object has already removed its mappings.
     const { hasEnded } = sessionOf(this.#cuda);
     try {
       if (!hasEnded) await Promise.all([...this.#written].map((memory) => memory[Symbol.asyncDispose]()));
@@ -365,7 +368,7 @@ export class StoreClient implements AsyncDisposable {
     this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
   }
 
-  /** Maps the memory of an answer. If that fails, releases it to the store. */
+  /** Counts the memory of an answer as held and calls `map`. If that fails, releases the memory to the store. */
   #take<Result>({ handle }: ReceivedAnswer, id: number, map: () => Result): Result {
     this.#hold(id);
     try {
@@ -393,7 +396,7 @@ export class StoreClient implements AsyncDisposable {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
-      // Each process of a store numbers its memory from a random start, one of billions.
+      // Unique, because each process of a store numbers its memory from a random start.
       name: `memory ${id} of a store on ${device.uuid}`,
       byteLength: size,
       used: byteLength,
@@ -405,14 +408,17 @@ export class StoreClient implements AsyncDisposable {
 
   #release(id: number): void {
     const count = this.#held.get(id);
-    // The store may have lost the memory.
+    // If the count is absent, the store has lost the memory.
     if (count === undefined) return;
     if (count === 1) this.#held.delete(id);
     else this.#held.set(id, count - 1);
     this.#link.notify({ do: "release", id });
   }
 
-  /** Records that the store has lost memory: this process may be the last one that has it mapped. */
+  /**
+   * Stops counting memory that the store has lost. It stays mapped in this process, possibly the last one to have it
+   * mapped.
+   */
   #forget(ids: readonly number[]): void {
     for (const id of ids) this.#held.delete(id);
   }

@@ -22,26 +22,29 @@ import type { AnswerReader, StoreAnswer } from "./memories/store_answer.ts";
 import type { StoredMemories } from "./memories/stored_memories.ts";
 import { type ClientProcess, done, failureOf, type RequestOutcome, StoreRequests } from "./store_requests.ts";
 
-/** What a connection needs from its store. */
+/** The dependencies of `StoreConnection`, which its store provides. */
 export interface StoreConnectionOwner {
   readonly memories: StoredMemories;
-  /** The waiting requests of all clients. */
+  /** The budget for the number of waiting requests of all clients. */
   readonly waiting: Shares;
-  /** The bytes of the unstarted requests of all clients. */
+  /** The budget for the bytes of the unstarted requests of all clients. */
   readonly unbegun: Shares;
-  /** The connection has ended. The error is undefined if the client said goodbye. */
+  /** Called when the connection has ended. The error is undefined if the client sent GOODBYE `done`. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
-  /** The client has reconnected and claims the memories that it holds, with a count for each number. */
+  /** Called when a reconnected client claims the memories that it holds: their numbers, with the number of mappings. */
   onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
 }
 
 /** The maximum number of unanswered requests of a client. */
 const maximumRequests = 16_384;
-/** The maximum number of started and unanswered requests of a client, not counting waiting ones. */
+/** The maximum number of started but unanswered requests of a client, not counting waiting ones. */
 const maximumBegun = 64;
 /** The approximate overhead in bytes of an unstarted request. */
 const requestByteLength = 512;
-/** Unstarted requests are counted in units of this many bytes, so that the count does not change with every message. */
+/**
+ * The unit, in bytes, to which the size of unstarted requests is rounded up, so that the charge does not change with
+ * every message.
+ */
 const unbegunUnit = 16_384;
 
 /** A request and its outcome. */
@@ -50,14 +53,14 @@ interface Finished {
   readonly outcome: RequestOutcome;
 }
 
-/** An answer and the part of it that is not sent yet. */
+/** An answer, and an iterator over its unsent messages. */
 interface Sending {
   readonly answer: StoreAnswer;
   readonly messages: Iterator<DocumentMessage>;
 }
 
 /**
- * A client of a store. It represents the process that holds memory, also after the connection has ended.
+ * A client of a store. It represents the process as a holder of memory, also after the connection has ended.
  *
  * Answers are encoded and sent one after another, as fast as the client reads them. Further requests wait.
  */
@@ -65,11 +68,11 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly peer: Peer;
   readonly process: PeerProcess;
   isConnected = true;
-  /** Whether the client has said goodbye, and holds memory for as long as its process lives. */
+  /** Whether the client has sent "leave": it will not reconnect, and holds its memory until its process ends. */
   hasLeft = false;
   /**
-   * The number of clients of the process that may reconnect and claim what this one holds. More than one if others were
-   * merged into it.
+   * The number of the process's clients that may reconnect and claim the memory that this object holds: more than one
+   * if other connections were merged into this one.
    */
   clientCount = 1;
   #hasClaimed = false;
@@ -77,17 +80,20 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly #owner: StoreConnectionOwner;
   readonly #performer: StoreRequests;
   readonly #documents = new Documents(maximumAskByteLength);
-  /** Unstarted requests: the client does not read the answers fast enough. */
+  /**
+   * Requests that have not been started, because the client does not read answers fast enough or too many are started.
+   */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
-  /** The unanswered requests; undefined for unstarted ones. */
+  /** The unanswered requests, by number; undefined for requests that have not been started. */
   readonly #requests = new Map<number, PendingRequest<RequestOutcome> | undefined>();
-  /** The requests whose answers are not started. */
+  /** Requests with a known outcome whose answers have not been started. */
   readonly #finished: Finished[] = [];
-  /** The number of started requests, and how many of them wait or have waited. */
+  /** The number of started but unanswered requests. */
   #begunCount = 0;
+  /** The number of started but unanswered requests that wait or have waited. */
   #waitingCount = 0;
-  /** The share of this connection in `StoreConnectionOwner.unbegun`. */
+  /** The bytes of this connection that are charged to `StoreConnectionOwner.unbegun`. */
   #unbegunByteLength = 0;
   /** The reason for which all requests were canceled. */
   #endReason: SharingError | undefined;
@@ -127,14 +133,15 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /**
-   * Ends the connection, because the client does not read. This is no violation of the protocol: it may connect again.
+   * Ends the connection because the client does not read. This is not a protocol violation, so the client may
+   * reconnect.
    */
   cutOff(error: SharingError): void {
     this.#stream.end("done", error.message);
     this.#onEnd(error);
   }
 
-  /** Call when a request starts to wait. */
+  /** Called when a request starts to wait. */
   onWait(): void {
     const { waiting } = this.#owner;
     waiting.check(this.peer.uid, 1, "let another request wait");
@@ -142,7 +149,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#waitingCount++;
   }
 
-  /** Call when the outcome of a started request is known. */
+  /** Called when the outcome of a started request is known. */
   onSettled(request: PendingRequest<RequestOutcome>, outcome: RequestOutcome): void {
     if (!this.isConnected) return;
     this.#finished.push({ request, outcome });
@@ -151,7 +158,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    // Releases that the client sent before it left, and whose answers it does not await.
+    // Performs the releases that the client sent before it disconnected, whose answers it does not await.
     for (const { request, document } of this.#queue.splice(0)) {
       if (document.do === "release" || document.do === "leave") {
         this.#perform(document, new PendingRequest(request, this));
@@ -161,7 +168,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#sending = undefined;
     this.#owner.memories.unsent.end(this);
     this.#endRequests();
-    // This object stays for as long as its process may hold memory. Its requests are canceled.
+    // Drops the canceled requests, because this object may exist for as long as the client's process.
     this.#requests.clear();
     const { waiting, unbegun } = this.#owner;
     waiting.add([this.peer.uid], -this.#waitingCount);
@@ -193,7 +200,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#pump();
   }
 
-  /** Updates the count of unstarted requests. */
+  /** Updates the charge for unstarted requests. Throws if the user would exceed its share. */
   #countUnbegun(): void {
     if (!this.isConnected) return;
     const exact = this.#documents.byteLength + this.#queuedByteLength + requestByteLength * this.#queue.length;
@@ -207,7 +214,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#unbegunByteLength = byteLength;
   }
 
-  /** Handles and answers requests, as long as the client reads. */
+  /** Starts and answers requests until the connection is backlogged. */
   #pump(): void {
     this.#isPumping = true;
     let hasSent = false;
@@ -230,8 +237,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /**
-   * Starts the answer to the next request whose outcome is known, or starts the next request. Returns whether there was
-   * one.
+   * Starts the answer to the next finished request, or else starts the next request. Returns false if there is neither.
    */
   #beginNext(): boolean {
     const finished = this.#finished.shift();
@@ -279,10 +285,10 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#sending = { answer, messages: partsOfPieces({ type: "answer", request }, answer) };
   }
 
-  /** Sends the memory before the answer. */
+  /** Sends the descriptor of the memory, and returns the answer that must follow. */
   #answerWithMemory(request: number, { id, answer }: Extract<RequestOutcome, { readonly id: number }>): StoreAnswer {
     const memory = this.#owner.memories.find(id);
-    // The client may have released it by another request meanwhile.
+    // The client may have released the memory by another request in the meantime.
     if (memory === undefined) return failureOf(new SharingError("not-found", `Memory ${id} is gone`)).answer();
     this.#stream.send({ type: "memory", request, handle: memory.handle });
     return answer(memory);

@@ -1,5 +1,5 @@
 /**
- * The client's end of a connection to a store, which is made again if the store is replaced by another process.
+ * The client's end of a connection to a store, which is reestablished if another process replaces the store.
  *
  * @module
  */
@@ -13,38 +13,41 @@ import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
 
-/** The maximum number of unanswered requests. Stores allow a few more. */
+/** The maximum number of unanswered requests; slightly below the limit of stores. */
 const mostAsks = 16_000;
 
 /** A store's answer. */
 export interface ReceivedAnswer {
   readonly document: JsonObject;
-  /** The receiver must dispose of it. */
+  /** The handle of the memory that the answer is about, if any. The receiver must dispose of it. */
   readonly handle: ShareableHandle | undefined;
 }
 
-/** A request. */
+/** An unanswered request. */
 interface Ask {
   readonly document: JsonObject;
-  /** Whether it applies to the current store only, and is not sent again to another one. */
+  /** Whether the request applies to the current store only, and must not be resent to another one. */
   readonly isOfConnection?: boolean;
-  /** Whether the answer is awaited. */
+  /** Returns whether the answer is still awaited. */
   readonly isWanted?: () => boolean;
   /** Receives the answer, even if it is no longer awaited. */
   readonly onAnswer: (answer: ReceivedAnswer) => void;
   readonly onFailure: (error: unknown) => void;
-  /** The connection by which it was last sent. */
+  /** The connection over which the request was last sent. */
   stream?: MessageStream;
-  /** Whether it was sent by another connection before. */
+  /** Whether the request was sent over an earlier connection before. */
   isRepeated?: boolean;
 }
 
 /** Options of a request. */
 interface AskOptions {
   readonly signal?: AbortSignal | undefined;
-  /** What is awaited, for the error of an aborted wait. */
+  /** The object of the wait, for the error if it is aborted. */
   readonly awaited?: string;
-  /** The code of the error if the request was sent before, was carried out, and the answer was lost. */
+  /**
+   * The error code that means success for a resent request: an earlier store has carried it out, but its answer was
+   * lost.
+   */
   readonly doneCode?: SharingErrorCode;
 }
 
@@ -52,29 +55,29 @@ interface AskOptions {
 interface LinkParts {
   readonly path: string;
   readonly options: ImporterOptions;
-  /** The maximum number of bytes of incomplete answers. */
+  /** The maximum number of bytes of all incomplete answers. */
   readonly maximumAnswer: number;
-  /** Milliseconds in which a store must be available again. */
+  /** Milliseconds within which a store must be available again after one is gone. */
   readonly reconnectTimeout: number;
-  /** What this process holds, to claim at the next store. */
+  /** Returns the memories that this process holds, to claim them at the next store. */
   readonly claims: () => readonly JsonObject[];
-  /** Called with claimed memories that the store does not know. */
+  /** Called with the numbers of claimed memories that the store does not know. */
   readonly onUnknown: (ids: readonly number[]) => void;
   /** Called with an answer that is no longer awaited. */
   readonly onUnwanted: (answer: ReceivedAnswer) => void;
 }
 
-/** A connection that is made again when the store is gone. Unanswered requests are then sent again. */
+/** A connection that is reestablished when the store is gone. Unanswered requests are then resent. */
 export class StoreLink {
   readonly #parts: LinkParts;
   readonly #asks = new Map<number, Ask>();
-  /** The descriptors that arrived before their answers. */
+  /** The handles whose answers have not arrived yet, by request. */
   readonly #handles = new Map<number, ShareableHandle>();
   readonly #closing = new AbortController();
   #documents: Documents;
   #stream: MessageStream | undefined;
   #lastRequest = 0;
-  /** The reason for which requests are refused. */
+  /** The error for further requests; set once the link has been closed or could not be reestablished. */
   #failure: SharingError | undefined;
 
   private constructor(parts: LinkParts) {
@@ -82,7 +85,7 @@ export class StoreLink {
     this.#documents = new Documents(parts.maximumAnswer);
   }
 
-  /** Connects. */
+  /** Connects to the store. */
   static async connect(parts: LinkParts): Promise<StoreLink> {
     const link = new StoreLink(parts);
     const { signal } = link.#closing;
@@ -95,7 +98,7 @@ export class StoreLink {
   /**
    * Sends a request.
    *
-   * @throws {SharingError} what the store answers, or `peer-gone`
+   * @throws {SharingError} the error that the store answers, or `peer-gone`
    */
   ask(
     document: JsonObject,
@@ -113,7 +116,7 @@ export class StoreLink {
         isWanted = false;
         const store = `the store at ${this.#parts.path}`;
         reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
-        // A request that was not sent yet is simply dropped.
+        // A request that was not sent over the current connection is dropped without canceling it.
         if (this.#stream === undefined || ask.stream !== this.#stream) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });
       };
@@ -140,7 +143,7 @@ export class StoreLink {
     });
   }
 
-  /** Sends a request whose answer is ignored, and that is not sent again if the store is gone. */
+  /** Sends a request to the current store only, and ignores the answer. Does nothing while there is no connection. */
   notify(document: JsonObject): void {
     if (this.#stream === undefined) return;
     void this.#askConnection(document);
@@ -158,10 +161,10 @@ export class StoreLink {
     });
   }
 
-  /** Ends the connection. `isClean` means that this process holds nothing. */
+  /** Ends the connection. `isClean` states that this client holds no memory. */
   close(isClean: boolean): void {
     this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
-    // Unread answers may bring memory.
+    // States the held memory, because answers that are not read may contain more.
     if (!isClean) this.notify({ do: "leave", held: this.#parts.claims() });
     this.#stream?.end(isClean ? "done" : "not-released");
     this.#leave();
@@ -173,7 +176,7 @@ export class StoreLink {
     return this.#lastRequest;
   }
 
-  /** Sends a request now, or when there is a store again. */
+  /** Sends a request now, or when the connection is reestablished. */
   #send(request: number, ask: Ask): void {
     this.#asks.set(request, ask);
     const stream = this.#stream;
@@ -229,7 +232,7 @@ export class StoreLink {
       this.#asks.delete(request);
       onFailure(error);
     }
-    // A store that says goodbye may be restarted.
+    // A store that sent GOODBYE may be restarted.
     if (error === undefined || error.code === "peer-gone") return void this.#connectAgain();
     this.#fail(error);
   }
@@ -246,7 +249,7 @@ export class StoreLink {
         try {
           stream = await connectToExporter(path, all, () => signal.aborted);
         } catch (error) {
-          // A store that has just started may be slow in the handshake.
+          // Retries after a timeout, because a store that has just started may be slow in the handshake.
           if (signal.aborted || !(error instanceof SharingError) || error.code !== "timed-out") throw error;
         }
       }
@@ -265,12 +268,12 @@ export class StoreLink {
     }
   }
 
-  /** Claims what this process holds at a new store, and sends the unanswered requests again. */
+  /** Claims the memories that this process holds at a new store, and resends the unanswered requests. */
   async #resume(): Promise<void> {
     const stream = this.#stream;
     const asks = [...this.#asks];
     const document = await this.#askConnection({ do: "claim", held: this.#parts.claims() });
-    // By now, there may be another connection with its own claim.
+    // If there is another connection by now, it sends its own claim.
     if (document === undefined || this.#stream !== stream) return;
     this.#parts.onUnknown(numbersOf(document, "unknown", 1));
     for (const [request, ask] of asks) if (this.#asks.has(request)) this.#send(request, ask);
@@ -284,7 +287,7 @@ export class StoreLink {
   }
 }
 
-/** Converts a store's answer to an error. */
+/** Returns the error in a store's answer; undefined if the request has succeeded. */
 function errorOf(document: JsonObject): SharingError | undefined {
   if (memberOf(document, "ok") === true) return undefined;
   const code = memberOf(document, "code");

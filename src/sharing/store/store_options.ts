@@ -19,9 +19,9 @@ import { allowedUsers } from "../transport/users.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
 import type { BudgetLimits } from "./memories/store_budget.ts";
 
-/** The options of a store, with their default values. */
+/** The options of a store, with default values filled in. */
 export interface CompleteStoreOptions {
-  /** Options of its connections. */
+  /** The options of the store's connections. */
   readonly connections: CompleteOptions;
   readonly limits: BudgetLimits;
   readonly standby: string | undefined;
@@ -68,7 +68,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   checkBoolean(evict, "evict");
   checkCallback(onServe, "onServe");
   checkCallback(onStandby, "onStandby");
-  // If the type is wrong, the error shows the value as it was given.
+  // Reports a wrong type with the original value rather than with the path made from it.
   if (standby !== undefined && typeof standby !== "string") checkSocketPath("listen for a standby at", standby);
   if (standby !== undefined) checkSocketPath("listen for a standby at", markerOf(standby));
   return {
@@ -88,7 +88,10 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   };
 }
 
-/** The path at which the active standby listens, so that there is only one. It accepts no clients there. */
+/**
+ * Returns the path at which the active standby listens, to ensure that there is only one. It accepts no connections
+ * there.
+ */
 export function markerOf(standbyPath: string): string {
   return `${standbyPath}.kept`;
 }

@@ -15,27 +15,27 @@ import { type Holder, maximumEntryMetadata, metadataBytes, type Stored } from ".
 import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 
-/** A client, which represents a process. */
+/** A client, which represents the process behind it. */
 export interface ClientProcess extends Holder {
   readonly process: PeerProcess;
 }
 
 /**
- * The outcome of a request. The answer is encoded when it can be sent; until then, the outcome retains neither a list
- * nor memory that may be freed.
+ * The outcome of a request. The answer is encoded only when it can be sent, so that until then, the outcome retains
+ * neither a list nor a memory.
  */
 export type RequestOutcome =
   | { readonly answer: () => StoreAnswer }
-  /** The answer comes with the memory's descriptor. */
+  /** The memory whose descriptor is sent with the answer. */
   | { readonly id: number; readonly answer: (memory: Stored) => StoreAnswer };
 
-/** What requests need of their store. */
+/** The dependencies of `StoreRequests`, which its connection provides. */
 interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
-  /** The client has reconnected and claims the memories that it holds, with a count for each number. */
+  /** Called when a reconnected client claims the memories that it holds: their numbers, with the number of mappings. */
   readonly onClaim: (held: ReadonlyMap<number, number>) => void;
-  /** The client cancels all its requests. */
+  /** Called when the client is about to leave; cancels its other requests. */
   readonly onLeave: () => void;
 }
 
@@ -54,10 +54,10 @@ export class StoreRequests {
   }
 
   /**
-   * Handles a request. Undefined if it has to wait: then it is completed later.
+   * Handles a request. Returns undefined if the request has to wait; it is then settled later.
    *
-   * @param what the document's member "do"
-   * @throws {SharingError} the error for the client
+   * @param what the requested operation: the document's member "do"
+   * @throws {SharingError} the error to send to the client
    */
   perform(what: string, document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     switch (what) {
@@ -93,7 +93,7 @@ export class StoreRequests {
     if (json !== undefined && json.length > maximumEntryMetadata) {
       throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumEntryMetadata} characters of metadata`);
     }
-    // A receiver that shows it or passes it on might fail.
+    // A receiver might fail to print or forward metadata that is nested more deeply.
     if (metadata !== undefined && isTooDeep(metadata)) {
       throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
     }
@@ -121,7 +121,7 @@ export class StoreRequests {
       this.#memories.publish(memory);
       return done({ generation: memory.generation });
     }
-    // The answer may have been lost with the store that has published it.
+    // The memory may have been published by an earlier store that ended before it could answer.
     const found = this.#memories.find(id);
     if (found !== undefined && found.generation > 0 && found.readers.has(this.#client)) {
       return done({ generation: found.generation });
@@ -129,7 +129,7 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
 
-  /** Retains nothing of the document, because many requests may wait. */
+  /** Handles "map". Does not retain the document while waiting, because many requests may wait. */
   #map(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     const name = textOf(document, "name");
     checkOfferName(name);
@@ -143,7 +143,7 @@ export class StoreRequests {
     }
     const waiter = {
       attempt: (): boolean => {
-        // Another waiter's attempt may have ended this one.
+        // The attempt of another waiter may have canceled this request.
         if (pending.reason !== undefined) return true;
         let outcome: RequestOutcome | undefined;
         try {
@@ -163,7 +163,7 @@ export class StoreRequests {
     return undefined;
   }
 
-  /** Undefined if nothing is published under the name. */
+  /** Maps a name for the client. Returns undefined if nothing is published under the name. */
   #tryMap(name: string, write: boolean, brief: boolean): RequestOutcome | undefined {
     const memory = this.#memories.map(this.#client, name, { write });
     return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
@@ -174,13 +174,16 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot remove ${JSON.stringify(name)}: nothing is published under this name`);
   }
 
-  /** Whether the client's process writes a memory, as far as the store can know. */
+  /** Whether the client may claim an unpublished memory: its user created the memory, which no other process writes. */
   #mayWrite({ uid, writer }: Stored): boolean {
     if (uid !== this.#client.peer.uid) return false;
     return writer === undefined || (writer as ClientProcess).process.isSameAs(this.#client.process);
   }
 
-  /** Whether the client may claim memory as a reader: its process held it, or the store that knew is gone. */
+  /**
+   * Whether the client may claim a memory as a reader: the client's process already holds it, or the memory was
+   * restored and the client may have held it before.
+   */
   #mayRead(memory: Stored): boolean {
     if (memory.mayBeClaimed) return this.#memories.mayHold(this.#client, memory);
     const { peer, process } = this.#client;
@@ -190,7 +193,7 @@ export class StoreRequests {
     return false;
   }
 
-  /** Handles the claim of a reconnected client. */
+  /** Handles "claim", by which a reconnected client states the memories that it holds. */
   #claim(document: JsonObject): RequestOutcome {
     const unknown: number[] = [];
     const known = new Map<number, number>();
@@ -216,9 +219,9 @@ export class StoreRequests {
     return done({ unknown });
   }
 
-  /** Handles the claim of a client that is about to say goodbye: everything that it will still hold. */
+  /** Handles "leave", by which a client that is about to disconnect states the memories that it will still hold. */
   #leave(document: JsonObject): RequestOutcome {
-    // First, so that its waiting requests do not get the memory that it releases.
+    // Cancels the client's waiting requests first, so that they do not get the memory released below.
     this.#onLeave();
     const held = new Map<number, number>();
     for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));
@@ -227,12 +230,15 @@ export class StoreRequests {
   }
 }
 
-/** A short answer that retains nothing. */
+/** Returns the outcome of a successful request whose answer has only a few members. */
 export function done(members: JsonObject): RequestOutcome {
   return { answer: () => documentAnswer({ ok: true, ...members }) };
 }
 
-/** The answer for an error. Retains nothing else of the error, because the answer may wait. */
+/**
+ * Returns the outcome of a failed request. Retains only the code and message of the error, because the answer may be
+ * sent much later.
+ */
 export function failureOf(error: unknown): { readonly answer: () => StoreAnswer } {
   const [code, message] = codeAndMessageOf(error);
   return { answer: () => documentAnswer({ ok: false, code, message }) };

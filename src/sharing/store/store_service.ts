@@ -1,5 +1,5 @@
 /**
- * A store that serves clients, and what operators see of it.
+ * A store that serves clients, and its status for operators.
  *
  * @module
  */
@@ -25,23 +25,23 @@ import { version } from "../../support/version.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
 
-/** The maximum number of bytes of the unstarted requests of all clients. */
+/** The maximum number of bytes of unstarted requests of all clients together. */
 const maximumUnbegun = 128 * 2 ** 20;
 
 /** Options of a service. */
 interface ServiceParts {
   readonly listener: UnixListener;
-  /** Where standbys connect. */
+  /** The listener for standbys. */
   readonly standbyListener: UnixListener | undefined;
   readonly options: CompleteStoreOptions;
-  /** The descriptors of the previous store, which the service takes over. */
+  /** The descriptors of the previous store; the service takes ownership. */
   readonly kept: readonly KeptDescriptor[];
 }
 
 /** Serves the clients of a store, its operators and its standby. */
 export class StoreService {
   readonly memories: StoredMemories;
-  /** The names of descriptors that are not needed, and that backups must drop. */
+  /** The names of descriptors of the previous store that are not needed, and that backups must drop. */
   readonly unused: readonly KeptName[];
   readonly #listener: UnixListener;
   readonly #options: CompleteStoreOptions;
@@ -104,7 +104,8 @@ export class StoreService {
     this.#endAttention();
     await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
     await Promise.all(this.#acceptors.map(({ finished }) => finished));
-    // The path is free now: a standby takes over first, so that the clients find it there.
+    // The path is free now. Standbys are closed before clients, so that a standby has taken over when clients
+    // reconnect.
     for (const standby of [...this.#standbys]) standby.close();
     this.#operators.close("the store was closed");
     for (const connection of [...this.#connections]) {
@@ -161,7 +162,7 @@ export class StoreService {
     if (isLogging) logConnection("disconnect", { path: this.#listener.path, peer, error });
     queueMicrotask(() => this.#options.connections.onDisconnect?.(peer, error));
     if (error === undefined || process.hasEnded) return this.#forget(connection);
-    // Its process may have memory mapped until it exits or the client reconnects.
+    // The client's process may have memory mapped until it exits or the client reconnects.
     const other = this.#endedOf(connection);
     if (other !== undefined) {
       this.memories.transfer(connection, other);
@@ -172,7 +173,10 @@ export class StoreService {
     process.keepAlive(false);
   }
 
-  /** The ended connection into which others of the same process are merged that have ended in the same way. */
+  /**
+   * Returns the ended connection of the same process into which `one` can be merged; undefined if there is none.
+   * Connections that have sent "leave" are merged only with each other.
+   */
   #endedOf(one: StoreConnection): StoreConnection | undefined {
     for (const other of this.#connections) {
       if (other === one || other.isConnected || other.hasLeft !== one.hasLeft) continue;
@@ -182,8 +186,9 @@ export class StoreService {
   }
 
   /**
-   * Memory held by ended connections of the process is claimed by their clients, or released. It is unknown which
-   * connection a client had, so the rest is released when as many clients have claimed as have lost their connections.
+   * Moves claimed memory from the ended connections of a process to a reconnected client. Since it is unknown which
+   * connection a client had, unclaimed memory is released once as many clients have claimed as have lost their
+   * connections.
    */
   #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
     const ended = this.#endedOf(claiming);
@@ -212,7 +217,7 @@ export class StoreService {
     });
   }
 
-  /** The status for operators. */
+  /** Returns the status for operators. */
   status(): StoreStatus {
     return storeStatusOf({
       path: this.#listener.path,
@@ -225,7 +230,7 @@ export class StoreService {
   }
 }
 
-/** Restores the previous store's memories from its descriptors. Closes those that are not needed. */
+/** Restores the memories of the previous store from its descriptors. Closes the descriptors that are not needed. */
 function restore(kept: readonly KeptDescriptor[]) {
   const handles = new Map(kept.map(({ name, handle }) => [name, handle]));
   const table = handles.get("table");
@@ -242,7 +247,7 @@ function restore(kept: readonly KeptDescriptor[]) {
   }
 }
 
-/** What `storeStatusOf` needs to know of a store. */
+/** The parts of a store's state that `storeStatusOf` reports. */
 interface StoreState {
   readonly path: string;
   readonly totals: ExporterTotals;
@@ -252,7 +257,7 @@ interface StoreState {
   readonly memories: StoredMemories;
 }
 
-/** The status of a store for operators. */
+/** Returns the status of a store for operators. */
 function storeStatusOf({ path, totals, clients, operators, limits, memories }: StoreState): StoreStatus {
   const listed = new ListLimits();
   const entries: StoreStatus["entries"][number][] = [];
@@ -307,7 +312,7 @@ function processOf({ peer: { pid, uid } }: Holder, since: number) {
   return { pid, uid, since };
 }
 
-/** A limit for a status: an integer, or null if it exceeds every device's memory. */
+/** Returns a limit as it appears in a status: an integer, or null if it exceeds the memory of any device. */
 function orNull(size: number): number | null {
   return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);
 }

@@ -1,5 +1,5 @@
 /**
- * The process at the other end of a connection. It may outlive the connection.
+ * The process at the other end of a connection, which may outlive the connection.
  *
  * @module
  */
@@ -16,29 +16,29 @@ import { runEach, SharingError } from "../../support/errors.ts";
 import { isCrowded, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 
-/** Milliseconds between two polls of processes that are not watched. */
+/** Milliseconds between two polls of the processes in `polled`. */
 const pollInterval = 50;
 
 /**
- * Processes that a timer polls, and whether each keeps this process alive. These are the processes that do not keep it
- * alive, and those of too many connections to watch them all: most processes that end also end their connections, which
- * are always watched.
+ * Processes whose end is polled by a timer instead of a watch, and whether each keeps this process alive: processes
+ * that do not keep it alive, and further processes if there are too many connections to watch. Polling suffices,
+ * because most processes that end also end their connections, which are always watched.
  */
 const polled = new Map<PeerProcess, boolean>();
 let timer: ReturnType<typeof setInterval> | undefined;
-/** Polls one of them. */
+/** Polls whether a process has ended. */
 let poll: (process: PeerProcess) => void;
 
 /**
- * A process, identified by a pidfd: its process ID may be reused, and is 0 in another PID namespace; the pidfd may not,
- * and its inode is the same in every namespace.
+ * A process, identified by a pidfd. A process ID may be reused, and is 0 if the process is in another PID namespace,
+ * whereas a pidfd always refers to the same process, and its inode is the same in every namespace.
  */
 export class PeerProcess implements Disposable {
-  /** The process as it was when it connected or began to listen. */
+  /** The credentials of the process when it connected or began to listen. */
   readonly peer: Peer;
-  /** Below 0 if there is nothing left to watch. */
+  /** The pidfd; negative if the process had already ended or this object was disposed. */
   #pidfd: number;
-  /** The inode of the pidfd; null if it has none of its own. */
+  /** The inode of the pidfd; undefined before it is determined, and null if the kernel provides no unique one. */
   #inode: bigint | null | undefined;
   #isInOwnPidNamespace: boolean | undefined;
   #hasEnded: boolean;
@@ -58,10 +58,11 @@ export class PeerProcess implements Disposable {
   }
 
   /**
-   * Takes ownership of the pidfd, unless this throws.
+   * Takes ownership of a pidfd, unless this throws.
    *
-   * @param pidfd `-ESRCH` if the process has ended; another number below 0 if it cannot be watched
-   * @throws {SharingError} `not-supported` if it cannot be watched
+   * @param pidfd the pidfd; `-ESRCH` if the process has ended, or another negative error number if no pidfd could be
+   * opened
+   * @throws {SharingError} `not-supported` if the system provides no pidfd
    */
   constructor(peer: Peer, pidfd: number) {
     if (pidfd < 0 && pidfd !== -errno.ESRCH) {
@@ -78,41 +79,41 @@ export class PeerProcess implements Disposable {
     this.#hasEnded = pidfd < 0;
   }
 
-  /** Whether it is this process, which cannot open its own events. */
+  /** Whether the peer is this process itself, which cannot open its own events. */
   get isOwn(): boolean {
     const [inode, own] = [this.#findInode(), ownProcessInode()];
     return inode === undefined || own === undefined ? this.peer.pid === shim().poolpass_getpid() : inode === own;
   }
 
   /**
-   * Whether it is known to live in this process's PID namespace. Handles that name a process by its number may name
-   * another one elsewhere.
+   * Whether the peer is known to run in this process's PID namespace. In other namespaces, a process ID in a handle may
+   * refer to a different process.
    */
   get isInOwnPidNamespace(): boolean {
     return this.#isInOwnPidNamespace ??= isKnown(() => isInOwnPidNamespace(this.peer.pid));
   }
 
-  /** Whether it lives in this process's PID namespace and is known not to have begun to end. */
+  /** Whether the peer runs in this process's PID namespace and is known not to have begun to exit. */
   get isKnownToRun(): boolean {
     return this.isInOwnPidNamespace && isKnown(() => hasOpenFiles(this.peer.pid)) && !this.hasEnded;
   }
 
-  /** Whether this and another one are known to be the same process. Neither may have been disposed. */
+  /** Whether this object and another one are known to represent the same process. Neither may have been disposed. */
   isSameAs(other: PeerProcess): boolean {
     const [inode, otherInode] = [this.#findInode(), other.#findInode()];
     if (inode !== undefined && otherInode !== undefined) return inode === otherInode;
-    // While neither has ended, their process IDs belong to them.
+    // While neither process has ended, neither process ID can have been reused.
     return this.peer.pid !== 0 && this.peer.pid === other.peer.pid && !this.hasEnded && !other.hasEnded;
   }
 
-  /** Whether it has ended. Accurate until this object is disposed; afterwards, the last known state. */
+  /** Whether the process has ended. After this object is disposed, the last known state. */
   get hasEnded(): boolean {
     if (!this.#hasEnded && this.#pidfd >= 0) this.#poll();
     return this.#hasEnded;
   }
 
   /**
-   * Calls back once when the process has ended, never before this returns.
+   * Calls back once when the process has ended, but never before this function returns.
    *
    * @returns a function that cancels the callback
    */
@@ -126,13 +127,13 @@ export class PeerProcess implements Disposable {
     };
   }
 
-  /** Sets whether waiting for its end keeps this process alive. It does by default. */
+  /** Sets whether waiting for the end of the peer keeps this process alive, as it does by default. */
   keepAlive(keepsAlive: boolean): void {
     this.#keepsAlive = keepsAlive;
     this.#updateWatch();
   }
 
-  /** Cancels all callbacks. */
+  /** Cancels all callbacks and closes the pidfd. */
   [Symbol.dispose](): void {
     const pidfd = this.#pidfd;
     this.#waiting.clear();
@@ -148,7 +149,7 @@ export class PeerProcess implements Disposable {
     return this.#inode ?? undefined;
   }
 
-  /** Starts or stops watching, depending on whether a callback is pending. */
+  /** Starts or stops watching or polling the process, depending on whether a callback is pending. */
   #updateWatch(): void {
     const isWatched = this.#waiting.size > 0 && this.#pidfd >= 0 && !this.#hasEnded;
     const hasWatch = isWatched && this.#keepsAlive && (this.#watch !== undefined || !isCrowded());
@@ -178,7 +179,7 @@ export class PeerProcess implements Disposable {
     this.#notify();
   }
 
-  /** Each callback runs in its own microtask, so that an error in one does not affect the others. */
+  /** Runs each callback in its own microtask, so that an error in one does not affect the others. */
   #notify(): void {
     for (const waiting of this.#waiting) {
       queueMicrotask(() => {
@@ -188,12 +189,12 @@ export class PeerProcess implements Disposable {
   }
 }
 
-/** The ID of this process, as it sees itself. */
+/** Returns the ID of this process in its own PID namespace. */
 export function ownProcessId(): number {
   return shim().poolpass_getpid();
 }
 
-/** Whether something can be found out, and is so. */
+/** Returns the result of `isSo`, or false if it throws a system error. */
 function isKnown(isSo: () => boolean): boolean {
   try {
     return isSo();
@@ -217,7 +218,7 @@ function stopPolling(process: PeerProcess): void {
 }
 
 function updateTimer(): void {
-  // All three runtimes return an object; the standard library's types do not say so.
+  // In all three runtimes, `setInterval` returns an object with these methods, although its declared type is a number.
   const { ref, unref } = timer as unknown as { ref(): void; unref(): void };
   (polled.values().some((keepsAlive) => keepsAlive) ? ref : unref).call(timer);
 }

@@ -1,14 +1,15 @@
 /**
- * The one place where a JavaScript thread waits for descriptors.
+ * Waits for descriptors. All waits of a JavaScript thread share one poll.
  *
- * On Deno, which can make a call off the event loop's thread, one parked `poll` waits for all descriptors. Adding or
- * removing a descriptor interrupts it through an eventfd. For half a millisecond before the call is parked, or two where
- * a store serves clients, each turn of the event loop polls the descriptors without blocking: waking from a parked call
- * takes two thread switches, which can last as long as that where processors go idle. On Bun and Node, the event loop polls at each of its turns for the
- * first two milliseconds after something happened, then every millisecond, and every four milliseconds after a tenth of
- * a second: up to 4 ms of latency, and one or two percent of a processor for as long as a wait lasts.
+ * Deno can make native calls off the event loop's thread. There, one parked call of `poll` waits for all descriptors;
+ * adding or removing a descriptor interrupts it through an eventfd. For half a millisecond before the call is parked,
+ * or two milliseconds in a process that serves a store, each turn of the event loop polls the descriptors without
+ * blocking: returning from a parked call takes two thread switches, which can take as long as that if processors become
+ * idle. On Bun and Node, the event loop polls at each turn for the first two milliseconds after an event, then every
+ * millisecond, and after a tenth of a second every four milliseconds. This costs up to 4 ms of latency, and one or two
+ * percent of a processor for as long as a wait lasts.
  *
- * Nothing runs while nothing is waited for. A pending wait or watch keeps the process alive.
+ * Without pending waits and watches, nothing is polled. A pending wait or watch keeps the process alive.
  *
  * @module
  */
@@ -17,12 +18,14 @@ import { errno, shim, unwrap } from "../../../ffi/native/shim/shim.ts";
 import { runEach } from "../../support/errors.ts";
 import { abortError, nextTurn } from "../../support/waiting/waiting.ts";
 
-/** There is data to read, a connection to accept, or the end of the stream; for a pidfd, the process has ended. */
+/**
+ * The event bit for data to read, a connection to accept or the end of the stream; for a pidfd, the end of the process.
+ */
 export const readable = 1;
-/** There is room to write, or the reading end is closed. */
+/** The event bit for space to write, or a closed reading end. */
 export const writable = 4;
 
-/** The events to wait for on a descriptor: `readable` or `writable`. */
+/** A descriptor and the events to wait for: a bit mask of `readable` and `writable`. */
 export interface Interest {
   readonly fd: number;
   readonly events: number;
@@ -32,21 +35,21 @@ export interface Interest {
 export interface Watch {
   /** Changes the events to wait for. */
   change(events: number): void;
-  /** Ends the watch: no handler is called any more. Call it before closing the descriptor. */
+  /** Ends the watch, after which no handler is called. Call this before closing the descriptor. */
   cancel(): void;
 }
 
 /** The callbacks of a watch. An error that one of them throws is reported as uncaught. */
 export interface WatchHandlers {
-  /** Some of the events have occurred. Called at each poll for as long as they persist. */
+  /** Called at each poll for as long as some of the events persist, with these events. */
   onReady(events: number): void;
-  /** The system cannot poll the descriptor. The watch has ended. */
+  /** Called if the system cannot poll the descriptor; the watch has then ended. */
   onFailure(error: unknown): void;
 }
 
 interface Waiter {
   readonly registrations: readonly WaiterRegistration[];
-  /** @param events the events of each registration; 0 if none occurred */
+  /** @param events the events that occurred on each registration; 0 if none did */
   resolve(events: readonly number[]): void;
   reject(error: unknown): void;
 }
@@ -55,44 +58,62 @@ interface WaiterRegistration extends Registration {
   readonly waiter: Waiter;
 }
 
-/** The number of waits above which rare events are polled by a timer: each further descriptor delays every wakeup. */
+/**
+ * The number of waits from which rare events should be polled by a timer, because each further descriptor delays every
+ * wakeup.
+ */
 const crowdedCount = 128;
-/** The number of descriptors that are polled and served at a time. Recently ready descriptors come first. */
+/**
+ * The number of descriptors per call of `poll`, whose events are handled before the next call. Recently ready
+ * descriptors come first.
+ */
 const batchSize = 64;
-/** Milliseconds for which each turn polls after something happened, and while short requests are being served. */
+/** Milliseconds after an event for which each turn of the event loop polls. */
 const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
+/** The value used instead of `spinMilliseconds` while `attendRequests` is in effect. */
 const attentiveSpin = 2;
+/** Milliseconds after an event for which polls are separated by `attentivePause`, and afterwards by `idlePause`. */
 const attentiveMilliseconds = 100;
+/** Milliseconds between two polls soon after an event. */
 const attentivePause = 1;
+/** Milliseconds between two polls when no event has occurred for some time. */
 const idlePause = 4;
 
 const waiters = new Set<Waiter>();
-/** The descriptors of all waiters. Created together with the eventfd. */
+/** The descriptors of all waiters; created together with the eventfd, whose descriptor is its first entry. */
 let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
-/** How many serve requests that follow each other. */
+/** The number of calls of `attendRequests` that are in effect. */
 let attentiveCount = 0;
-/** When a wait last began or ended, in milliseconds. */
+/** The `performance.now()` when a wait last began or ended. */
 let lastEvent = 0;
-/** Whether a wait has ended since the last pause. Its time is read at the next pause, which needs it too. */
+/**
+ * Whether a wait has ended since the last pause. `lastEvent` is then set at the next pause, which reads the time
+ * anyway.
+ */
 let hadEvent = false;
 /** The number of polls so far. */
 let polls = 0;
-/** Ends the current pause or parked call early; undefined while there is neither. */
+/** Ends the current pause or parked call early; undefined if there is neither. */
 let interruptPause: (() => void) | undefined;
-/** The parked call that was interrupted and may still reference descriptors that nothing waits for any more. */
+/**
+ * Resolves when the interrupted parked call has returned. Until then, it may reference descriptors without a waiter.
+ */
 let interruptedCall: Promise<void> | undefined;
-/** Interrupts the parked call. Never closed: a server whose descriptor table is full must still be able to wait. */
+/**
+ * The eventfd that interrupts the parked call. Never closed, because a server that has no free descriptor must still be
+ * able to wait.
+ */
 let eventfd = -1;
-/** The `pollfd` array of the parked call. It is a copy, because another thread reads it at any time. */
+/** The `pollfd` array of the parked call: a copy of the table, because another thread may read it at any time. */
 let parked: Uint8Array<ArrayBuffer>;
 
 /**
- * Waits until one of the interests is fulfilled. Resolves with one boolean for each: whether it is fulfilled. An error
- * or hang-up on a descriptor fulfills any interest in it.
+ * Waits until one of the interests is fulfilled. Resolves to an array that states for each interest whether it is
+ * fulfilled. An error or hang-up on a descriptor fulfills any interest in it.
  *
- * @param signals the first of them that is aborted rejects the wait
- * @param description what is awaited, for the error of an aborted wait
+ * @param signals signals of which the first aborted one rejects the wait
+ * @param description the object of the wait, for the error if it is aborted
  */
 export function waitFor(
   interests: readonly Interest[],
@@ -124,8 +145,8 @@ export function waitFor(
 }
 
 /**
- * Polls a descriptor until the watch is canceled. This is cheaper than one wait after another for events that recur. An
- * error or hang-up on the descriptor counts as all events that are waited for.
+ * Polls a descriptor until the watch is canceled. For recurring events, this is cheaper than repeated waits. An error
+ * or hang-up on the descriptor is reported as all events of the interest.
  */
 export function watch(interest: Interest, handlers: WatchHandlers): Watch {
   const waiter = addWaiter([interest], {
@@ -151,7 +172,7 @@ export function watch(interest: Interest, handlers: WatchHandlers): Watch {
 }
 
 /**
- * Allocates what a wait or a watch needs and keeps it, so that a later wait does not fail for lack of descriptors.
+ * Allocates the table and the eventfd, which are never freed, so that later waits do not fail for lack of descriptors.
  *
  * @throws {SystemError} `EMFILE` or `ENFILE`
  */
@@ -161,7 +182,10 @@ export function preparePolling(): void {
   table = new PollTable(eventfd);
 }
 
-/** Polls more often for a while on runtimes that poll at intervals: something was sent, and a reply may follow. */
+/**
+ * On runtimes that poll at intervals, polls more often for a while. Call this after sending a message that a reply may
+ * follow.
+ */
 export function expectAnswer(): void {
   if (jsRuntime === "deno" || !serving) return;
   const now = performance.now();
@@ -170,7 +194,10 @@ export function expectAnswer(): void {
   if (wasIdle) interruptPause?.();
 }
 
-/** Polls at every turn for a moment: something was sent, and the sender does nothing else before the reply. */
+/**
+ * Polls at every turn of the event loop for a moment. Call this after sending a request, if the sender just waits for
+ * the reply.
+ */
 export function awaitAnswer(): void {
   if (!serving) return;
   lastEvent = performance.now();
@@ -178,8 +205,8 @@ export function awaitAnswer(): void {
 }
 
 /**
- * Polls at every turn for longer, until the returned function is called: clients do something short with each answer, and
- * ask again.
+ * Extends the time for which every turn of the event loop polls, until the returned function is called. Call this in a
+ * server whose clients send their next request soon after each answer.
  */
 export function attendRequests(): () => void {
   attentiveCount++;
@@ -190,7 +217,7 @@ export function attendRequests(): () => void {
   };
 }
 
-/** The number of polls so far. It identifies a turn of the event loop. */
+/** Returns the number of polls so far, which identifies a turn of the event loop. */
 export function pollCount(): number {
   return polls;
 }
@@ -225,7 +252,7 @@ function removeWaiter(waiter: Waiter): void {
 
 async function serve(): Promise<void> {
   serving = true;
-  // Waits that begin in the same turn are then served by the same call.
+  // Defers the first poll, so that waits that begin in the same synchronous code are served by the same call.
   await undefined;
   while (waiters.size > 0) {
     await waitBetweenPolls();
@@ -234,7 +261,7 @@ async function serve(): Promise<void> {
   serving = false;
 }
 
-/** Yields between two polls, for longer the longer nothing has happened. */
+/** Yields between two polls. The pause grows with the time since the last event. */
 async function waitBetweenPolls(): Promise<void> {
   const now = performance.now();
   if (hadEvent) lastEvent = now;
@@ -279,16 +306,16 @@ async function pollAll(): Promise<void> {
   for (let first = 1; first < table!.count; first += batchSize) {
     if (!pollBatch(first)) continue;
     hadEvent = true;
-    // Messages sent in reply are written in microtasks: run those now, not after the last batch.
+    // Runs microtasks now, not after the last batch, because they write the messages sent in reply.
     await undefined;
   }
 }
 
-/** Polls one batch of descriptors, from index `first` of the table. Returns whether a waiter was served. */
+/** Polls one batch of descriptors, starting at index `first` of the table. Returns whether a waiter was resolved. */
 function pollBatch(first: number): boolean {
   const count = Math.min(batchSize, table!.count - first);
-  // The parked call returns no events, so that it never writes to the memory of a thread that has ended: this call gets
-  // them.
+  // This call determines the events, because the parked call returns none: it must not write to memory of a thread that
+  // may have ended.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
   if (result <= 0) return false;
@@ -305,7 +332,10 @@ function pollBatch(first: number): boolean {
   return ready.size > 0;
 }
 
-/** `poll` also reports errors and hang-ups, which nobody asks for. */
+/**
+ * Returns the events of a registration that occurred. If `poll` reports an error or a hang-up, returns all events of
+ * the registration.
+ */
 function fulfilled({ events }: Registration, returnedEvents: number): number {
   return (returnedEvents & ~(readable | writable)) === 0 ? returnedEvents & events : events;
 }
@@ -320,10 +350,10 @@ function rejectAll(result: number): void {
   }
 }
 
-/** The events that one waiter waits for on a descriptor. `PollTable.change` changes them. */
+/** A descriptor and the events that one waiter waits for, which `PollTable.change` changes. */
 export interface Registration {
   readonly fd: number;
-  /** As in `struct pollfd`. */
+  /** A bit mask, as in `struct pollfd`. */
   events: number;
 }
 
@@ -335,14 +365,15 @@ interface Entry<R> {
 const initialCapacity = 16;
 
 /**
- * An array of `struct pollfd` with one entry for each descriptor, however many registrations it has: `poll` accepts no
- * more entries than a process may have open descriptors. The caller owns the first entry. The array is kept from one call
- * to the next: with hundreds of mostly idle connections, building it anew would cost more than the call.
+ * An array of `struct pollfd` with a single entry per descriptor, however many registrations it has, because `poll`
+ * accepts at most as many entries as a process may have open descriptors. The first entry is reserved for the caller.
+ * The array is reused between calls: with hundreds of mostly idle connections, rebuilding it would cost more than the
+ * call.
  */
 export class PollTable<R extends Registration> {
   #words = new Int32Array(2 * initialCapacity);
   #events = new Int16Array(this.#words.buffer);
-  /** The descriptor of each entry. */
+  /** The descriptors of the entries, by index. */
   readonly #fds: number[] = [-1];
   readonly #entries = new Map<number, Entry<R>>();
 
@@ -357,7 +388,7 @@ export class PollTable<R extends Registration> {
     return this.#fds.length;
   }
 
-  /** The memory of the entries from `firstEntry` on, to pass to `poll`. */
+  /** Returns the bytes of the entries starting at index `firstEntry`, to pass to `poll`. */
   bytes(firstEntry: number): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.#words.buffer, firstEntry * 8, (this.count - firstEntry) * 8);
   }
@@ -393,8 +424,9 @@ export class PollTable<R extends Registration> {
   }
 
   /**
-   * The registrations whose descriptors are ready, with the returned events, after a `poll` of the entries from `first`
-   * on that found `found` of them. Moves these entries toward the front of the table.
+   * Returns the registrations whose descriptors are ready, with the returned events. Call this after a `poll` of the
+   * entries starting at index `first`, of which `found` are ready. Moves the ready entries toward the front of the
+   * table.
    */
   takeReady(first: number, found: number): Map<R, number> {
     const ready = new Map<R, number>();
@@ -404,7 +436,7 @@ export class PollTable<R extends Registration> {
       left--;
       const fd = this.#fds[index]!;
       for (const registration of this.#entries.get(fd)!.registrations) ready.set(registration, events);
-      // Swap with an entry that this loop has passed already.
+      // Swaps the entry with one that this loop has already passed.
       const front = Math.max(1, index >> 1);
       this.#put(this.#fds[front]!, index);
       this.#put(fd, front);

@@ -1,5 +1,5 @@
 /**
- * Sockets that other processes connect to.
+ * Listening Unix domain sockets.
  *
  * @module
  */
@@ -41,16 +41,18 @@ const listenOptions: KnownOptions<ListenOptions> = { action: "listen at a path",
 const acceptOptions = waitOptionsOf("accept a connection");
 
 /**
- * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors. From Linux 6.16
- * on, the kernel refuses those of the others. Does not note which processes are connected: the caller does when it
- * knows that a connection may pass events.
+ * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors; since Linux
+ * 6.16, the kernel refuses descriptors from peers. Does not call `noteConnection`: the caller does so once it knows
+ * that a connection may pass events.
  */
 export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
-/** The identities of the files of this thread's listeners, to tell them from those of other processes in an error. */
+/**
+ * The identities of the socket files of this thread's listeners, to distinguish them from other processes' in errors.
+ */
 const ownSockets = new Set<string>();
 
-/** The number of attempts to replace a stale socket: another process may replace it at the same time. */
+/** The maximum number of attempts to replace a stale socket, which another process may replace at the same time. */
 const maximumAttempts = 8;
 
 /**
@@ -92,10 +94,10 @@ export class UnixListener implements AsyncDisposable {
   }
 
   /**
-   * Listens at a path. Replaces a socket file that a process has left behind. Throws, and leaves the file alone, if a
-   * process listens there or if the file is not a socket.
+   * Listens at a path. Replaces a stale socket file that an ended listener has left. If a process listens there or the
+   * file is not a socket, throws and leaves the file unchanged.
    *
-   * @param path at most 107 bytes in UTF-8
+   * @param path the socket's path, at most 107 bytes in UTF-8
    * @param options the permissions of the socket's file
    * @throws {TypeError} If the path is empty, a URL or not a string, or if the mode is not a number
    * @throws {RangeError} If the mode is out of range
@@ -130,11 +132,12 @@ export class UnixListener implements AsyncDisposable {
   }
 
   /**
-   * Waits for the next process that connects. Concurrent calls are served in order.
+   * Waits for the next connection, and accepts it. Concurrent calls are served in order.
    *
    * @param options a signal ends the wait
    * @throws {ReferenceError} If the listener was disposed
-   * @throws {SharingError} `out-of-descriptors`; if none was left for the connection itself, it stays in the backlog
+   * @throws {SharingError} `out-of-descriptors`; if no descriptor was left for the connection itself, the connection
+   * stays in the backlog
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {
     if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
@@ -157,13 +160,14 @@ export class UnixListener implements AsyncDisposable {
     }
   }
 
-  /** Stops listening. Removes the socket's file, unless another file has replaced it. Pending calls reject. */
+  /** Stops listening. Removes the socket's file, unless another file has replaced it. Rejects pending calls. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#fd >= 0) {
       const fd = this.#fd;
       this.#fd = -1;
       this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed during this call`));
-      // While the socket is open, its inode number cannot be reused for another file.
+      // Removes the file before closing the socket: while the socket is open, its inode number cannot be reused for
+      // another file.
       removeOwn(this.path, this.#identity);
       ownSockets.delete(this.#identity.join());
       closeSocket(fd);
@@ -173,8 +177,8 @@ export class UnixListener implements AsyncDisposable {
 }
 
 /**
- * Who has taken a path, for an error: `"process 15 of user 1000 listens"`, or `"a file of user 1000 is"` if nobody can
- * be connected to. Undefined if nobody has.
+ * Returns a clause for an error message that describes the process or file at a path: `"process 15 of user 1000
+ * listens"`, or `"a file of user 1000 is"` if connecting fails. Undefined if the path does not exist.
  */
 export function takerOf(path: string): string | undefined {
   const fd = connectTo(path);
@@ -266,25 +270,27 @@ function acceptError(path: string, number: number): Error {
     : cause;
 }
 
-/** The part of the descriptors that connections may not take, and the least and most that this is. */
+/** The fraction of all descriptors that is reserved, which connections may not use. */
 const reservedPart = 1 / 16;
+/** The minimum and maximum number of reserved descriptors. */
 const [leastReserved, mostReserved] = [8, 64];
-/** The number of connections above which a process or user gets no more while few descriptors are left. */
+/** The number of connections from which a process or user may get no more while few descriptors are left. */
 const fewConnections = 8;
 
 /**
- * Keeps descriptors free for everything but connections: without one, the runtime may panic, memory can be neither
- * exported nor sent, and no error can be looked into. Before that, keeps some for processes and users that have few
- * connections.
+ * Reserves descriptors for uses other than connections: without any, the runtime may panic, memory can be neither
+ * exported nor sent, and errors cannot be investigated. A second part of the same size is reserved for connections of
+ * processes and users that have few.
  *
- * The kernel gives out the lowest number that is free, so the highest ones are left if those below them are taken.
+ * The kernel assigns the lowest free number to a new descriptor, so if that number is N below the limit, at most N
+ * descriptors are left.
  */
 export class DescriptorReserve {
   readonly #limit = descriptorLimit();
   readonly #reserved = Math.max(leastReserved, Math.min(Math.floor(this.#limit * reservedPart), mostReserved));
 
   /**
-   * Returns the limit that a new connection exceeds, whose descriptors are open already; undefined if it may be kept.
+   * Returns the limit that a new connection, whose descriptors are already open, exceeds; undefined if it may be kept.
    *
    * @param others returns the peers of all other connections
    */

@@ -1,5 +1,5 @@
 /**
- * Unix domain connections, which carry descriptors beside bytes.
+ * Connected Unix domain sockets, which carry bytes and descriptors.
  *
  * @module
  */
@@ -33,15 +33,15 @@ import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
 /** Options of `UnixSocket.send`. */
 export interface SendOptions extends WaitOptions {
   /**
-   * The handles to send with the first byte. They are borrowed: keep them until the promise resolves, and dispose of
-   * them afterwards.
+   * The handles to send with the first byte. The caller keeps ownership, and must not dispose of them before the
+   * promise resolves.
    */
   handles?: readonly ShareableHandle[];
 }
 
 /** Options of `UnixSocket.receive`. */
 export interface ReceiveOptions extends WaitOptions {
-  /** The number of handles that must come with the bytes: 0 by default. */
+  /** The number of handles that must arrive with the bytes: 0 by default. */
   handles?: number;
 }
 
@@ -54,19 +54,19 @@ const receiveOptions: KnownOptions<ReceiveOptions> = {
 
 /** The result of `UnixSocket.receive`. */
 export interface Received {
-  /** As many bytes as requested. */
+  /** The received bytes, as many as requested. */
   bytes: Uint8Array<ArrayBuffer>;
-  /** The caller must dispose of them. */
+  /** The received handles, which the caller must dispose of. */
   handles: ShareableHandle[];
 }
 
-/** The process at the other end of a connection, as the kernel reports it: it cannot be forged. */
+/** The process at the other end of a connection, as reported by the kernel, so that a peer cannot forge it. */
 export interface Peer {
-  /** Its process ID; 0 if it is not visible in this process's PID namespace. */
+  /** The process ID; 0 if the process is not visible in this process's PID namespace. */
   readonly pid: number;
-  /** The user that it ran as when it connected or began to listen. */
+  /** The ID of the user that the process ran as when it connected or began to listen. */
   readonly uid: number;
-  /** The group that it ran as at that time. */
+  /** The ID of the group that the process ran as when it connected or began to listen. */
   readonly gid: number;
 }
 
@@ -74,42 +74,42 @@ export interface Peer {
 export interface ConnectionParts {
   readonly fd: number;
   /**
-   * Readable once the peer's process has ended; `-errno` if there is no pidfd, `-ESRCH` if the process has ended
-   * already.
+   * A pidfd of the peer, which becomes readable when the process ends; `-errno` if none could be opened, which is
+   * `-ESRCH` if the process has already ended.
    */
   readonly pidfd: number;
   readonly peer: Peer;
 }
 
-/** Moves the descriptors out of a connection. The caller must close them, and the connection counts as disposed. */
+/** Takes the descriptors out of a connection, which then counts as disposed. The caller must close them. */
 export let takeConnection: (socket: UnixSocket) => ConnectionParts;
-/** Makes a connection from a descriptor, and does not note which process is connected. */
+/** Creates a connection from a descriptor, without calling `noteConnection`. */
 let adopt: (fd: number) => UnixSocket;
 /**
- * Connects as `UnixSocket.connect` does, and does not note which process is connected: the caller does when it knows
- * that the connection may pass events.
+ * Connects as `UnixSocket.connect` does, without calling `noteConnection`: the caller does so once it knows that the
+ * connection may pass events.
  */
 export let connectUnnoted: (path: string, options: WaitOptions) => Promise<UnixSocket>;
 
 /** The maximum number of bytes of a single receive. */
 const maximumReceive = 2 ** 30;
-/** The initial size of a receive's buffer in bytes. It grows only as bytes arrive. */
+/** The initial size in bytes of the buffer of a receive, which grows only as bytes arrive. */
 const initialByteLength = 2 ** 16;
 /** Milliseconds between attempts to connect to a listener whose backlog is full. */
 const connectPause = 5;
 /**
- * The number of operations after which a connection waits for its descriptor in any case, so that a peer that is always
- * ready does not block the event loop.
+ * The number of operations after which a connection yields to the event loop, so that a peer that is always ready does
+ * not block it.
  */
 export const operationsPerTurn = 64;
 
 /**
- * A connection to another process, over which bytes and descriptors go both ways.
+ * A bidirectional connection to another process, for bytes and descriptors.
  *
  * Sends and receives are queued separately and run in the order of the calls. If one fails or is aborted after part of
  * its bytes was transferred, its direction is out of sync, and each later call in that direction throws. A peer counts
- * as gone once it has closed the connection, and also once its process has ended and everything that it sent has been
- * read, even if another process still holds the connection open.
+ * as gone once it has closed the connection, or once its process has ended and all bytes that it sent have been read,
+ * even if another process still holds the connection open.
  *
  * @example
  * ```ts
@@ -119,10 +119,10 @@ export const operationsPerTurn = 64;
  * ```
  */
 export class UnixSocket implements AsyncDisposable {
-  /** The process at the other end: the one that connected, or the one that listened. */
+  /** The process at the other end: the one that connected, or the one that listens. */
   readonly peer: Peer;
   #fd: number;
-  /** Readable once the peer's process has ended; below 0 if the system cannot report that. */
+  /** A pidfd of the peer, which becomes readable when the process ends; negative if there is none. */
   #pidfd: number;
   #peerEnded: boolean;
   #operations = 0;
@@ -155,10 +155,10 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Connects to the socket that listens at a path. If the listener's backlog is full, waits until there is room or the
+   * Connects to the socket that listens at a path. If the listener's backlog is full, waits until it is not, or the
    * signal is aborted.
    *
-   * @param path at most 107 bytes in UTF-8
+   * @param path the socket's path, at most 107 bytes in UTF-8
    * @param options a signal ends the wait
    * @throws {TypeError} If the path is empty, a URL or not a string
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
@@ -185,10 +185,11 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Takes ownership of the descriptor of a connected socket, such as an inherited one: the returned object closes it.
+   * Takes ownership of the descriptor of a connected socket, for example an inherited one. Disposing of the returned
+   * object closes it.
    *
    * @param fd the descriptor's number
-   * @throws {TypeError} If it is not a connected socket; the caller keeps the descriptor
+   * @throws {TypeError} If the descriptor is not a connected socket; the caller keeps the descriptor
    * @throws {SharingError} `out-of-descriptors`; the caller keeps the descriptor
    */
   static fromFd(fd: number): UnixSocket {
@@ -209,8 +210,8 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Sends all bytes, and the handles with the first of them. The bytes have been copied or sent when this returns: the
-   * array may be changed while the promise is pending.
+   * Sends all bytes, and the handles with the first byte. The bytes are copied or sent before this function returns, so
+   * the array may be changed while the promise is pending.
    *
    * @param bytes any number of bytes
    * @param options the handles; a signal ends the wait
@@ -239,13 +240,14 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Receives exactly the requested number of bytes and of handles. Reads nothing beyond them. If this fails, every
-   * descriptor that arrived is closed, on another thread: what a peer sends may take long to close.
+   * Receives exactly the requested numbers of bytes and handles, and reads no further. If this fails, every descriptor
+   * that has arrived is closed, on another thread, because a descriptor from a peer may take long to close.
    *
-   * @param byteLength at most 1 GiB; memory is allocated as bytes arrive, not in advance
-   * @param options the number of handles that come with the bytes; a signal ends the wait
-   * @throws {SharingError} `peer-gone`; `bad-message` if another number of handles came with the bytes;
-   * `out-of-descriptors`, also if descriptors of peers cannot be closed because something behind them does not answer
+   * @param byteLength the number of bytes, at most 1 GiB; memory is allocated as bytes arrive, not in advance
+   * @param options the number of handles that arrive with the bytes; a signal ends the wait
+   * @throws {SharingError} `peer-gone`; `bad-message` if a different number of handles arrived with the bytes;
+   * `out-of-descriptors`, also if descriptors from peers cannot be closed because a file system or another machine does
+   * not respond
    */
   async receive(byteLength: number, options: ReceiveOptions = {}): Promise<Received> {
     this.#check("receive from");
@@ -335,7 +337,8 @@ export class UnixSocket implements AsyncDisposable {
         if (received.byteLength === 0) throw peerGone(action, "closed the connection", count);
         if (received.byteLength === -errno.ECONNRESET) throw peerGone(action, "reset the connection", count);
         if (received.byteLength === -errno.EAGAIN) {
-          // The peer may have sent and then ended: nothing more can come only if its end was seen before this read.
+          // The peer may have sent bytes just before its process ended, so it counts as gone only if the end was seen
+          // before this read.
           if (this.#peerEnded) throw peerGone(action, "ended", count);
           await this.#ready(readable, signal);
         } else if (received.byteLength < 0 && received.byteLength !== -errno.EINTR) {
@@ -374,7 +377,7 @@ export class UnixSocket implements AsyncDisposable {
   }
 }
 
-/** Makes a connection from a descriptor that it owns from now on. Does not note which process is connected. */
+/** Creates a connection that takes ownership of a descriptor, even if this throws. Does not call `noteConnection`. */
 export function adoptSocket(fd: number): UnixSocket {
   try {
     return adopt(fd);
@@ -385,8 +388,8 @@ export function adoptSocket(fd: number): UnixSocket {
 }
 
 /**
- * Throws if descriptors that came from a peer take long to close, and those that came before have not been closed for so
- * long that these might never be: with more of them, this process could open no more.
+ * Throws if descriptors received from a peer may take long to close while earlier ones have been closing for so long
+ * that they may never be closed: more of them could exhaust this process's descriptors.
  */
 function checkClosing({ pid }: Peer, fds: readonly number[]): void {
   if (!isClosingStuck() || fds.every(canBePool)) return;
@@ -397,7 +400,7 @@ function checkClosing({ pid }: Peer, fds: readonly number[]): void {
   );
 }
 
-/** The error for a process that has reached its limit of descriptors. */
+/** Returns the error for a process that has reached its limit of descriptors. */
 export function outOfDescriptors(action: string, cause?: unknown): SharingError {
   return new SharingError(
     "out-of-descriptors",
@@ -406,12 +409,12 @@ export function outOfDescriptors(action: string, cause?: unknown): SharingError 
   );
 }
 
-/** Whether a system error means that no more descriptors may be opened. */
+/** Whether an error is a system error that means that no more descriptors can be opened. */
 export function isOutOfDescriptors(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.EMFILE || error.errno === errno.ENFILE);
 }
 
-/** The result of a read that is skipped so that the event loop can turn. */
+/** The result used for a read that is skipped to yield to the event loop. */
 const nothingYet: ReceivedMessage = { byteLength: -errno.EAGAIN, arrived: 0, fds: [], truncated: false };
 
 function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): void {
@@ -489,7 +492,7 @@ function sendError(action: string, number: number, sent: number): Error {
   }
 }
 
-/** Strings that may be meant as an address of TCP. */
+/** Matches strings that may be meant as a TCP address. */
 const hostAndPort = /^[^/]+:\d+$/;
 
 function connectError(path: string, number: number): Error {
@@ -530,8 +533,8 @@ function connectError(path: string, number: number): Error {
 }
 
 /**
- * Whether an error of `UnixSocket.connect` says that nobody listens at the path, which another process may change: there
- * is no file, or a process has left its socket behind. A file that is not a socket is never replaced.
+ * Whether an error of `UnixSocket.connect` means that no process listens at the path yet but one may listen later:
+ * there is no file, or a stale socket. Excludes a file that is not a socket, because listeners never replace it.
  */
 export function mayListenLater(path: string, error: unknown): boolean {
   const cause = error instanceof SharingError ? error.cause : undefined;

@@ -1,5 +1,5 @@
 /**
- * Allocates the memory of a store. Requests wait as long as there is not enough.
+ * Allocates the memory of a store. Requests wait until enough memory is available.
  *
  * @module
  */
@@ -14,31 +14,33 @@ import { isSameUuid } from "../../../support/uuid.ts";
 import type { PendingRequest } from "./pending_request.ts";
 import type { BudgetLimits, SpaceRequest, StoreBudget, TakenMemory } from "./store_budget.ts";
 
-/** Milliseconds between attempts to allocate memory that other programs may have freed. */
+/**
+ * Milliseconds between attempts to allocate memory for waiting requests, because other programs may have freed some.
+ */
 const retryPause = 100;
 
-/** Allocated memory. The budget counts it as granted until it is in the table. */
+/** Newly allocated memory, which the budget charges as a grant until it is in the table. */
 export interface Grant extends TakenMemory {
   readonly handle: ShareableHandle;
 }
 
-/** What an allocator needs from its store. */
+/** The dependencies of `MemoryAllocator`, which its store provides. */
 interface AllocatorParts {
   readonly cuda: Cuda;
   readonly limits: BudgetLimits;
   readonly budget: StoreBudget;
-  /** The number of bytes of a device that no process maps. */
+  /** Returns the number of bytes of published memory on a device that no process maps. */
   readonly evictable: (device: CudaDevice) => number;
-  /** Evicts a memory of a device that no process maps. Returns whether there was one. */
+  /** Evicts one published memory on a device that no process maps. Returns false if there is none. */
   readonly evictOne: (device: CudaDevice) => boolean;
 }
 
-/** A waiting request. Tries to allocate, and returns whether the wait is over. */
+/** An attempt to satisfy a waiting request. Returns whether the wait is over. */
 type Attempt = () => boolean;
 
 /**
- * Allocates the memory of each device in the order of each user's requests. Requests of different users do not wait for
- * each other, because one may wait forever.
+ * Allocates memory on each device. Requests of one user are served in order; requests of different users do not wait
+ * for each other, because a request may wait forever.
  */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
@@ -74,7 +76,7 @@ export class MemoryAllocator implements Disposable {
     );
   }
 
-  /** The number of bytes that a memory of the given length occupies. */
+  /** Returns the number of bytes that memory of a given length occupies on a device. */
   wholeSize(device: CudaDevice, byteLength: number): number {
     const location = { type: memLocationType.device, id: device.ordinal };
     const props = { handleTypes: memHandleType.posixFileDescriptor, location };
@@ -83,16 +85,20 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates without waiting. Undefined if there is no room, or if other requests of the user wait for the device.
+   * Allocates without waiting. Returns undefined if not enough memory is available, or if earlier requests of the user
+   * wait for the device.
    *
    * @throws {SharingError} `limit-exceeded`, `out-of-descriptors`
-   * @throws {CudaError} If the driver refuses for another reason than that there is no memory
+   * @throws {CudaError} If the driver fails for a reason other than lack of memory
    */
   allocate(request: SpaceRequest): Grant | undefined {
     return this.#waiting.get(request.device)?.has(request.uid) ? undefined : this.#tryAllocate(request);
   }
 
-  /** Waits until there is room, behind the user's earlier requests. Throws as `allocate` does. */
+  /**
+   * Allocates once enough memory is available and the user's earlier requests are served. Rejects with the errors of
+   * `allocate`.
+   */
   whenFree(request: SpaceRequest, pending: PendingRequest): Promise<Grant> {
     const { promise, resolve, reject } = Promise.withResolvers<Grant>();
     const attempt = (): boolean => {
@@ -117,13 +123,13 @@ export class MemoryAllocator implements Disposable {
     return promise;
   }
 
-  /** Lets waiting requests try again: there may be room. */
+  /** Retries waiting requests, because memory may have become available. */
   retry(): void {
-    // An attempt may evict memory, which would start another attempt.
+    // Prevents recursion: an attempt may evict memory, which calls this function.
     if (this.#isRetrying) return;
     this.#isRetrying = true;
     try {
-      // In order, so that small requests do not overtake a large one.
+      // Stops at a user's first unsuccessful attempt, so that small requests do not overtake a large one.
       for (const [device, users] of this.#waiting) {
         for (const [uid, waiting] of users) {
           for (const attempt of waiting) {
@@ -137,7 +143,7 @@ export class MemoryAllocator implements Disposable {
     }
   }
 
-  /** Stops trying. */
+  /** Stops retrying waiting requests. */
   [Symbol.dispose](): void {
     clearInterval(this.#retryTimer);
   }
@@ -153,7 +159,7 @@ export class MemoryAllocator implements Disposable {
     this.#retryTimer = undefined;
   }
 
-  /** Allocates new memory. Undefined if there is no room. */
+  /** Allocates new memory within the budget. Returns undefined if not enough is available. */
   #tryAllocate({ name, device, uid, size }: SpaceRequest): Grant | undefined {
     this.#budget.check({ name, device, uid, size }, 0);
     const handle = this.#budget.fitsUser(uid, size) ? this.#makeRoom(device, size) : undefined;
@@ -163,19 +169,19 @@ export class MemoryAllocator implements Disposable {
     return grant;
   }
 
-  /** Allocates new memory, and evicts unmapped memory if that is allowed. */
+  /** Allocates new memory on a device. If necessary and allowed, evicts published memory that no process maps. */
   #makeRoom(device: CudaDevice, size: number): ShareableHandle | undefined {
     for (;;) {
       const handle = this.#budget.fits(device, size) ? createHandle(device, size) : undefined;
       if (handle !== undefined) return handle;
-      // Evict nothing if it would not be enough.
+      // Evicts nothing if evicting everything would not suffice.
       const mayFit = this.#limits.evict && this.#budget.fits(device, size - this.#evictable(device));
       if (!mayFit || !this.#evictOne(device)) return undefined;
     }
   }
 }
 
-/** Creates new memory and returns its descriptor. Undefined if the device is out of memory. */
+/** Creates new memory and returns its descriptor; undefined if the device is out of memory. */
 function createHandle(device: CudaDevice, size: number): ShareableHandle | undefined {
   try {
     // The descriptor alone keeps the memory alive, so the driver's handle is released.

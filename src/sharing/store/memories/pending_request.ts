@@ -1,20 +1,20 @@
 /**
- * Requests that are completed later, and waiting for a name's first generation.
+ * Requests that complete later, and waits for the first generation of a name.
  *
  * @module
  */
 import type { SharingError } from "../../../support/errors.ts";
 import { Shares } from "./store_budget.ts";
 
-/** The maximum number of waiting requests of all clients, for memory or for a name. */
+/** The maximum number of requests, of all clients together, that wait for memory or for a name. */
 const maximumWaiting = 65_536;
 
-/** The waiting requests of all clients. */
+/** Returns the budget for the number of waiting requests of all clients. */
 export function waitingRequests(isShared: boolean): Shares {
   return new Shares(maximumWaiting, { unit: "requests that wait", isShared });
 }
 
-/** The result of a request. `Outcome` is declared in `store_requests.ts`. */
+/** The callbacks of a pending request. `Outcome` is usually `RequestOutcome` of `store_requests.ts`. */
 export interface PendingRequestOwner<Outcome> {
   onSettled(request: PendingRequest<Outcome>, outcome: Outcome): void;
   /** @throws {SharingError} `limit-exceeded` if the client's user has too many waiting requests */
@@ -22,16 +22,16 @@ export interface PendingRequestOwner<Outcome> {
 }
 
 /**
- * A request that was started and is not answered. Smaller than a promise with an `AbortSignal`, because tens of
- * thousands may wait.
+ * A request that was started but not answered. It takes less memory than a promise with an `AbortSignal`, because tens
+ * of thousands may wait.
  */
 export class PendingRequest<Outcome = unknown> {
   readonly number: number;
   readonly #owner: PendingRequestOwner<Outcome>;
   #onEnd: (() => void) | undefined;
-  /** Whether it has waited. It counts as waiting until it is answered. */
+  /** Whether the request has ever waited. It then counts as waiting until it is answered. */
   hasWaited = false;
-  /** The reason for which it was canceled. */
+  /** The reason for which the request was canceled. */
   reason: SharingError | undefined;
 
   constructor(number: number, owner: PendingRequestOwner<Outcome>) {
@@ -42,8 +42,8 @@ export class PendingRequest<Outcome = unknown> {
   /**
    * Marks the request as waiting.
    *
-   * @param onEnd called if it is canceled
-   * @throws {SharingError} the reason if it was canceled already; `limit-exceeded` if too many wait
+   * @param onEnd called if the request is canceled while it waits
+   * @throws {SharingError} the reason if the request was already canceled; `limit-exceeded` if too many requests wait
    */
   wait(onEnd: () => void): void {
     if (this.reason !== undefined) throw this.reason;
@@ -52,7 +52,7 @@ export class PendingRequest<Outcome = unknown> {
     this.#onEnd = onEnd;
   }
 
-  /** Ends the wait, because its condition is met. */
+  /** Ends the wait because its condition is met, so that `onEnd` is no longer called. */
   endWait(): void {
     this.#onEnd = undefined;
   }
@@ -62,7 +62,7 @@ export class PendingRequest<Outcome = unknown> {
     this.#owner.onSettled(this, outcome);
   }
 
-  /** Cancels the request, and its wait. */
+  /** Cancels the request and any wait of it. */
   end(reason: SharingError): void {
     this.reason ??= reason;
     const onEnd = this.#onEnd;
@@ -71,15 +71,15 @@ export class PendingRequest<Outcome = unknown> {
   }
 }
 
-/** A waiter for a name. Kept small, because there may be many. */
+/** A request that waits for a name. Small, because there may be many. */
 export interface NameWaiter {
-  /** Tries again. Returns whether the wait is over. */
+  /** Retries the request. Returns whether the wait is over. */
   attempt(): boolean;
 }
 
-/** The names that requests wait for. */
+/** The waiters for each name. */
 export class AwaitedNames {
-  /** Most names have one waiter, which needs no set. */
+  /** The waiters by name. A single waiter, which is the usual case, is stored without a set. */
   readonly #waiters = new Map<string, NameWaiter | Set<NameWaiter>>();
 
   /** Adds a waiter for a name. */
@@ -96,7 +96,7 @@ export class AwaitedNames {
     if (waiting === waiter || waiting instanceof Set && waiting.size === 0) this.#waiters.delete(name);
   }
 
-  /** Lets the waiters for a name try again, in a later microtask. */
+  /** Calls the waiters for a name in a later microtask, and removes those whose wait is over. */
   notify(name: string): void {
     if (!this.#waiters.has(name)) return;
     queueMicrotask(() => {

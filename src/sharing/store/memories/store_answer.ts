@@ -1,5 +1,5 @@
 /**
- * A store's answers, encoded while they are sent, and the memory that unsent ones take.
+ * A store's answers, which are encoded while they are sent, and the limit on the memory that unsent answers occupy.
  *
  * @module
  */
@@ -8,20 +8,23 @@ import type { Stored } from "./store_table.ts";
 import type { SharingError } from "../../../support/errors.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
 
-/** An answer. Until it is sent, it needs the metadata of memories and some bytes of its own. */
+/** An answer of a store. Until it is sent, it retains the metadata of `memories` and some bytes of its own. */
 export interface StoreAnswer extends PiecewiseDocument {
   readonly memories: readonly Stored[];
-  /** The approximate number of its own bytes. */
+  /** The approximate number of bytes that the answer retains in addition to the metadata. */
   readonly ownByteLength: number;
 }
 
-/** An entry of a list, and the JSON of its current readers. The rest of its JSON does not change. */
+/**
+ * A memory in a list, and the JSON of its readers at the time of the request. The rest of the memory's JSON never
+ * changes.
+ */
 interface ListedEntry {
   readonly memory: Stored;
   readonly readers: Uint8Array<ArrayBuffer>;
 }
 
-/** The approximate number of bytes of an entry of a list. */
+/** The approximate number of bytes that a `ListedEntry` occupies without its readers. */
 const entryByteLength = 64;
 
 const encoder = new TextEncoder();
@@ -31,18 +34,18 @@ const noReaders = encoder.encode("[]");
 const metadataBegin = encoder.encode(',"metadata":');
 const objectEnd = encoder.encode("}");
 
-/** A short answer. */
+/** Returns an answer that consists of a small document. */
 export function documentAnswer(document: JsonObject): StoreAnswer {
   const bytes = encodeDocument(document);
   return { byteLength: bytes.length, pieces: () => [bytes], memories: [], ownByteLength: bytes.length };
 }
 
-/** Describes memory to the client that maps it, without the metadata. */
+/** Returns the answer to a client that maps memory, without the metadata. */
 export function briefMapAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
   return documentAnswer({ ok: true, id, size, byteLength, device, generation });
 }
 
-/** Describes memory to the client that maps it. */
+/** Returns the answer to a client that maps memory, with the metadata. */
 export function mapAnswer(memory: Stored): StoreAnswer {
   const { id, size, byteLength, device, generation } = memory;
   const head = encodeDocument({ ok: true, id, size, byteLength, device, generation }).slice(0, -objectEnd.length);
@@ -57,7 +60,7 @@ export function mapAnswer(memory: Stored): StoreAnswer {
   };
 }
 
-/** Lists everything published. */
+/** Returns the answer that lists all published memories. */
 export function listAnswer(published: Iterable<Stored>): StoreAnswer {
   const entries: ListedEntry[] = [];
   let byteLength = listBegin.length + listEnd.length;
@@ -89,10 +92,10 @@ function* piecesOfList(entries: readonly ListedEntry[]): Iterable<Uint8Array<Arr
   yield listEnd;
 }
 
-/** The constant part of the JSON of published memories, which are listed often. */
+/** A cache of the constant part of the JSON of published memories, which may be listed often. */
 const heads = new WeakMap<Stored, Uint8Array<ArrayBuffer>>();
 
-/** The comma before an entry of a list, and the entry up to its readers. */
+/** Returns a comma and the JSON of an entry up to its readers. */
 function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
   let head = heads.get(memory);
   if (head === undefined) {
@@ -108,7 +111,7 @@ function readersOf({ readers }: Stored): Uint8Array<ArrayBuffer> {
   return encodeDocument([...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })));
 }
 
-/** The end of an object: its metadata and the closing brace. */
+/** Yields the end of the JSON of a memory: the metadata and the closing brace. */
 function* restOf({ metadata }: Stored): Iterable<Uint8Array<ArrayBuffer>> {
   if (metadata !== undefined) {
     yield metadataBegin;
@@ -121,37 +124,37 @@ function byteLengthOfRest({ metadata }: Stored): number {
   return (metadata === undefined ? 0 : metadataBegin.length + metadata.length) + objectEnd.length;
 }
 
-/** Maximum bytes of unsent answers, without the metadata of memory that is gone. */
+/** The maximum bytes of all unsent answers, not counting the metadata of memories. */
 const maximumOwnByteLength = 64 * 2 ** 20;
 
 /** A client to which an answer is being sent. */
 export interface AnswerReader {
-  /** Ends the connection of a client that does not read. */
+  /** Ends the connection, because the client does not read its answer. */
   cutOff(error: SharingError): void;
 }
 
 /**
- * The answers that are being sent. They refer to the store's own metadata, so that a client that does not read costs
- * little. The metadata of memory that is gone is retained while an answer needs it. If retained metadata exceeds the
- * store's limit, the client that has read nothing for the longest time is disconnected.
+ * Limits the memory of the answers that are being sent. Answers refer to the store's own metadata, so that a client
+ * that does not read costs little. While an answer needs it, the metadata of freed memory is retained. If unsent
+ * answers and retained metadata exceed a limit, the client that has read nothing for the longest time is disconnected.
  */
 export class UnsentAnswers {
   readonly #maximum: number;
-  /** The answers by client. The client that has read nothing for the longest time comes first. */
+  /** The answers by client, beginning with the client that has read nothing for the longest time. */
   readonly #answers = new Map<AnswerReader, StoreAnswer>();
-  /** The number of answers that need the metadata of a memory. */
+  /** By memory, the number of answers that need its metadata. */
   readonly #needed = new Map<Stored, number>();
-  /** Memories that are gone, and whose metadata is needed by an answer. */
+  /** Freed memories whose metadata is still needed by an answer. */
   readonly #gone = new Set<Stored>();
   #byteLength = 0;
   #willCutOff = false;
 
-  /** @param maximumMetadata maximum bytes of metadata */
+  /** @param maximumMetadata the store's maximum number of bytes of metadata */
   constructor(maximumMetadata: number) {
     this.#maximum = maximumMetadata + maximumOwnByteLength;
   }
 
-  /** Records that a part of an answer was sent to a client, and that more follows. */
+  /** Records that part of an answer was sent to a client, with more to follow. */
   progress(reader: AnswerReader, answer: StoreAnswer): void {
     if (this.#answers.get(reader) === answer) {
       this.#answers.delete(reader);
@@ -165,7 +168,7 @@ export class UnsentAnswers {
     this.#cutOffSoon();
   }
 
-  /** Records that an answer was sent completely, or that its client is gone. */
+  /** Records that the answer to a client was sent completely, or that the client is gone. */
   end(reader: AnswerReader): void {
     const answer = this.#answers.get(reader);
     if (answer === undefined) return;
@@ -182,7 +185,7 @@ export class UnsentAnswers {
     }
   }
 
-  /** Records that a memory is gone. */
+  /** Records that a memory was freed. */
   onGone(memory: Stored): void {
     if (!this.#needed.has(memory)) return;
     this.#gone.add(memory);
@@ -190,7 +193,10 @@ export class UnsentAnswers {
     this.#cutOffSoon();
   }
 
-  /** In a microtask, because disconnecting a client releases memory, and the store may be changing its memories now. */
+  /**
+   * Disconnects clients in a microtask if the limit is exceeded: disconnecting releases memory, and the caller may be
+   * changing the store's memories.
+   */
   #cutOffSoon(): void {
     if (this.#willCutOff || this.#byteLength <= this.#maximum) return;
     this.#willCutOff = true;
@@ -202,7 +208,7 @@ export class UnsentAnswers {
 
   #cutOff(): void {
     for (const reader of this.#answers.keys()) {
-      // A single list never exceeds the limit: a client gets it, however slowly it reads.
+      // A single answer never exceeds the limit, so its client is not disconnected, however slowly it reads.
       if (this.#byteLength <= this.#maximum || this.#answers.size === 1) return;
       this.end(reader);
       reader.cutOff(limitExceeded("keep an answer", `${this.#maximum} bytes of what clients have not read`));

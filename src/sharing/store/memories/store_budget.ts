@@ -1,5 +1,5 @@
 /**
- * The limits of a store, its use of them, and the users to whom that is charged, who share the budgets.
+ * The limits of a store, and the accounting of memory and metadata to the users that share these limits.
  *
  * @module
  */
@@ -18,13 +18,15 @@ export interface BudgetLimits {
   readonly maxSize: number;
   readonly maxSizeOfUser: number;
   readonly maximumMetadata: number;
-  /** Whether published memory that no process maps is evicted if there is no room, least recently used first. */
+  /**
+   * Whether published memory that no process maps is evicted, least recently used first, if not enough memory is left.
+   */
   readonly evict: boolean;
   /** Whether several users may connect. */
   readonly isShared: boolean;
 }
 
-/** Memory that is charged: memory in the table, and memory allocated for it. */
+/** The properties of memory that determine its charge. */
 export interface TakenMemory {
   /** The device's UUID. */
   readonly device: string;
@@ -36,46 +38,47 @@ export interface TakenMemory {
 export interface SpaceRequest {
   readonly name: string;
   readonly device: CudaDevice;
-  /** The user who requests it. */
+  /** The ID of the user that requests the memory. */
   readonly uid: number;
   readonly size: number;
 }
 
-/** The users to whom a memory is charged. */
+/** The current charge of a memory. */
 interface Payment {
-  /** Empty if only the totals are charged. */
+  /** The IDs of the users that are charged; empty if only the totals are charged. */
   readonly payers: readonly number[];
-  /** Whether its readers are charged, instead of its creator. */
+  /** Whether the memory's readers are charged instead of its creator. */
   readonly isHeld: boolean;
-  /** Whether it is dropped soon unless a client claims it. */
+  /** Whether the memory is dropped soon unless a client claims it. */
   readonly isUnclaimed: boolean;
 }
 
-/** The maximum number of memories: each is a descriptor. */
+/** The maximum number of memories, each of which occupies a descriptor. */
 const maximumMemories = 65_536;
-/** Descriptors that the runtime and the library need. */
+/** The number of descriptors reserved for the runtime and the library. */
 const ownDescriptors = 64;
 
-/** Charges the memories of a store to its users, and decides whether there may be more. */
+/** Charges the memories of a store to its users, and decides whether more may be allocated. */
 export class StoreBudget {
   readonly #cuda: Cuda;
   readonly #limits: BudgetLimits;
   readonly #isPublished: (name: string) => boolean;
   readonly #payments = new Map<Stored, Payment>();
   readonly #memories: Shares;
-  /** Bytes of metadata, of all memories and of waiting requests. */
+  /** The budget for bytes of metadata, of memories and of waiting requests. */
   readonly metadata: Shares;
-  /** Bytes of each user, and the unclaimed part of them. */
+  /** The bytes of memory charged to each user. */
   readonly #ofUser = new Map<number, number>();
+  /** The part of `#ofUser` that is unclaimed memory. */
   readonly #unclaimedOfUser = new Map<number, number>();
-  /** Bytes of each device, by its UUID. */
+  /** The bytes of memory on each device, by the device's UUID. */
   readonly #ofDevice = new Map<string, number>();
-  /** Bytes of each device that are charged to readers, by its UUID. */
+  /** The bytes of memory on each device that are charged to readers, by the device's UUID. */
   readonly #held = new Map<string, Shares>();
-  /** By name and user, the last generation before the published one that the user reads. */
+  /** By name and user, the latest replaced generation that the user still reads. */
   readonly #lastHeld = new Map<string, Map<number, Stored>>();
 
-  /** @param isPublished returns whether something is published under a name */
+  /** @param isPublished returns whether memory is published under a name */
   constructor(cuda: Cuda, limits: BudgetLimits, isPublished: (name: string) => boolean) {
     this.#cuda = cuda;
     this.#limits = limits;
@@ -92,9 +95,9 @@ export class StoreBudget {
   }
 
   /**
-   * Refuses a request that could never be granted.
+   * Throws if a request could never be granted.
    *
-   * @param metadataByteLength bytes of metadata that are not charged yet
+   * @param metadataByteLength the bytes of metadata that are not charged yet
    * @throws {SharingError} `limit-exceeded`
    */
   check({ name, device, uid, size }: SpaceRequest, metadataByteLength: number): void {
@@ -111,18 +114,19 @@ export class StoreBudget {
     this.#memories.check(uid, 1, what);
   }
 
-  /** Whether a user may have this many more bytes now. */
+  /** Whether a user may currently be charged `size` more bytes. */
   fitsUser(uid: number, size: number): boolean {
     return (this.#ofUser.get(uid) ?? 0) + size <= this.#limits.maxSizeOfUser;
   }
 
-  /** Whether a device may have this many more bytes now. */
+  /** Whether a device may currently hold `size` more bytes. */
   fits({ uuid }: CudaDevice, size: number): boolean {
     return (this.#ofDevice.get(uuid) ?? 0) + size <= this.#limits.maxSize;
   }
 
   /**
-   * Refuses another generation to a user who holds too much that other users have replaced or removed.
+   * Throws if a user may not map another generation, because it holds too much memory that other users have replaced or
+   * removed.
    *
    * @throws {SharingError} `limit-exceeded`
    */
@@ -137,8 +141,8 @@ export class StoreBudget {
   }
 
   /**
-   * Whether a user may hold another generation: what it holds of replaced or removed memory of other users is within
-   * its share.
+   * Whether a user may map another generation, that is, whether the replaced or removed memory of other users that it
+   * holds is within its share.
    */
   mayRead(uid: number, { uid: writer, device }: Stored): boolean {
     const held = this.#held.get(device);
@@ -148,14 +152,14 @@ export class StoreBudget {
     return isWithin && byteLength < this.#limits.maxSizeOfUser;
   }
 
-  /** Charges memory that is not in the table yet. */
+  /** Charges memory that was allocated but is not in the table yet. */
   grant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, size);
     addTo(this.#ofUser, uid, size);
     this.#memories.add([uid], 1);
   }
 
-  /** Ends the charge of `grant`: the memory is in the table, or gone. */
+  /** Ends the charge of `grant`, because the memory is in the table or was freed. */
   endGrant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, -size);
     addTo(this.#ofUser, uid, -size);
@@ -163,13 +167,13 @@ export class StoreBudget {
   }
 
   /**
-   * Charges memory that is new, or whose state or holders have changed.
+   * Charges memory that is new, or updates the charge of memory whose state or holders have changed.
    *
-   * @returns whether it may be charged to another user now
+   * @returns whether the charge may have changed
    */
   update(memory: Stored): boolean {
     const last = this.#payments.get(memory);
-    // As long as it can be mapped, it is charged to its creator.
+    // Unpublished and published memory is charged to its creator.
     const isMakers = memory.state === "new" || memory.state === "published";
     if (last !== undefined && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
     const holders = isMakers ? undefined : this.#holdersOf(memory);
@@ -185,7 +189,7 @@ export class StoreBudget {
     return true;
   }
 
-  /** Ends the charge of memory that is gone. */
+  /** Ends the charge of memory that was freed. */
   remove(memory: Stored): void {
     const payment = this.#payments.get(memory);
     if (payment === undefined) return;
@@ -198,8 +202,8 @@ export class StoreBudget {
   }
 
   /**
-   * Call when nothing is published under a name any longer: generations that users still hold are then not about to be
-   * replaced.
+   * Updates charges after a name was removed: the generations that users still hold are then charged, because no later
+   * one will replace them.
    */
   onNameRemoved(name: string): void {
     const last = this.#lastHeld.get(name);
@@ -208,9 +212,10 @@ export class StoreBudget {
   }
 
   /**
-   * The users to whom memory without a name is charged: those who hold it, other than its creator. Undefined if
-   * processes of its creator hold it. A reader that changes from one generation of a name to the next holds both for a
-   * short time, so the last generation of each name that a user has is not charged.
+   * Returns the users to charge for replaced or removed memory: its readers, or undefined to charge the creator, if the
+   * creator's processes or no processes read the memory. A reader that switches from one generation of a name to the
+   * next briefly holds both, so the latest replaced generation of each name that a user reads is not charged to that
+   * user.
    */
   #holdersOf(memory: Stored): readonly number[] | undefined {
     const { name, generation } = memory;
@@ -255,17 +260,18 @@ export class StoreBudget {
   }
 }
 
-/** What a budget limits, for the error of a user who would exceed it. */
+/** The description of a budget, for the error if a user would exceed it. */
 export interface ShareDescription {
-  /** Such as `"bytes of metadata (maximumMetadata)"`. */
+  /** The unit of the amounts, such as `"bytes of metadata (maximumMetadata)"`. */
   readonly unit: string;
-  /** Whether several users share it. */
+  /** Whether several users share the budget. */
   readonly isShared: boolean;
 }
 
 /**
- * A budget of all users. If several users share it, each may take more as long as the rest stays at least as large as
- * its own share: a single user gets half, and later users always get something, without knowing how many there will be.
+ * A budget for all users. If several users share it, a user may take more only as long as the remaining amount is at
+ * least as large as the user's own. A single user thus gets at most half, and later users always get some, however many
+ * there are.
  */
 export class Shares {
   readonly #maximum: number;
@@ -278,21 +284,21 @@ export class Shares {
     this.#description = description;
   }
 
-  /** The amount that a user has taken. */
+  /** Returns the amount that a user has taken. */
   usedBy(uid: number): number {
     return this.#used.get(uid) ?? 0;
   }
 
-  /** Whether a user may take this much more. */
+  /** Whether a user may take an additional amount. */
   fits(uid: number, amount: number): boolean {
     const left = this.#maximum - this.#total - amount;
     return left >= (this.#description.isShared ? this.usedBy(uid) + amount : 0);
   }
 
   /**
-   * Throws if a user may not take this much more.
+   * Throws if a user may not take an additional amount.
    *
-   * @param what what is refused, such as `'create "x"'`
+   * @param what the refused operation, such as `'create "x"'`
    * @throws {SharingError} `limit-exceeded`
    */
   check(uid: number, amount: number, what: string): void {
@@ -307,7 +313,7 @@ export class Shares {
   /**
    * Adds to the amounts of users, without a check. Negative amounts subtract.
    *
-   * @param uids the users, each of whom is charged the whole amount; if empty, only the total is charged
+   * @param uids the users, each of which is charged the whole amount; if empty, only the total changes
    */
   add(uids: readonly number[], amount: number): void {
     this.#total += amount;
@@ -315,7 +321,7 @@ export class Shares {
   }
 }
 
-/** Adds to a number in a map, from which zeros are removed. */
+/** Adds to a number in a map. An absent number is 0, and zeros are removed from the map. */
 function addTo<Key>(sums: Map<Key, number>, key: Key, amount: number): void {
   const sum = (sums.get(key) ?? 0) + amount;
   if (sum === 0) sums.delete(key);

@@ -1,9 +1,9 @@
 /**
  * A store's table, its records of memories, and the backups of the table and the descriptors.
  *
- * The table outlives its process in a journal: a memory file to which each change is appended, and whose descriptor is
- * backed up by other processes. A process may be killed in the middle of a write. Each record has its length and a
- * checksum: an incomplete record is detected and ignored, and the records before it are valid.
+ * The table survives its process in a journal: a memory file to which each change is appended, and whose descriptor
+ * other processes back up. A process may be killed in the middle of a write. Each record has its length and a checksum:
+ * an incomplete record is detected and ignored, and the records before it are valid.
  *
  * @module
  */
@@ -16,26 +16,26 @@ import { SharingError } from "../../../support/errors.ts";
 import { type JsonObject, memberOf, numberOf, textOf } from "../../protocol/documents.ts";
 import type { Peer } from "../../transport/unix_socket.ts";
 
-/** The minimum size in bytes at which a table is rewritten without removed memories. */
+/** The minimum size in bytes of a journal that is rewritten without the removed memories. */
 const compactionByteLength = 2 ** 20;
 
-/** Memory whose descriptor is backed up. */
+/** The part of a memory that backups need. */
 interface KeptMemory {
   readonly id: number;
   readonly handle: ShareableHandle;
 }
 
-/** Records each change of the memories for the process that takes over. */
+/** Records each change of the memories for a process that takes over the store. */
 export class StoreTable implements Disposable {
-  /** Returns the records of a rewritten table. */
+  /** Returns the current records of all memories, for rewriting the table. */
   readonly #records: () => Iterable<StoredRecord>;
   readonly #backups = new Set<DescriptorBackup>();
-  /** The journals that changes are written to: two until the backups have the second one. */
+  /** The journals to which changes are written: two while the backups do not hold the second one yet. */
   readonly #journals: Journal[];
-  /** The length at which the table is rewritten. */
+  /** The length of the journal, in bytes, at which the table is rewritten. */
   #longestJournal = compactionByteLength;
 
-  /** @param records returns the records of the table, now and whenever it is rewritten */
+  /** @param records returns the current records of all memories; called now and whenever the table is rewritten */
   constructor(records: () => Iterable<StoredRecord>) {
     this.#records = records;
     this.#journals = [this.#writeAnew()];
@@ -55,7 +55,7 @@ export class StoreTable implements Disposable {
     this.#backups.delete(backup);
   }
 
-  /** Backs up a memory. Resolves when all backups have it. */
+  /** Backs up a memory. Resolves when all backups hold its descriptor. */
   keep({ id, handle }: KeptMemory): Promise<unknown> {
     return Promise.all([...this.#backups].map((backup) => backup.keep(nameOf(id), handle.fd)));
   }
@@ -65,20 +65,20 @@ export class StoreTable implements Disposable {
     for (const backup of this.#backups) backup.forget(nameOf(id));
   }
 
-  /** Writes a change before the memories are changed: if this throws, the change has not happened. */
+  /** Records a change. Call this before changing the memories: if this throws, the change must not be made. */
   write(change: TableChange): void {
     const record = encodeChange(change);
-    // First: it rewrites the table from the memories, which do not have the change yet.
+    // Compacts first, because a rewritten table does not contain the change, which has not been made yet.
     this.#compactIfLong();
     for (const journal of this.#journals) journal.append(record);
   }
 
-  /** Closes the table. Backups keep theirs. */
+  /** Closes the journals. Backups keep their descriptors. */
   [Symbol.dispose](): void {
     for (const journal of this.#journals) journal[Symbol.dispose]();
   }
 
-  /** Rewrites the table if it is twice as long as after the last time. */
+  /** Rewrites the table if it is twice as long as after the last rewrite. */
   #compactIfLong(): void {
     const [journal, second] = this.#journals;
     if (second !== undefined || journal!.byteLength < this.#longestJournal) return;
@@ -87,7 +87,7 @@ export class StoreTable implements Disposable {
       fresh = this.#writeAnew();
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // No descriptor or memory is left: the old table is used for now.
+      // If no descriptor or memory is left, keeps using the old journal for now.
       this.#longestJournal = journal!.byteLength + compactionByteLength;
       return;
     }
@@ -112,9 +112,9 @@ function* encodeAll(records: Iterable<StoredRecord>): Iterable<string> {
   for (const record of records) yield encodeChange({ type: "memory", record });
 }
 
-/** The header of a record: its length and its checksum. */
+/** The size in bytes of a record's header, which consists of the record's length and checksum. */
 const headerByteLength = 8;
-/** The maximum size of a journal in bytes. A larger file was not written by a store. */
+/** The maximum size in bytes of a journal to read. A larger file was not written by a store. */
 const maximumByteLength = 2 ** 30;
 
 const encoder = new TextEncoder();
@@ -126,7 +126,7 @@ export class Journal implements Disposable {
   #byteLength = 0;
   #isDisposed = false;
 
-  /** Creates a journal with some records, each a JSON object. */
+  /** Creates a journal with initial records, each the JSON of an object. */
   constructor(records: Iterable<string>) {
     this.fd = createMemoryFile("poolpass-store", 0);
     try {
@@ -137,12 +137,12 @@ export class Journal implements Disposable {
     }
   }
 
-  /** Its length in bytes. */
+  /** The length of the journal in bytes. */
   get byteLength(): number {
     return this.#byteLength;
   }
 
-  /** Appends a record. When this returns, it survives the end of the process. */
+  /** Appends a record. Once this returns, the record survives the end of the process. */
   append(record: string): void {
     const body = encoder.encode(record);
     const bytes = new Uint8Array(headerByteLength + body.length);
@@ -154,7 +154,7 @@ export class Journal implements Disposable {
     this.#byteLength += bytes.length;
   }
 
-  /** Closes the descriptor. The file stays as long as another process has its descriptor. */
+  /** Closes the descriptor. The file exists for as long as another process has a descriptor of it. */
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
@@ -198,38 +198,38 @@ function parse(body: Uint8Array): JsonObject {
   throw new SharingError("bad-message", "Cannot read the table of a store: a record is not an object");
 }
 
-/** The checksum FNV-1a of 32 bits. */
+/** Returns the 32-bit FNV-1a checksum. */
 function sumOf(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
   return sum >>> 0;
 }
 
-/** The maximum length of a memory's metadata, as JSON. */
+/** The maximum length of a memory's metadata, in bytes of JSON. */
 export const maximumEntryMetadata: number = 4 * 2 ** 20;
 
 /**
- * A memory of a store. Its state is `"new"` until it is published, `"replaced"` when another generation has its name,
- * and `"removed"` when its name was removed.
+ * The table's record of a memory. The state is `"new"` until the memory is published, `"replaced"` after another
+ * generation of its name was published, and `"removed"` after its name was removed.
  */
 export interface StoredRecord {
   readonly id: number;
   readonly name: string;
-  /** The device's UUID. */
+  /** The UUID of the memory's device. */
   readonly device: string;
   /** The requested size in bytes. */
   readonly byteLength: number;
-  /** The actual size in bytes: a multiple of the granularity. */
+  /** The allocated size in bytes, a multiple of the granularity. */
   readonly size: number;
-  /** JSON in UTF-8, sent to all clients as it is. */
+  /** The metadata as JSON in UTF-8, which is sent to clients unchanged. */
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
-  /** The user who created it. */
+  /** The ID of the user that created the memory. */
   readonly uid: number;
-  /** When it was created, in milliseconds since 1970. */
+  /** When the memory was created, in milliseconds since 1970. */
   readonly created: number;
-  /** 0 until it is published. */
+  /** The generation of the name, from 1; 0 until the memory is published. */
   generation: number;
-  /** When it was published. */
+  /** When the memory was published, in milliseconds since 1970; 0 until then. */
   published: number;
   state: "new" | "published" | "replaced" | "removed";
 }
@@ -240,7 +240,7 @@ export type TableChange =
   | { readonly type: "published"; readonly id: number; readonly generation: number; readonly at: number }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
-/** A change as a record of the table: a JSON object. */
+/** Returns the record of a change: the JSON of an object. */
 function encodeChange(change: TableChange): string {
   if (change.type !== "memory") return JSON.stringify(change);
   const { metadata, ...record } = change.record;
@@ -248,12 +248,12 @@ function encodeChange(change: TableChange): string {
   return metadata === undefined ? json : `${json.slice(0, -1)},"metadata":${metadataText(metadata)}}`;
 }
 
-/** Encodes metadata. */
+/** Encodes the JSON of metadata in UTF-8. */
 export function metadataBytes(json: string): Uint8Array<ArrayBuffer> {
   return encoder.encode(json);
 }
 
-/** Decodes metadata to JSON. */
+/** Decodes metadata to a JSON string. */
 export function metadataText(metadata: Uint8Array<ArrayBuffer>): string {
   return decoder.decode(metadata);
 }
@@ -261,7 +261,7 @@ export function metadataText(metadata: Uint8Array<ArrayBuffer>): string {
 /**
  * Replays the records of a table.
  *
- * @returns the memories of the store, by number
+ * @returns the memories of the store, by their numbers
  * @throws {SharingError} `bad-message` if a record is malformed
  */
 export function replayTable(records: readonly JsonObject[]): Map<number, StoredRecord> {
@@ -274,11 +274,11 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
       continue;
     }
     const memory = memories.get(id);
-    // A record about unknown memory is ignored, so that the others are not lost.
+    // A record about an unknown memory is ignored, so that the other memories are not lost.
     if (memory === undefined) continue;
     switch (type) {
       case "published":
-        // The record of the previous generation's replacement may be missing.
+        // The record that the previous generation was replaced may be missing.
         for (const other of memories.values()) {
           if (other.name === memory.name && other.state === "published") other.state = "replaced";
         }
@@ -325,37 +325,37 @@ function nonsense(what: string): SharingError {
   return new SharingError("bad-message", `Cannot use the table of a store: ${what}`);
 }
 
-/** A process that holds memory of a store. */
+/** A connected or former client that holds memory of a store. */
 export interface Holder {
   readonly peer: Peer;
 }
 
-/** How often a process maps a memory, and since when. */
+/** The number of a process's mappings of a memory, and the time of the first one. */
 interface Reading {
   count: number;
   readonly since: number;
 }
 
-/** A memory and its holders. */
+/** A memory of a store, with its descriptor and its holders. */
 export interface Stored extends StoredRecord {
   readonly handle: ShareableHandle;
-  /** The process that writes it and has not published it. */
+  /** The holder that created the memory, until it is published; undefined afterwards, or if the holder is gone. */
   writer: Holder | undefined;
-  /** Whether processes that held it before this store took over may still claim it. */
+  /** Whether processes that held the memory before this store took over may still claim it. */
   mayBeClaimed: boolean;
-  /** Whether it is in the table. */
+  /** Whether the memory is in the table. */
   isWritten: boolean;
   readonly readers: Map<Holder, Reading>;
-  /** When it was mapped or released last, in milliseconds since 1970. */
+  /** When the memory was last mapped or released, in milliseconds since 1970. */
   lastUse: number;
 }
 
-/** Restores memory of an earlier process of the store, which its holders may claim. */
+/** Returns memory restored from an earlier process of the store, which its holders may claim. */
 export function restoredMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   return { ...unheldMemory(record, handle), mayBeClaimed: true, isWritten: true };
 }
 
-/** New memory for a writer. It is not in the table yet. */
+/** Returns new memory for a writer, which is not in the table yet. */
 export function newMemory(record: StoredRecord, handle: ShareableHandle, writer: Holder): Stored {
   return { ...unheldMemory(record, handle), writer };
 }
@@ -372,12 +372,12 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   };
 }
 
-/** Whether memory is dropped soon unless a process that held it before the store took over claims it. */
+/** Whether memory will be dropped unless a process that held it before this store took over claims it. */
 export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): boolean {
   return mayBeClaimed && state !== "published" && writer === undefined && readers.size === 0;
 }
 
-/** The table's record of a memory. */
+/** Returns the table's record of a memory. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
   return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state };

@@ -1,5 +1,5 @@
 /**
- * The memories of a store, and the processes that hold them.
+ * The memories of a store, and their holders.
  *
  * @module
  */
@@ -28,31 +28,31 @@ export interface CreateRequest {
   readonly name: string;
   readonly device: string;
   readonly byteLength: number;
-  /** JSON in UTF-8. */
+  /** The metadata as JSON in UTF-8. */
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
 }
 
 /** The memories of a store. */
 export class StoredMemories implements Disposable {
   readonly #memories = new Map<number, Stored>();
-  /** The published memories, by name. */
+  /** The published memories. */
   readonly #published = new Map<string, Stored>();
   readonly #table: StoreTable;
   readonly #budget: StoreBudget;
   readonly #allocator: MemoryAllocator;
   /**
-   * Each process of a store starts at a random number. Clients may claim memory of an earlier process by its number,
-   * which must not be reused.
+   * The number of the next memory. Each process of a store starts at a random number, because clients may claim memory
+   * of an earlier process by its number, which must not be reused.
    */
   #nextId = 1 + Math.floor(Math.random() * 2 ** 32) * 2 ** 20;
-  /** The answers that are being sent. They may need the metadata of memory that is gone. */
+  /** The answers that are being sent, which may need the metadata of freed memory. */
   readonly unsent: UnsentAnswers;
-  /** Total of generations that were published. */
+  /** The total number of generations published. */
   publishedTotal = 0;
   /** The requests that wait for the first generation of a name. */
   readonly #awaited = new AwaitedNames();
 
-  /** @param restored the memories of an earlier process, with their descriptors, which are taken over */
+  /** @param restored the memories of an earlier process; takes ownership of their handles */
   constructor(
     cuda: Cuda,
     limits: BudgetLimits,
@@ -86,7 +86,7 @@ export class StoredMemories implements Disposable {
     this.#table.removeBackup(backup);
   }
 
-  /** The published memories, by name. */
+  /** The published memories. */
   get published(): Iterable<Stored> {
     return this.#published.values();
   }
@@ -97,10 +97,10 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Creates memory for a writer. Waits until there is room.
+   * Creates memory for a writer. Waits until enough memory is available.
    *
    * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`
-   * @throws {CudaError} If the driver refuses for another reason than that there is no memory
+   * @throws {CudaError} If the driver fails for a reason other than lack of memory
    */
   async create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
     const device = this.#allocator.deviceOf(request.device);
@@ -109,7 +109,7 @@ export class StoredMemories implements Disposable {
     const { uid } = writer.peer;
     const space = { name: request.name, device, uid, size };
     this.#budget.check(space, metadataByteLength);
-    // Metadata is charged while the request waits, because a client may send many requests.
+    // Charges the metadata also while the request waits, because a client may send many requests.
     this.#budget.metadata.add([uid], metadataByteLength);
     let grant: Grant;
     try {
@@ -121,7 +121,7 @@ export class StoredMemories implements Disposable {
     const record: StoredRecord = {
       id: this.#takeId(),
       name: request.name,
-      // Encoded anew instead of as the client wrote it, because other clients get it.
+      // Uses the store's own spelling of the UUID, because other clients receive it.
       device: device.uuid,
       byteLength: request.byteLength,
       size,
@@ -135,7 +135,7 @@ export class StoredMemories implements Disposable {
     const memory = newMemory(record, grant.handle, writer);
     this.#memories.set(memory.id, memory);
     this.#budget.update(memory);
-    // A process that takes over needs the descriptors of everything in the table.
+    // Backs up the descriptor first: a process that takes over needs the descriptors of all memories in the table.
     await this.#table.keep(memory);
     if (this.#memories.get(memory.id) !== memory) return memory;
     try {
@@ -154,16 +154,16 @@ export class StoredMemories implements Disposable {
     return this.#nextId++;
   }
 
-  /** The memory with a number, if a process writes it. */
+  /** Returns the memory with a number; undefined unless `writer` writes it. */
   writtenBy(writer: Holder, id: number): Stored | undefined {
     const memory = this.#memories.get(id);
     return memory?.writer === writer ? memory : undefined;
   }
 
   /**
-   * Publishes memory. Its writer becomes a reader. Readers of the previous generation keep that one.
+   * Publishes memory. The writer becomes a reader. Readers of the previous generation keep their mappings.
    *
-   * @throws {SharingError} `not-permitted` if the name is another user's
+   * @throws {SharingError} `not-permitted` if another user has published the name
    */
   publish(memory: Stored): void {
     const { name } = memory;
@@ -172,8 +172,8 @@ export class StoredMemories implements Disposable {
     if (last !== undefined) this.#checkOwner(writer, last, "replace");
     const at = Date.now();
     const generation = (last?.generation ?? 0) + 1;
-    // Written first: if this throws, nothing has changed. One record, so that a process that takes over finds either
-    // generation and never none.
+    // Writes the record first: if this throws, nothing has changed. A single record suffices, so that a process that
+    // takes over always finds one of the generations.
     this.#table.write({ type: "published", id: memory.id, generation, at });
     Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
     memory.readers.set(writer, { count: 1, since: at });
@@ -184,10 +184,10 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Adds a reader to the published memory of a name, and returns it. Undefined if there is none.
+   * Adds a reader to the memory published under a name. Returns the memory; undefined if none is published.
    *
-   * @throws {SharingError} `not-permitted` if it is to be written, and is another user's; `limit-exceeded` if the reader's
-   * user holds too much that others have replaced
+   * @throws {SharingError} `not-permitted` if `write` is true and another user has published the memory;
+   * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
    */
   map(reader: Holder, name: string, { write }: { readonly write: boolean }): Stored | undefined {
     const memory = this.#published.get(name);
@@ -204,25 +204,25 @@ export class StoredMemories implements Disposable {
     return memory;
   }
 
-  /** Whether a user is within its share of memory that other users have replaced. */
+  /** Whether a holder's user is within its share of memory that other users have replaced or removed. */
   mayHold({ peer: { uid } }: Holder, memory: Stored): boolean {
     return this.#budget.mayRead(uid, memory);
   }
 
-  /** Accepts a reader's claim to hold a memory a number of times. */
+  /** Accepts the claim of a process that it has mapped a memory `count` times. */
   claim(reader: Holder, memory: Stored, count: number): void {
     memory.readers.set(reader, { count, since: Date.now() });
     this.#budget.update(memory);
   }
 
-  /** Accepts a process's claim that it has created memory, and lets it write. */
+  /** Accepts the claim of a process that it has created a memory, which it then may publish. */
   claimToWrite(writer: Holder, memory: Stored): void {
     memory.writer = writer;
     this.#budget.update(memory);
   }
 
   /**
-   * Calls a waiter when something is published under a name.
+   * Calls a waiter when memory is published under a name.
    *
    * @returns a function that removes the waiter
    */
@@ -231,7 +231,7 @@ export class StoredMemories implements Disposable {
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Releases a memory once or several times for a process. Returns whether the process held it. */
+  /** Releases one or more of a holder's mappings of a memory. Returns whether the holder held it. */
   release(holder: Holder, id: number, times = 1): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
@@ -248,9 +248,9 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Releases everything that a process holds.
+   * Releases all memory of a holder, except `kept`.
    *
-   * @param kept how often it still holds each memory, by number
+   * @param kept the number of mappings of each memory that the holder keeps, by the memory's number
    */
   releaseAll(holder: Holder, kept: ReadonlyMap<number, number> = new Map()): void {
     for (const memory of [...this.#memories.values()]) {
@@ -268,7 +268,7 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Moves everything that one holder holds to another one of the same process. */
+  /** Transfers all memory of one holder to another holder of the same process. */
   transfer(from: Holder, to: Holder): void {
     for (const memory of this.#memories.values()) {
       if (memory.writer === from) memory.writer = to;
@@ -280,16 +280,16 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Returns the memory with a number, for a process that claims to hold it. */
+  /** Returns the memory with a number; undefined if there is none. */
   find(id: number): Stored | undefined {
     return this.#memories.get(id);
   }
 
   /**
-   * Removes the name of a memory. The memory is freed when its last reader releases it.
+   * Removes a name. The memory published under it is freed when its last reader releases it.
    *
-   * @returns whether there was one
-   * @throws {SharingError} `not-permitted` if it is another user's
+   * @returns whether memory was published under the name
+   * @throws {SharingError} `not-permitted` if another user has published the memory
    */
   remove(holder: Holder, name: string): boolean {
     const memory = this.#published.get(name);
@@ -299,7 +299,7 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** Drops memory of an earlier process that no client has claimed. */
+  /** Drops memory restored from an earlier process that no client has claimed. */
   dropUnclaimed(): void {
     for (const memory of [...this.#memories.values()]) {
       memory.mayBeClaimed = false;
@@ -307,7 +307,7 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Closes all descriptors. Backups keep theirs. */
+  /** Closes all descriptors. Backups keep their own. */
   [Symbol.dispose](): void {
     this.#allocator[Symbol.dispose]();
     for (const { handle } of this.#memories.values()) handle[Symbol.dispose]();
@@ -316,7 +316,9 @@ export class StoredMemories implements Disposable {
     this.#table[Symbol.dispose]();
   }
 
-  /** Evicts the least recently used published memory that no process maps. */
+  /**
+   * Evicts the least recently used published memory on a device that no process maps. Returns false if there is none.
+   */
   #evictOne(device: CudaDevice): boolean {
     const [oldest] = this.#unused(device).sort((one, other) => one.lastUse - other.lastUse);
     if (oldest === undefined) return false;
@@ -324,14 +326,14 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** The published memories on a device that no process maps. */
+  /** Returns the published memories on a device that no process maps. */
   #unused(device: CudaDevice): Stored[] {
     return [...this.#published.values()].filter((memory) =>
       memory.readers.size === 0 && !memory.mayBeClaimed && isSameUuid(memory.device, device.uuid)
     );
   }
 
-  /** Removes the name of a published memory. It is freed when no process maps it. */
+  /** Removes the name of a published memory, which is freed once no process maps it. */
   #retire(memory: Stored, state: "replaced" | "removed"): void {
     this.#table.write({ type: state, id: memory.id });
     memory.state = state;
@@ -353,7 +355,7 @@ export class StoredMemories implements Disposable {
     this.#forget(memory);
   }
 
-  /** Frees a memory that is no longer in the table. */
+  /** Frees a memory that is not, or no longer, in the table. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
     this.#budget.remove(memory);
