@@ -22,7 +22,7 @@ const fatbinBeginning = 0x50;
 const ltoirMagic = 0x7f4e43ed;
 /** The first four bytes of a static library, which begins with "!<arch>". */
 const archiveMagic = 0x72613c21;
-/** The kind that a fatbin states for entries of LTO IR. */
+/** The kind field of a fatbin entry that contains LTO IR. */
 const ltoirEntry = 8;
 
 /** Detects the kind of an image by its first bytes. */

@@ -23,7 +23,7 @@ export type ParameterType =
 /** A kernel parameter, and its position in the packed parameters. */
 export interface KernelParameter {
   readonly type: ParameterType;
-  /** Bytes from the start of the packed parameters. */
+  /** The offset from the start of the packed parameters, in bytes. */
   readonly offset: number;
   readonly byteLength: number;
   readonly alignment: number;
@@ -45,7 +45,7 @@ export interface KernelParameter {
 export interface KernelSignature {
   readonly name: string;
   readonly parameters: readonly KernelParameter[];
-  /** The size of the packed parameters, without padding after the last. */
+  /** The size of the packed parameters, without padding after the last one, in bytes. */
   readonly parameterBytes: number;
 }
 

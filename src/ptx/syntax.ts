@@ -33,7 +33,7 @@ export interface PtxModule extends PtxHeader {
   readonly lineInfo: LineInfo;
 }
 
-/** `.alias name, target;` */
+/** A second name for a function: `.alias name, target;`. */
 export interface FunctionAlias {
   readonly name: string;
   /** The function that the alias stands for. */
@@ -41,11 +41,11 @@ export interface FunctionAlias {
   readonly line: number;
 }
 
-/** An `.entry` or a `.func`. */
+/** A declaration or definition of a kernel (`.entry`) or of another function (`.func`). */
 export interface FunctionDeclaration {
   readonly kind: "entry" | "func";
   readonly name: string;
-  /** `visible`, `extern`, `weak`, `common`, or undefined. */
+  /** The linkage directive, without the dot: `visible`, `extern`, `weak` or `common`. Undefined if there is none. */
   readonly linkage: string | undefined;
   readonly results: readonly VariableDeclaration[];
   readonly parameters: readonly VariableDeclaration[];
@@ -54,7 +54,7 @@ export interface FunctionDeclaration {
    * `.attribute`.
    */
   readonly directives: readonly FunctionDirective[];
-  /** Undefined for a declaration without a definition. */
+  /** The statements of the body. Undefined for a declaration without a definition. */
   readonly body: readonly Statement[] | undefined;
   readonly line: number;
 }
@@ -82,9 +82,9 @@ export interface VariableDeclaration {
   readonly type: string;
   /** The number of components: 1, 2, 4 or 8. */
   readonly vectorLength: number;
-  /** The lengths of an array, outermost first. Empty for a scalar. The first is 0 if it is not known. */
+  /** The lengths of an array, outermost first. The first length is 0 if the array is unsized. Empty for a scalar. */
   readonly dimensions: readonly number[];
-  /** Undefined for a scalar. For an array, the number of elements in all dimensions, or 0 if it is unsized. */
+  /** The number of elements of an array in all dimensions, or 0 if the array is unsized. Undefined for a scalar. */
   readonly elementCount: number | undefined;
   /** The alignment in bytes, if declared with `.align`. */
   readonly alignment: number | undefined;
@@ -103,7 +103,7 @@ export type Initializer = IntegerOperand | FloatOperand | AddressInitializer | I
 export interface AddressInitializer {
   readonly kind: "addressOf";
   readonly name: string;
-  /** Bytes to add to the address. */
+  /** The number of bytes to add to the address. */
   readonly offset: bigint;
   /** A mask of the bits of the address to use. Undefined for all bits. */
   readonly mask: bigint | undefined;
@@ -250,7 +250,7 @@ export interface FloatOperand {
 /** An address in brackets, such as `[%rd1+4]`, `[name]` or `[16]`. */
 export interface AddressOperand {
   readonly kind: "address";
-  /** Undefined for an absolute address, which is the offset. */
+  /** The base of the address. Undefined for an absolute address, which `offset` states. */
   readonly base: NameOperand | undefined;
   readonly offset: bigint;
 }

@@ -1,5 +1,5 @@
 /**
- * Control-flow graphs: their blocks in order, dominators, and loops.
+ * Control-flow graphs, and the order, dominators and loops of their blocks.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { ResolvedInstruction } from "../instructions/resolved_instruction.t
 
 /** One step of a block: an instruction, or work between instructions. */
 export interface FlowStep {
-  /** Undefined for a step that is not an instruction. */
+  /** The instruction, or undefined for work between instructions. */
   readonly instruction: ResolvedInstruction | undefined;
 }
 
@@ -189,7 +189,7 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
  */
 export function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
   const count = edges.length;
-  // From here on, nodes are named by their order in a depth-first search.
+  // From here on, nodes are identified by their number in a depth-first search.
   const { nodes, order, parent } = searchDepthFirst(edges);
   const before = Array.from({ length: count }, (): number[] => []);
   for (let node = 0; node < count; node++) {

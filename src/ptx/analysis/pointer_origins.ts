@@ -37,7 +37,7 @@ export type PointerOrigin = Variable | ParameterOrigin;
 /** Returns the origin of an address. Undefined if the origin is not certain, or has no bounds. */
 export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
-/** A value not known to be computed from a pointer. A pointer loaded from memory is one. */
+/** A value that is not known to be computed from a parameter or a variable. Includes pointers loaded from memory. */
 const integer = { kind: "integer" } as const;
 /** A value that may have several origins, or whose computation is not tracked. */
 const mixed = { kind: "mixed" } as const;

@@ -129,7 +129,7 @@ function times(a: Stride, factor: bigint): Stride {
   return a === undefined ? undefined : a * factor;
 }
 
-/** Which registers and operands of a kernel are uniform, strided or varying. */
+/** The strides of a kernel's registers and operands. */
 export interface Uniformity {
   strideOf(operand: ResolvedOperand): Stride;
   /** Whether an instruction does the same in all members of a gang, so that it need be executed only once. */

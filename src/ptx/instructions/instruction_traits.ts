@@ -17,7 +17,7 @@ export type Effect =
   /** Reads memory, including values that other threads store while the kernel runs. */
   | "observes"
   | "writes"
-  /** Orders the memory accesses around it. */
+  /** Orders the memory accesses before and after the instruction. */
   | "orders"
   /** Allocates memory on the thread's stack, frees it, or reads the stack pointer. */
   | "allocates"
@@ -79,7 +79,7 @@ export interface InstructionRow extends FormSyntax {
 
 /** The traits of a form. All are optional, and default to the conservative value. */
 export interface InstructionTraits {
-  /** All side effects. Default: any. */
+  /** All side effects of the instruction. Default: it may have any. */
   readonly effects?: readonly Effect[];
   /**
    * Whether the instruction does the same in all threads that have the same operands, so that it need be executed only

@@ -29,7 +29,7 @@ export type Named =
   | FunctionName
   | Prototype;
 
-/** The names declared in a `{ }` block, with those of the enclosing scopes. */
+/** A scope of names: those declared in a `{ }` block, and those of the enclosing scopes. */
 export class Scope {
   readonly #parent: Scope | undefined;
   readonly #names = new Map<string, Named>();
@@ -176,7 +176,7 @@ export class SpaceLayout {
     this.#end = begin;
   }
 
-  /** The end of the last variable or padding so far, in bytes. */
+  /** The number of bytes in use so far, including padding. */
   get byteLength(): number {
     return this.#end;
   }

@@ -23,11 +23,11 @@ export interface Register {
 export interface Variable {
   readonly kind: "variable";
   readonly name: string;
-  /** `param`, `shared`, `local`, `global` or `const`. */
+  /** The state space: `param`, `shared`, `local`, `global` or `const`. */
   readonly space: string;
   /**
-   * Bytes from the start of the state space. For `.global` and `.const`, from the start of the module's image; for a
-   * variable in a frame, from the start of the frame.
+   * The offset in bytes: for `.global` and `.const`, from the start of the module's image; for a variable in a frame,
+   * from the start of the frame; otherwise, from the start of the state space.
    */
   readonly offset: number;
   readonly byteLength: number;
@@ -110,7 +110,7 @@ export type ResolvedOperand =
   | { readonly kind: "list"; readonly elements: readonly ResolvedOperand[] }
   | { readonly kind: "not"; readonly register: Register }
   | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }
-  /** `_`: the result is discarded. */
+  /** The destination `_`, which discards the result. */
   | { readonly kind: "sink" };
 
 /** The address `[base + offset]`. Absolute if `base` is undefined. */

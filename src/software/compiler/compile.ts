@@ -81,7 +81,7 @@ export interface CompiledKernel {
   readonly parameterBytes: number;
   /** The maximum number of threads per block. Undefined if the kernel states no maximum. */
   readonly maxThreadsPerBlock: number | undefined;
-  /** The block size that every launch must have, in x, y and z. Undefined if any size will do. */
+  /** The block size that every launch must have, in x, y and z. Undefined if every size is allowed. */
   readonly requiredThreads: readonly [x: number, y: number, z: number] | undefined;
   /** The size of the static shared memory, in bytes. Dynamic shared memory begins after it. */
   readonly sharedBytes: number;
@@ -165,11 +165,15 @@ export interface GangKernel {
   readonly hasBarriers: boolean;
   /** Whether some loop runs under a mask, so that a gang finishes the loop although its members diverge. */
   readonly hasMaskedLoops: boolean;
-  /** The fields from here on are those of {@linkcode CompiledKernel}, for threads that have left their gang. */
+  /** {@linkcode CompiledKernel.localBytes}, for threads that have left their gang. */
   readonly localBytes: number;
+  /** {@linkcode CompiledKernel.savedBytes}, for threads that have left their gang. */
   readonly savedBytes: number;
+  /** {@linkcode CompiledKernel.frameBytes}, for threads that have left their gang. */
   readonly frameBytes: number;
+  /** {@linkcode CompiledKernel.resumeLines}, for threads that have left their gang. */
   readonly resumeLines: readonly number[];
+  /** {@linkcode CompiledKernel.suspensions}, for threads that have left their gang. */
   readonly suspensions: readonly Suspension[];
 }
 
@@ -197,7 +201,7 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "maxclusterrank",
 ]);
 
-/** Directives on a kernel that runs in clusters of blocks. */
+/** Directives of kernels that need clusters of blocks, which are not supported. */
 const clusterDirectives: ReadonlySet<string> = new Set([
   "reqnctapercluster",
   "explicitcluster",
@@ -207,8 +211,8 @@ const clusterDirectives: ReadonlySet<string> = new Set([
 /**
  * Compiles a PTX module, given as text or parsed.
  *
- * @param options `instructions` replaces the instructions of the software device
- * @throws {PtxError} naming the line, for anything that is not PTX: a GPU refuses the module, too
+ * @param options `instructions` replaces the instruction set of the software device
+ * @throws {PtxError} If the text is not valid PTX, so that a GPU refuses the module, too. The error states the line
  */
 export function compilePtx(
   source: string | PtxModule,
@@ -299,7 +303,7 @@ function compileKernel(
       limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
       checkSize(kernel, definition);
       const lockstepPointCount = points.instructions.size;
-      // The lanes of a warp must be in one gang if their accesses have an order.
+      // If the order of the accesses of a warp's lanes matters, all lanes must be in one gang.
       const compileGangs = (width: GangWidth) =>
         options.gangs === false || (lockstepPointCount > 0 && width < 32)
           ? undefined

@@ -26,7 +26,7 @@ export type SynchronizationName =
   | "griddepcontrol"
   | "nanosleep";
 
-/** The names of the other rows. */
+/** The names of the rows of stack and miscellaneous instructions. */
 export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmevent" | "trap" | "setmaxnreg";
 
 /** The traits of control flow. The kind of control flow is stated by the row's `flow`. */
@@ -121,7 +121,7 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
   }),
   elect: row("elect.sync d, membermask", "9.7.13.14", { effects: [], synchronization: "lanes", runsInGangs: true }),
 
-  // Clusters of blocks.
+  // Instructions on clusters of blocks.
   mapa: row("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", pure),
   getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", pure),
   "barrier.cluster.arrive": row("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", {

@@ -229,7 +229,7 @@ class KernelGenerator {
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
-      // The gang's function does not keep the offsets for threads that leave their gang.
+      // Not for gangs, whose code does not keep the offset registers live for threads that leave their gang.
       const definitions = context.flows.get(flow.function)!.analysis.definitions;
       this.#definitions.set(flow, definitions);
       const offsets = flow.function === resolved.kernel && divergencePoints === undefined

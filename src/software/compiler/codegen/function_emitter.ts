@@ -135,7 +135,7 @@ export interface ArgumentRange {
   readonly room: number;
 }
 
-/** The deviations from an instruction's type that an operand allows. */
+/** The ways in which an operand may deviate from the instruction's type. */
 export interface OperandOptions {
   /** Whether the register may be wider than the type, as in loads, stores and conversions. */
   readonly wide?: boolean;

@@ -86,9 +86,9 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
 }
 
 /**
- * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop with a path
- * around such an instruction or a call, threads also wait before each iteration, so that no lane is an iteration ahead
- * of others.
+ * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop that has a
+ * path which skips such an instruction or a call, threads also wait before each iteration, so that no lane gets an
+ * iteration ahead of others.
  *
  * @param options `isCalledWhereThreadsSpin`: whether the function may be called in a loop that may spin, which makes
  * its whole body part of such a loop; `isUneven`: whether lanes may diverge in a call

@@ -216,7 +216,8 @@ function fits({ instruction }: Product, { type, choices }: CompiledInstruction):
 }
 
 /**
- * Whether both terms are the same product. `ptxas` then doubles it, or subtracts it from itself, without contraction.
+ * Whether both terms are the same product, or products of the same factors. `ptxas` then doubles the product or
+ * subtracts it from itself, without contraction.
  */
 function isTwice([first, second]: readonly [Term, Term]): boolean {
   const one = first.value.product;

@@ -15,7 +15,7 @@ import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../t
 
 /** One step of a block: an instruction, or code between instructions. Also the code that pushes a branch's operand. */
 export interface Step {
-  /** Undefined for code between instructions. */
+  /** The instruction, or undefined for code between instructions. */
   readonly instruction: CompiledInstruction | undefined;
   /** The register that the step sets to 0, for code between instructions. */
   readonly initializes?: Register;

@@ -34,8 +34,8 @@ export interface NamedPtx {
  * Links modules and compiles the result, with the options of `compilePtx`. Line numbers in errors refer to the module
  * that the error names.
  *
- * @throws {PtxError} for anything that is not PTX
- * @throws {LinkError} If the modules do not fit together
+ * @throws {PtxError} If a module is not valid PTX
+ * @throws {LinkError} If the modules cannot be linked
  */
 export function compileLinked(
   images: readonly NamedPtx[],

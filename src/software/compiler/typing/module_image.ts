@@ -20,7 +20,7 @@ import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 /** A variable, with its offset in the image. */
 export interface ImageVariable {
   readonly space: "global" | "const";
-  /** Bytes from the start of the image. */
+  /** The offset from the start of the image, in bytes. */
   readonly offset: number;
   readonly byteLength: number;
   /** The bytes per index, if the variable is an array, as in {@linkcode Variable}. */
@@ -29,7 +29,7 @@ export interface ImageVariable {
 
 /** A value to store in the image before any kernel runs. */
 export interface InitialValue {
-  /** Bytes from the start of the image. */
+  /** The offset from the start of the image, in bytes. */
   readonly offset: number;
   readonly byteLength: number;
   readonly value: bigint;
