@@ -67,12 +67,12 @@ const measuredMilliseconds = 100;
 const minimumRepetitions = 5;
 const maximumRepetitions = 10_000;
 /**
- * Runs that are enqueued before those before them are waited for. CUDA blocks the host when about a thousand operations
- * are enqueued, and a run has at least three besides the body's own.
+ * Maximum number of runs that are enqueued before the preceding ones are waited for. CUDA blocks the host when about a
+ * thousand operations are enqueued, and each run has at least three in addition to those of the body.
  */
 const maximumBatch = 64;
 
-/** How many runs there are: a number, or as many as take a time. */
+/** The number of runs: fixed, or as many as fit into a time. */
 type Limit = { readonly count: number } | {
   readonly milliseconds: number;
   readonly minimum: number;
@@ -126,15 +126,15 @@ function describe({ device }: CudaStream): string {
   return `a benchmark on a stream of device ${device.ordinal}`;
 }
 
-/** Runs of a body, with an event before and after each. */
+/** Executes runs of a body, with an event before and after each. */
 class Runs implements Disposable {
   readonly #stream: CudaStream;
   readonly #body: (stream: CudaStream) => void;
   readonly #waitOptions: WaitOptions;
   readonly #resources = new DisposableStack();
-  /** Used again for each batch. */
+  /** The events of the runs, reused for each batch. */
   readonly #events: { readonly start: CudaEvent; readonly end: CudaEvent }[] = [];
-  /** As large as the L2 cache: filling it evicts the cache. */
+  /** A buffer as large as the L2 cache. Filling it evicts all other data from the cache. */
   readonly #cacheFiller: DeviceBuffer | undefined;
 
   constructor(
@@ -145,12 +145,12 @@ class Runs implements Disposable {
     this.#stream = stream;
     this.#body = body;
     this.#waitOptions = signal === undefined ? {} : { signal };
-    // 0 for a device without such a cache, such as the software device.
+    // The attribute is 0 for a device without an L2 cache, such as the software device.
     const byteLength = flushCache ? stream.device.attribute("l2CacheSize") : 0;
     if (byteLength > 0) this.#cacheFiller = this.#resources.use(allocate(byteLength, stream));
   }
 
-  /** Releases the events. Runs that were enqueued still go on. */
+  /** Releases the events and the buffer. Runs that are already enqueued continue. */
   [Symbol.dispose](): void {
     this.#resources[Symbol.dispose]();
   }
@@ -167,7 +167,7 @@ class Runs implements Disposable {
       const last = this.#events[count - 1]!.end;
       await waitUntil(() => last.query(), this.#waitOptions, () => describe(this.#stream));
       for (const { start, end } of this.#events.slice(0, count)) samples.push(end.elapsedTime(start));
-      // Includes the time between the runs, so that a body that does nothing comes to an end soon.
+      // Includes the time between the runs, so that the measurement of a body that enqueues nothing ends soon.
       spent += last.elapsedTime(this.#events[0]!.start);
     }
   }
@@ -189,7 +189,7 @@ class Runs implements Disposable {
   }
 }
 
-/** Allocates from the default pool, or without one where a driver before CUDA 11.2 has no pools. */
+/** Allocates from the default pool, or without a pool if the driver is older than CUDA 11.2 and has none. */
 function allocate(byteLength: number, stream: CudaStream): DeviceBuffer {
   const { device } = stream;
   try {
@@ -200,7 +200,7 @@ function allocate(byteLength: number, stream: CudaStream): DeviceBuffer {
   }
 }
 
-/** How many more runs there are at most, after `count` runs that took `spent` milliseconds. */
+/** Returns the maximum number of further runs, after `count` runs that took `spent` milliseconds. */
 function remainingOf(limit: Limit, { count, spent }: { count: number; spent: number }): number {
   if ("count" in limit) return limit.count - count;
   const { milliseconds, minimum, maximum } = limit;
@@ -210,10 +210,10 @@ function remainingOf(limit: Limit, { count, spent }: { count: number; spent: num
   return Math.min(Math.max(fitting, minimum - count), maximum - count);
 }
 
-/** Throws if a body has returned a promise: what it enqueues later would not be measured. */
+/** Throws if a body has returned a promise: work that it enqueues later would not be measured. */
 function refusePromise(result: unknown): void {
   if (typeof result !== "object" || result === null || !("then" in result) || typeof result.then !== "function") return;
-  // Its own failure would end the process.
+  // If the promise rejected without a handler, the process would end.
   Promise.resolve(result).catch(() => {});
   throw new TypeError(
     "Cannot benchmark a body that returns a promise: it must enqueue all work before it returns, without await",
@@ -235,7 +235,7 @@ function resultOf(samples: Float64Array<ArrayBuffer>): BenchmarkResult {
   };
 }
 
-/** A quantile of sorted values, interpolated linearly between the two next to it, as numpy does. */
+/** Returns a quantile of sorted values, linearly interpolated between the two nearest values, as numpy does. */
 function quantileOf(sorted: Float64Array, quantile: number): number {
   const position = quantile * (sorted.length - 1);
   const below = sorted[Math.floor(position)]!;

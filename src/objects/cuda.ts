@@ -25,7 +25,7 @@ const hostPoolOptions: KnownOptions<PoolOptions & { numaNode?: number }> = {
   names: { ...poolOptions.names, numaNode: true },
 };
 
-/** The session that a `Cuda` object and everything made from it belong to. */
+/** Returns the session that a `Cuda` object and all objects created from it belong to. */
 export let sessionOf: (cuda: Cuda) => Session;
 
 /** A driver and its devices. Comes from `open`. */
@@ -86,7 +86,7 @@ export class Cuda implements Disposable {
       const known = isOrdinal
         ? this.devices.length === 1 ? "0" : `0 to ${this.devices.length - 1}`
         : this.devices.map(({ uuid }) => uuid).join(", ");
-      // "0" and "cuda:0", as PyTorch has it.
+      // Recognizes "0" and "cuda:0", the forms that PyTorch uses.
       const number = isOrdinal ? undefined : /^(?:\w+:)?(\d{1,9})$/.exec(ordinalOrUuid)?.[1];
       const advice = number === undefined ? "" : `; an ordinal is a number: device(${Number(number)})`;
       throw new RangeError(`Cannot find device ${wanted}: the devices are ${known}${advice}`);

@@ -59,9 +59,9 @@ import { formatUuid } from "../support/uuid.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
-/** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
+/** The prefix of the driver API's attribute names: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
 const driverAttributePrefix = "CU_DEVICE_ATTRIBUTE_";
-/** Where to find the fields of cudaDeviceProp that are not attributes. */
+/** The properties of this library that correspond to fields of cudaDeviceProp that are not attributes. */
 const propertyNames: Readonly<Record<string, string>> = {
   totalGlobalMem: "CudaDevice.memoryInfo",
   name: "CudaDevice.name",
@@ -123,7 +123,7 @@ export class CudaDevice {
     }
   }
 
-  /** Only the name shows that a device is a MIG instance: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+  /** Whether the device is a GPU or a MIG instance. Only the name shows it: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
   get #kind(): "GPU" | "MIG" {
     return / MIG \d/.test(this.name) ? "MIG" : "GPU";
   }
@@ -697,7 +697,7 @@ export class CudaDevice {
     checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal);
-      // Opening memory of another process enables access, too.
+      // Opening memory of another process also enables access.
       const opened = this.#peerAccess.get(peer);
       if (opened !== undefined) this.#session.opened.delete(opened);
       this.#peerAccess.delete(peer);
@@ -771,7 +771,7 @@ function whyNoAttribute(name: string): string {
   return `CUDA has no ${attributePrefix} of that name${didYouMean(meant, Object.keys(deviceAttributes))}`;
 }
 
-/** What to try if peer access cannot be enabled or disabled. */
+/** Returns advice for the case that peer access cannot be enabled or disabled. */
 function peerHint(error: unknown): string | undefined {
   switch (error instanceof CudaError ? error.code : undefined) {
     case "cudaErrorPeerAccessAlreadyEnabled":

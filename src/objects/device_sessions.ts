@@ -1,9 +1,9 @@
 /**
- * The session of each device, and waits for it. They are not kept in `cuda_device.ts`, because pools need it and
- * `cuda_device.ts` imports pools.
+ * Maps each device to its session, and waits for devices. Separate from `cuda_device.ts`, because pools use this module
+ * and `cuda_device.ts` imports pools.
  *
- * The waits of the library itself throw no errors of collectives: each stream's error is thrown once, by a wait of the
- * program.
+ * The library's own waits do not throw the errors of collectives: the error of each stream is thrown once, by a wait of
+ * the program.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { CudaStream, finishStream } from "./streams/cuda_stream.ts";
 /** The part of a device's state that other objects need. */
 interface DeviceParts {
   readonly session: Session;
-  /** Does what `CudaDevice.finished` does, and leaves errors of collectives to the program's waits. */
+  /** Like `CudaDevice.finished`, but does not throw errors of collectives, which are left to the program's waits. */
   readonly finishedWithoutErrors: () => Promise<void>;
 }
 
@@ -26,12 +26,12 @@ export function registerDevice(device: CudaDevice, throwErrorOfDevice: DevicePar
   parts.set(device, throwErrorOfDevice);
 }
 
-/** Resolves when all work of a device is done. Errors of collectives are left to the program's waits. */
+/** Resolves when all work of a device is done. Does not throw errors of collectives. */
 function deviceFinishedWithoutErrors(device: CudaDevice): Promise<void> {
   return parts.get(device)!.finishedWithoutErrors();
 }
 
-/** The session of a device. Throws a `TypeError` unless `device` is one. */
+/** Returns the session of a device. Throws a `TypeError` if `device` is not one. */
 export function sessionOfDevice(device: CudaDevice): Session {
   return parts.get(device)?.session ?? refuseDevice(device);
 }
@@ -47,12 +47,12 @@ function refuseDevice(device: unknown): never {
   );
 }
 
-/** Calls a function whose waits for a device's streams and events are the library's own. Returns its result. */
+/** Calls a function that waits for a device's streams and events, without errors of collectives. Returns its result. */
 export function withoutCollectiveErrors<Result>(device: CudaDevice, wait: () => Result): Result {
   return sessionOfDevice(device).withoutCollectiveErrors(wait);
 }
 
-/** Resolves when the work that was enqueued on a stream or device so far is complete, without throwing such errors. */
+/** Resolves when the work enqueued on a stream or device so far is complete. Does not throw errors of collectives. */
 export function finishedWithoutErrors(work: CudaStream | CudaDevice): Promise<void> {
   return work instanceof CudaStream ? finishStream(work, {}, false) : deviceFinishedWithoutErrors(work);
 }

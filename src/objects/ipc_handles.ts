@@ -1,7 +1,8 @@
 /**
- * What the 64 bytes of a legacy IPC handle state. CUDA calls them opaque, but its driver believes them: the place of an
- * event that does not exist ends the process that opens it, and an offset beyond the memory costs it its context (driver
- * 580, measured). They are therefore read before the driver sees them.
+ * Reads the 64 bytes of legacy IPC handles. CUDA documents them as opaque, but the driver does not validate them: the
+ * slot of an event that does not exist crashes the process that opens it, and an offset beyond the memory makes the
+ * process lose its context (driver 580, measured). If they have the known layout, they are therefore checked before
+ * they are passed to the driver.
  *
  * @module
  */
@@ -14,26 +15,26 @@ import { sessionOfDevice } from "./device_sessions.ts";
 import { CudaError, cudaErrorNumbers } from "../support/errors.ts";
 import { countRefusedEvent, refusedImport } from "../support/refusals.ts";
 
-/** The places of an event handle's fields, as indices of u32: its process, and its place among the process's events. */
+/** The indices of an event handle's fields, in units of u32: the process ID, and the event's slot in its process. */
 const eventFields = { process: 0, place: 4 } as const;
-/** The fields of an event handle that are 0. */
+/** The indices of the event handle's fields that must be 0. */
 const zeroFields = [1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] as const;
-/** Places from here on do not exist. */
+/** The number of event slots; valid indices are below this. */
 const eventPlaces = 4096;
-/** The places of a memory handle's fields, as indices of u32. A size has two of them. */
+/** The indices of a memory handle's fields, in units of u32. A size occupies two of them. */
 const memoryFields = { process: 2, size: 4, blockPages: 6, offset: 7 } as const;
 const pageByteLength = 4096;
 
-/** A handle that is being read. */
+/** The handle being read. */
 const words = new Uint32Array(ipcHandleByteLength / Uint32Array.BYTES_PER_ELEMENT);
 const bytes = new Uint8Array(words.buffer);
 
-/** Whether the driver may open a handle: `"unknown"` if the driver's handles have a layout that is not known. */
+/** Whether the driver may open a handle: `"unknown"` if the driver's handles do not have the known layout. */
 export type HandleJudgment = "good" | "forged" | "unknown";
 
 /**
- * Whether the driver may open the handle of another process's event on a device: it is good if the driver of that
- * process has made it, as far as this process can tell.
+ * Returns whether the driver may open the handle of another process's event on a device: `"good"` if, as far as can be
+ * determined, the driver of that process has created the handle.
  */
 export function judgeEvent(
   device: CudaDevice,
@@ -42,7 +43,7 @@ export function judgeEvent(
   return sessionOfDevice(device).ipcHandleLayouts.judgeEvent(device.ordinal, handle, processId);
 }
 
-/** The layouts of the driver's handles, each tried at its first use. */
+/** Whether the driver's handles have the known layouts. Each is determined on first use. */
 export class IpcHandleLayouts {
   readonly #session: Session;
   #isEventKnown: boolean | undefined;
@@ -52,7 +53,10 @@ export class IpcHandleLayouts {
     this.#session = session;
   }
 
-  /** Judges the handle of another process's event, on a device: that of the process with an ID, if that is given. */
+  /**
+   * Returns whether the driver may open the handle of another process's event. If `processId` is given, the event must
+   * belong to that process.
+   */
   judgeEvent(device: number, handle: Uint8Array, processId?: number): HandleJudgment {
     if (this.#session.driver.checksHandles) return "good";
     this.#isEventKnown ??= areEventHandlesKnown(this.#session.driver, device);
@@ -63,8 +67,8 @@ export class IpcHandleLayouts {
   }
 
   /**
-   * Throws the error of `cudaIpcOpenEventHandle` for a handle that would end this process. Where the layout is not known,
-   * the driver decides.
+   * Throws the error of `cudaIpcOpenEventHandle` for a handle that would crash this process. If the layout is not
+   * known, the handle is passed to the driver unchecked.
    */
   checkEvent(device: number, handle: Uint8Array): void {
     if (this.judgeEvent(device, handle) !== "forged") return;
@@ -73,8 +77,8 @@ export class IpcHandleLayouts {
   }
 
   /**
-   * Throws the error of `cudaIpcOpenMemHandle` for a handle that would cost this process its context. Where the layout is
-   * not known, the driver decides.
+   * Throws the error of `cudaIpcOpenMemHandle` for a handle that would make this process lose its context. If the
+   * layout is not known, the handle is passed to the driver unchecked.
    */
   checkMemory(device: number, handle: Uint8Array): void {
     if (this.#session.driver.checksHandles) return;
@@ -100,7 +104,9 @@ function memoryByteLength(): number {
   return words[memoryFields.size]! + words[memoryFields.size + 1]! * 2 ** 32;
 }
 
-/** Whether the handles of a driver's events have the layout that is known. Tries it with two events, and keeps nothing. */
+/**
+ * Returns whether a driver's event handles have the known layout. Creates two events to find out, and destroys them.
+ */
 export function areEventHandlesKnown(driver: Driver, device: number): boolean {
   return ignoreRefusal(() => isEventLayoutKnown(driver, device));
 }
@@ -117,7 +123,7 @@ function isEventLayoutKnown(driver: Driver, device: number): boolean {
   return !places.includes(undefined) && places[0] !== places[1];
 }
 
-/** Checks whether the handles of two own allocations have the known layout. */
+/** Returns whether the handles of two allocations of this process have the known layout. */
 function isMemoryLayoutKnown(session: Session, device: number): boolean {
   const { driver } = session;
   const processId = shim().poolpass_getpid();
@@ -127,13 +133,16 @@ function isMemoryLayoutKnown(session: Session, device: number): boolean {
       bytes.set(driver.ipcGetMemHandle(device, address));
       return words[memoryFields.process] === processId && memoryByteLength() === expected && isMemory();
     } finally {
-      // Freeing blocks behind all work of the device.
+      // Freed later, because freeing would block until all work of the device is done.
       session.afterWork(session.streams, () => driver.free(device, address));
     }
   });
 }
 
-/** The result of an attempt; false if CUDA refuses it, as it does where there is no IPC. Throws what may pass. */
+/**
+ * Returns the result of an attempt; false if CUDA refuses it, as it does where IPC is not supported. Throws errors that
+ * may be temporary.
+ */
 function ignoreRefusal(attempt: () => boolean): boolean {
   try {
     return attempt();

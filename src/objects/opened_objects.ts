@@ -1,50 +1,53 @@
 import type { Driver } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
 
-/** A piece of memory. */
+/** An allocation, identified for the sanitizer. */
 export interface MemoryPiece {
-  /** Its address, or its buffer for page-locked memory. */
+  /** The address, or the buffer if the memory is page-locked. */
   readonly at: bigint | ArrayBufferLike;
   readonly byteLength: number;
 }
 
 /** Memory that an object holds and that was not freed. */
 export interface UnfreedMemory {
-  /** Its kind, in the singular: "host buffer". */
+  /** The kind of the memory in messages, in the singular: "host buffer". */
   readonly kind: string;
   readonly count: number;
   readonly byteLength: number;
-  /** Where each piece was allocated, if that was recorded. */
+  /** The call site of each allocation, if it was recorded. */
   readonly origins?: readonly string[];
-  /** The pieces, for the sanitizer. */
+  /** Lists the allocations, for the sanitizer. */
   pieces(): Iterable<MemoryPiece>;
 }
 
-/** What may report memory that was not freed. */
+/** Reports memory that was not freed: the sanitizer. */
 export interface LeakReporter {
-  /** Returns whether it does: a warning would say the same again. */
+  /** Reports the memory. Returns whether it did, in which case a warning would be redundant. */
   reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean;
 }
 
 /** An object that a session has opened and must release. */
 export interface OpenedObject {
-  /** Its kind, in the singular: "stream". Undefined if the user does not dispose of it. */
+  /** The kind of the object in messages, in the singular: "stream". Undefined if the user does not dispose of it. */
   readonly kind?: string;
-  /** The memory that it holds and the user should have freed. */
+  /** Returns the memory that the object holds and that the user should have freed. */
   unfreed?(): UnfreedMemory | undefined;
-  /** The warning if it is still open at the end of the session, which does not release it. */
+  /** Returns the warning to print if the object is still open at the end of the session and cannot be released. */
   warning?(): string;
-  /** Releases it at the end of the session, when all work is complete. The session's own driver is gone by then. */
+  /**
+   * Releases the object at the end of the session, when all work is complete. The session's own driver cannot be used
+   * then.
+   */
   release(driver: Driver): void;
 }
 
 /**
- * The objects that a session has opened and not released yet, in the order of opening. Objects that depend on another
- * one were opened after it, so they are released in the reverse order.
+ * The objects that a session has opened and not released yet, in the order of opening. An object is opened after the
+ * objects that it depends on, so they are released in reverse order.
  */
 export class OpenedObjects {
   readonly #objects = new Set<OpenedObject>();
-  /** Where each object was opened; undefined without POOLPASS_DEBUG=1. */
+  /** The call site at which each object was opened; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<OpenedObject, string> | undefined;
 
   constructor({ debug }: { debug: boolean }) {
@@ -56,7 +59,10 @@ export class OpenedObjects {
     if (object.kind !== undefined) this.#origins?.set(object, originOf(object.kind));
   }
 
-  /** Records that the user has disposed of an object that only waits for its work. Then it is not a leak. */
+  /**
+   * Records that the user has disposed of an object that remains only until its work is done. The object is then not a
+   * leak.
+   */
   markDisposed(object: OpenedObject): void {
     this.#origins?.delete(object);
   }
@@ -67,20 +73,20 @@ export class OpenedObjects {
     this.#origins?.delete(object);
   }
 
-  /** In the order of opening. */
+  /** Iterates over the objects in the order of opening. */
   [Symbol.iterator](): Iterator<OpenedObject> {
     return this.#objects.values();
   }
 
-  /** Reports memory that the user has not freed, if there is a callback for that. Returns the rest. */
+  /** Passes memory that the user has not freed to `reporter`. Returns the memory that it did not report. */
   reportUnfreed(reporter: LeakReporter | undefined, before: string): UnfreedMemory[] {
     const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
     return reporter?.reportLeaks(unfreed, before) ? [] : unfreed;
   }
 
   /**
-   * Warns of memory that the user has not freed. With POOLPASS_DEBUG=1, also names the objects that were not disposed,
-   * which the session can release, and says where each was created.
+   * Warns of memory that the user has not freed. With POOLPASS_DEBUG=1, also lists the objects that were not disposed,
+   * which the session can release, with the call site at which each was created.
    */
   reportLeaks(reporter: LeakReporter | undefined): void {
     for (const { warning } of this.#objects) if (warning !== undefined) console.warn(`poolpass: ${warning()}`);
@@ -104,7 +110,7 @@ export class OpenedObjects {
 
 type CountedMemory = Pick<UnfreedMemory, "kind" | "count" | "byteLength">;
 
-/** Adds up memory of the same kind. */
+/** Adds up the memory of each kind. */
 function countKinds(unfreed: readonly CountedMemory[]): CountedMemory[] {
   const byKind = new Map<string, CountedMemory>();
   for (const { kind, count, byteLength } of unfreed) {

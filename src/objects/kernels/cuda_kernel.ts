@@ -56,7 +56,7 @@ import {
  */
 export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
   /**
-   * Exists for the type checker only, so that it tells kernels of different parameters apart.
+   * Exists only for the type checker, to distinguish kernels with different parameters.
    *
    * @internal
    */
@@ -70,17 +70,17 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #onStream: (stream: CudaStream) => void;
   /** The stream of the latest launch. */
   #lastStream: CudaStream | undefined;
-  /** Where the launches on that stream are recorded. */
+  /** The record of the launches on that stream. */
   #launches: StreamLaunches | undefined;
   readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
-  /** Filled in for each launch. */
+  /** The parameters of a launch, filled in for each launch. */
   readonly #launch: KernelLaunch;
   /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
   readonly #buffers: (Allocation | undefined)[] = [];
   readonly #sharedMemory: KernelSharedMemory;
-  /** Created for the first launch that has such options. */
+  /** Created for the first launch that has attributes. */
   #attributedLaunches: AttributedLaunches | undefined;
   #attributes: KernelAttributes | undefined;
   #cacheConfig: CacheConfig = "none";
@@ -106,7 +106,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       handle: bigint;
       signature: KernelSignature;
       isLoaded: () => boolean;
-      /** Called before a launch on another stream than the last one's. */
+      /** Called before a launch on a stream other than the previous launch's. */
       onStream: (stream: CudaStream) => void;
     } = {} as never,
   ) {
@@ -148,7 +148,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
     let attributes: AttributedLaunches | undefined;
     for (const name in options) {
-      // Not `checkOptions`: comparing the names here takes half the time.
+      // The names are compared here instead of by `checkOptions`, which takes twice as long.
       if (name === "grid" || name === "block" || name === "stream" || name === "sharedMemoryBytes") continue;
       attributes = this.#readAttributes(options, args);
       break;
@@ -188,7 +188,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     const buffers = this.#buffers;
     for (let index = 0; index < buffers.length; index++) {
       const allocation = buffers[index];
-      // The stream is one of this session, so that only a buffer of another stream can be of another session.
+      // The stream belongs to this session, so only a buffer of another stream can belong to another session.
       if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
     }
     try {
@@ -200,7 +200,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
   }
 
-  /** The attributes that a launch's less common options request; undefined if there are none. */
+  /** Returns the attributes that the less common options of a launch request; undefined if there are none. */
   #readAttributes(options: LaunchOptions, args: readonly KernelArgument[]): AttributedLaunches | undefined {
     for (const name in options) {
       if (Object.hasOwn(launchOptionNames, name)) continue;
@@ -381,7 +381,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
   }
 
-  /** Records that a launch on another stream than the buffer's own uses it. If the launch then fails, that does no harm. */
+  /** Records that a launch uses a buffer of another stream. If the launch fails afterwards, the record does no harm. */
   #noteUse(allocation: Allocation, stream: CudaStream): void {
     if (allocation.session !== this.#session) throw errorOfAnotherCuda("pass a buffer");
     allocation.noteUse(stream);

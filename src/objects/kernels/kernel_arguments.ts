@@ -1,5 +1,5 @@
 /**
- * What kernels take as arguments: a writer for each parameter, and advice on arguments that it refuses.
+ * The arguments of kernels: a writer for each parameter, and advice for arguments that it refuses.
  *
  * @module
  */
@@ -19,15 +19,15 @@ import { countOf } from "../../support/printing.ts";
  */
 export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
 
-/** Why an argument is refused. */
+/** The reason why an argument is refused. */
 export interface ArgumentRefusal {
-  /** Whether the argument has a valid type, but does not fit. */
+  /** Whether the argument has a valid type, but a value out of range. */
   readonly isRangeError: boolean;
-  /** What the parameter takes. */
+  /** The values that the parameter accepts. */
   readonly reason: string;
 }
 
-/** Writes an argument to its place among the packed parameters. Returns the problem if it cannot. */
+/** Writes an argument at its offset in the packed parameters. Returns the refusal if the argument does not fit. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
 
 type Aggregate = Exclude<ParameterType, string>;
@@ -35,7 +35,7 @@ type Aggregate = Exclude<ParameterType, string>;
 /** A parameter of a kernel. */
 export interface Parameter {
   readonly type: ParameterType;
-  /** Its offset in the packed parameters, in bytes. */
+  /** The parameter's offset in the packed parameters, in bytes. */
   readonly offset: number;
   readonly isPointer?: true;
   readonly isExact?: true;
@@ -43,9 +43,9 @@ export interface Parameter {
 }
 
 /**
- * Returns the writers of a kernel's parameters. `buffers` has an element for each parameter that can take a buffer: the
- * writers put the allocation of the argument there, or undefined if it is no buffer of device memory. `session` is that
- * of the kernel.
+ * Returns the writers of a kernel's parameters. `buffers` gets an element for each parameter that accepts a buffer: the
+ * writers store the argument's allocation in it, or undefined if the argument is not a buffer of device memory.
+ * `session` is the kernel's session.
  */
 export function writersOf(
   parameters: readonly Parameter[],
@@ -96,7 +96,8 @@ function copyAggregate(argument: ArrayBufferView, view: DataView, offset: number
 }
 
 /**
- * Writes a parameter of which only the size is known. What has a size is taken; a number could be a float or an integer.
+ * Returns the writer of a parameter of which only the size is known. It accepts arguments that have a size of their
+ * own, but not a number, which could be a float or an integer.
  */
 function untypedWriter(
   parameter: Parameter,
@@ -117,7 +118,7 @@ function untypedWriter(
         return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
       }
       copyAggregate(argument, view, parameter.offset);
-      // The previous launch may have been given a buffer.
+      // An earlier launch may have stored a buffer here.
       if (word !== undefined) buffers[index] = undefined;
       return undefined;
     }
@@ -142,8 +143,8 @@ function floatWriter(bits: number, offset: number): ParameterWriter {
 }
 
 /**
- * The integers that a parameter takes: signed and unsigned ones unless its type is exact, because compilers declare both
- * with the same PTX type.
+ * Returns the range of integers that a parameter accepts: signed and unsigned ones unless its type is exact, because
+ * compilers declare both with the same PTX type.
  */
 function rangeOf({ type, isExact, isPointer }: Parameter, bits: number): [minimum: bigint, maximum: bigint] {
   const sign = isPointer ? "u" : isExact ? String(type)[0] : "b";
@@ -166,11 +167,11 @@ function integerWriter(parameter: Parameter, bits: number): ParameterWriter {
   };
 }
 
-/** No memory is at smaller addresses. */
+/** The smallest address that memory can have. */
 const firstAddress = 4096n;
 const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
 
-/** Writes 64 bits: a pointer or an integer. */
+/** Returns a writer for 64 bits: a pointer or an integer. */
 function wordWriter(
   parameter: Parameter,
   buffers: (Allocation | undefined)[],
@@ -178,7 +179,7 @@ function wordWriter(
 ): ParameterWriter {
   const { offset, isPointer } = parameter;
   const [minimum, maximum] = rangeOf(parameter, 64);
-  // 0 is always valid, so that one comparison excludes the small addresses or the negative numbers.
+  // 0 is always valid, so a single comparison excludes small addresses or negative numbers.
   const least = isPointer ? firstAddress : minimum;
   const leastNumber = Number(least);
   const index = buffers.push(undefined) - 1;
@@ -192,7 +193,7 @@ function wordWriter(
     const allocation = allocationOf(argument);
     buffers[index] = allocation;
     if (allocation !== undefined) {
-      // The driver's own address needs no check.
+      // An address that comes from the driver needs no check.
       view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
     } else if (typeof argument === "object" && argument !== null && "address" in argument) {
       if (argument instanceof HostBuffer && sessionOfHost(argument) !== session) {
@@ -222,15 +223,15 @@ function wordWriter(
   };
 }
 
-/** How a buffer becomes text, as in a sum with a number. */
+/** Matches a buffer that was converted to a string, as by adding it to a number. */
 const printedBuffer = /^(?:Device|Host)(?:Array|Buffer) \{/;
 
-/** How many arguments an error lists. */
+/** Maximum number of arguments that an error lists. */
 const maximumListed = 16;
 
 /**
- * Throws if a launch's options were left out: its first argument has neither a grid nor a block, and is no plain object,
- * whose misspelt names the caller reports.
+ * Throws if a launch's options were left out: its first argument has neither a grid nor a block, and is not a plain
+ * object, for which the caller reports misspelt names.
  */
 export function checkLaunchOptions(
   kernel: string,
@@ -252,7 +253,7 @@ export function checkLaunchOptions(
 }
 
 function adviceForOptions(options: unknown, args: readonly unknown[], types: readonly string[]): string {
-  // As many values as there are parameters are most likely the kernel's own arguments, the first two as well.
+  // If there are as many values as parameters, the first two are most likely arguments of the kernel as well.
   const isShape = args.length + 1 !== types.length && [options, args[0]].every(isExtents);
   const example = isShape ? `{ grid: ${format(options)}, block: ${format(args[0])} }` : "{ grid, block }";
   const such = isShape ? "" : ", such as { grid: 4, block: 256 }";
@@ -269,7 +270,7 @@ function isExtents(value: unknown): boolean {
   return extents.length <= 3 && extents.every((extent) => Number.isInteger(extent) && extent >= 1);
 }
 
-/** Throws the error of a launch with a wrong number of arguments. `types` are those of the parameters. */
+/** Throws the error for a launch with a wrong number of arguments. `types` are the parameters' types. */
 export function refuseCount(kernel: string, args: readonly unknown[], types: readonly string[]): never {
   const listed = args.slice(0, maximumListed).map(describe).join(", ") + (args.length > maximumListed ? ", ..." : "");
   const given = `${countOf(args.length, "argument")}${args.length === 0 ? "" : ` (${listed})`}`;
@@ -284,10 +285,10 @@ export function refuseCount(kernel: string, args: readonly unknown[], types: rea
 }
 
 /**
- * Advice for an argument of the wrong kind.
+ * Returns advice for an argument of the wrong kind.
  *
- * @param kind Whether the parameter has 64 bits and may be a pointer, or is a struct.
- * @param session The session of the kernel.
+ * @param kind "word" for a parameter of 64 bits, which may be a pointer; "struct" or "scalar" for others
+ * @param session the kernel's session
  */
 export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar", session: Session): string {
   const isWord = kind === "word";

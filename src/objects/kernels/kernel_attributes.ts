@@ -1,5 +1,5 @@
 /**
- * What a kernel needs, and what it prefers.
+ * The resources that a kernel needs, and its cache preferences.
  *
  * @module
  */
@@ -57,13 +57,13 @@ export interface ActiveClustersOptions {
   sharedMemoryBytes?: number;
 }
 
-/** The options of `CudaKernel.maxPotentialBlockSize`. */
+/** The known options of `CudaKernel.maxPotentialBlockSize`. */
 export const potentialBlockSizeOptions: KnownOptions<PotentialBlockSizeOptions> = {
   action: "choose a block size",
   names: { sharedMemoryBytes: true, blockSizeLimit: true },
 };
 
-/** The options of `CudaKernel.maxActiveClusters`. */
+/** The known options of `CudaKernel.maxActiveClusters`. */
 export const activeClustersOptions: KnownOptions<ActiveClustersOptions> = {
   action: "compute how many clusters fit",
   names: { block: true, cluster: true, sharedMemoryBytes: true },
@@ -97,7 +97,7 @@ export function readKernelAttributes(driver: Driver, kernel: bigint): KernelAttr
   });
 }
 
-/** Returns CUDA's number of a cache configuration. */
+/** Returns CUDA's number for a cache configuration. */
 export function cacheConfigOf(value: CacheConfig): number {
   if (typeof value === "string" && Object.hasOwn(cacheConfigs, value)) return cacheConfigs[value];
   throw new TypeError(
@@ -106,7 +106,7 @@ export function cacheConfigOf(value: CacheConfig): number {
   );
 }
 
-/** Returns CUDA's number of a carve-out. */
+/** Returns CUDA's number for a shared memory carve-out. */
 export function carveoutOf(value: SharedMemoryCarveout): number {
   if (typeof value === "string" && Object.hasOwn(carveouts, value)) return carveouts[value]!;
   const what = `Cannot use ${shown(value)} as a kernel's preferredSharedMemoryCarveout`;

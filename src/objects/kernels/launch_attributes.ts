@@ -23,12 +23,12 @@ import type { Session } from "../../session.ts";
 import { checkBoolean, checkByteLength } from "../../support/validation.ts";
 import { checkPriority } from "../streams/device_streams.ts";
 
-/** The size of a cluster, in blocks, that every device with clusters supports. */
+/** The number of blocks of a cluster that every device with clusters supports. */
 const portableClusterSize = 8;
 
 type Extents = [x: number, y: number, z: number];
 
-/** The kernel that is launched. */
+/** The kernel to be launched. */
 export interface LaunchedKernel {
   readonly name: string;
   readonly handle: bigint;
@@ -36,7 +36,7 @@ export interface LaunchedKernel {
   readonly session: Session;
 }
 
-/** Launches of a kernel with attributes. Each kernel has one object, which serves launch after launch. */
+/** Launches a kernel with attributes. Each kernel has one such object, which is reused by all launches. */
 export class AttributedLaunches implements LaunchAttributes {
   clusterDim: Extents | undefined;
   cooperative: boolean = false;
@@ -44,7 +44,7 @@ export class AttributedLaunches implements LaunchAttributes {
   priority: number | undefined;
   readonly #kernel: LaunchedKernel;
   readonly #cluster: Extents = [1, 1, 1];
-  /** The priority that was checked last: the device is asked for its range only for another one. */
+  /** The priority that was checked last. The device's range is only queried for a different one. */
   #checkedPriority = 0;
   #allowsNonPortableClusters = false;
 
@@ -52,7 +52,10 @@ export class AttributedLaunches implements LaunchAttributes {
     this.#kernel = kernel;
   }
 
-  /** Takes the attributes from a launch's options. Returns this object, or undefined if they request nothing. */
+  /**
+   * Reads the attributes from a launch's options. Returns this object, or undefined if the options request no
+   * attributes.
+   */
   read(options: LaunchOptions): AttributedLaunches | undefined {
     const { grid, cluster, cooperative = false, priority, programmaticStreamSerialization = false } = options;
     checkBoolean(cooperative, "a launch's cooperative");
@@ -73,7 +76,7 @@ export class AttributedLaunches implements LaunchAttributes {
     return isPlain ? undefined : this;
   }
 
-  /** Takes the size of a cluster. `action` is what is done with it, as it follows "Cannot". */
+  /** Reads the size of a cluster. `action` follows "Cannot" in errors. */
   #readCluster(cluster: Dim3, action: string): Readonly<Extents> {
     const extents = this.#cluster;
     for (const axis of [0, 1, 2] as const) {
@@ -86,7 +89,7 @@ export class AttributedLaunches implements LaunchAttributes {
 
   #checkGrid(grid: Dim3, cluster: Dim3): void {
     const extents = extentsOf(grid);
-    // The launch refuses a grid that is none by itself.
+    // If an extent of the grid is invalid, the launch itself refuses it.
     if (extents.includes(0)) return;
     for (const axis of [0, 1, 2] as const) {
       const [blocks, clusterBlocks] = [extents[axis], this.#cluster[axis]];
@@ -106,7 +109,7 @@ export class AttributedLaunches implements LaunchAttributes {
     this.#kernel.session.driver.launchKernelEx(launch, this);
   }
 
-  /** Returns how many clusters can be active at a time. `launch` is overwritten. */
+  /** Returns how many clusters can be active at a time. Overwrites `launch`. */
   maxActiveClusters(launch: KernelLaunch, { block, cluster, sharedMemoryBytes = 0 }: ActiveClustersOptions): number {
     const { device, name, session } = this.#kernel;
     const action = `compute how many clusters of ${name} fit`;
@@ -128,21 +131,21 @@ export class AttributedLaunches implements LaunchAttributes {
   }
 
   /**
-   * Lets the kernel be launched in clusters of more blocks than every device supports. As for shared memory, CUDA has an
-   * opt-in, which a program that asks for such a cluster would always make.
+   * Allows the kernel to be launched in clusters of more blocks than every device supports. CUDA requires an opt-in for
+   * this, as for shared memory; a launch that requests such a cluster implies it.
    */
   #allowCluster(): void {
     const { device, handle, session } = this.#kernel;
     const [x, y, z] = this.clusterDim ?? [1, 1, 1];
     if (x * y * z <= portableClusterSize || this.#allowsNonPortableClusters) return;
-    // A device without clusters refuses the launch by itself.
+    // A device without clusters refuses the launch itself.
     if (device.attribute("clusterLaunch") === 0) return;
     session.driver.funcSetAttribute(handle, functionAttribute.nonPortableClusterSizeAllowed, 1);
     this.#allowsNonPortableClusters = true;
   }
 }
 
-/** The error to throw if the driver has refused a launch. */
+/** Returns the error to throw if the driver has refused a launch. */
 export function launchError(
   error: unknown,
   options: LaunchOptions,
@@ -160,11 +163,11 @@ export function launchError(
       ? fittingBlocks(options, { kernel, device })
       : shapeHint(error, options, device),
   );
-  // The stack starts at the launch.
+  // Makes the stack trace begin at the call of `launch`.
   return startStackAbove(failed as CudaError, launchError);
 }
 
-/** Advice for a cooperative launch of too many blocks. */
+/** Returns advice for a cooperative launch of too many blocks. */
 function fittingBlocks(
   { block, sharedMemoryBytes }: LaunchOptions,
   { kernel, device }: { kernel: Pick<CudaKernel, "maxActiveBlocksPerMultiprocessor">; device: CudaDevice },
@@ -176,7 +179,7 @@ function fittingBlocks(
     "launch fewer, and let each do more";
 }
 
-/** Advice for blocks, threads and clusters that the driver refused. */
+/** Returns advice for blocks, threads and clusters that the driver refused. */
 function shapeHint(error: unknown, options: LaunchOptions, device: CudaDevice): string | undefined {
   const { cluster } = options;
   switch (error instanceof CudaError ? error.code : undefined) {
@@ -193,7 +196,7 @@ function shapeHint(error: unknown, options: LaunchOptions, device: CudaDevice): 
   return undefined;
 }
 
-/** Advice if the device has no such launches at all. */
+/** Returns advice for a device that does not support such launches at all. */
 function missingAttribute(
   device: CudaDevice,
   { cluster, cooperative }: Pick<LaunchOptions, "cluster" | "cooperative">,
@@ -207,34 +210,34 @@ function missingAttribute(
   return missing && `the device's attribute("${missing}") is 0: run this on a GPU that supports it`;
 }
 
-/** What to try if the device refuses a cluster. */
+/** Advice for a cluster that the device refuses. */
 const clusterHint = "maxActiveClusters says how many clusters fit; " +
   `every device with clusters supports ${portableClusterSize} blocks in each`;
 
-/** The maximum of the C type, an unsigned int. */
+/** The maximum of the parameter's C type, an unsigned int. */
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
 const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
-/** The names by which other libraries opt in. */
+/** The names of the opt-in in other libraries, with advice. */
 export const optInInstead: Readonly<Record<string, string>> = {
   maxDynamicSharedMemorySize: optsIn,
   max_dynamic_shared_size_bytes: optsIn,
 };
 
 /**
- * The dynamic shared memory that a kernel's blocks can have. If the device supports it but CUDA's default for the kernel
- * is less, the kernel opts in to as much as the device supports.
+ * The dynamic shared memory that a kernel's blocks may have. If CUDA's default limit for the kernel is too low but the
+ * device supports more, the kernel opts in to the device's maximum.
  */
 export class KernelSharedMemory {
   readonly #kernel: LaunchedKernel;
-  /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed so far. */
+  /** A lower bound of the dynamic shared memory that a block may have, in bytes: raised when a launch needs more. */
   #limit = 0;
 
   constructor(kernel: LaunchedKernel) {
     this.#kernel = kernel;
   }
 
-  /** Throws unless the blocks of a launch can have this much. */
+  /** Throws unless the blocks of a launch can have `byteLength` bytes of dynamic shared memory. */
   prepare(byteLength: number): void {
     checkSharedMemory(byteLength);
     if (byteLength <= this.#limit) return;
@@ -245,7 +248,7 @@ export class KernelSharedMemory {
     }
   }
 
-  /** Whether a block can have this much. */
+  /** Returns whether a block can have `byteLength` bytes of dynamic shared memory. Opts in if necessary. */
   allows(byteLength: number): boolean {
     if (byteLength <= this.#limit) return true;
     const { device, handle, session: { driver } } = this.#kernel;
@@ -259,13 +262,13 @@ export class KernelSharedMemory {
     return true;
   }
 
-  /** The bytes of static shared memory. */
+  /** Returns the bytes of static shared memory. */
   #declaredBytes(): number {
     const { handle, session: { driver } } = this.#kernel;
     return driver.funcGetAttribute(handle, functionAttribute.sharedSizeBytes);
   }
 
-  /** Throws the error of more than the device supports. `action` is what cannot be done with the kernel. */
+  /** Throws the error for more shared memory than the device supports. `action` follows "Cannot" in the message. */
   refuse(byteLength: number, action: string): never {
     const declared = this.#declaredBytes();
     const beside = declared === 0 ? "" : ` beside the ${declared} bytes that the kernel declares`;
@@ -277,7 +280,7 @@ export class KernelSharedMemory {
   }
 }
 
-/** Throws unless a number can be the bytes of shared memory of a launch. */
+/** Throws unless a number is valid as a launch's bytes of shared memory. */
 export function checkSharedMemory(byteLength: number): void {
   checkByteLength(byteLength, "a launch's sharedMemoryBytes");
   if (byteLength <= maximumSharedMemoryBytes) return;

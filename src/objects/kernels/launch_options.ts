@@ -1,5 +1,5 @@
 /**
- * The options of launches, and the shape of a grid: extents, limits and their wording.
+ * The options of launches, and the shape of a grid: extents, limits, and error messages about them.
  *
  * @module
  */
@@ -69,7 +69,7 @@ export const launchOptionNames: OptionNames<LaunchOptions> = {
 
 const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
 const isDependent = 'the option is "programmaticStreamSerialization"';
-/** Names of options in other libraries, and where those take a launch's arguments. */
+/** Names of options in other libraries, with the equivalent here. */
 export const optionsInstead: Readonly<Record<string, string>> = {
   args: giveArguments,
   arguments: giveArguments,
@@ -78,12 +78,12 @@ export const optionsInstead: Readonly<Record<string, string>> = {
   pdl: isDependent,
 };
 
-/** A copy of `maximumInt`: each launch reads it six times, and reading an import takes longer. */
+/** A copy of `maximumInt`, because each launch reads it six times, and reading an import takes longer. */
 const maximumExtent = 2 ** 31 - 1;
 
 /**
- * Returns the number of blocks or threads in one dimension, or 0 if it is not valid: `refuseShape` then throws the
- * reason.
+ * Returns the number of blocks or threads in one dimension, or 0 if it is not valid; `refuseShape` then throws the
+ * error.
  */
 export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   let value: unknown;
@@ -93,13 +93,13 @@ export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
 }
 
-/** Throws the error of a launch with an extent for which `extentOf` returns 0. */
+/** Throws the error for a launch with an extent for which `extentOf` returns 0. */
 export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
   const isGridInvalid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
   refuseExtents(`launch ${kernel}`, isGridInvalid ? "grid" : "block", isGridInvalid ? grid : block);
 }
 
-/** Throws the error of extents for which `extentOf` returns 0. `action` is what cannot be done with them. */
+/** Throws the error for extents for which `extentOf` returns 0. `action` follows "Cannot" in the message. */
 export function refuseExtents(action: string, what: "grid" | "block" | "cluster", dimensions: unknown): never {
   if (typeof dimensions === "object" && Array.isArray(dimensions)) {
     const { length } = dimensions;
@@ -128,7 +128,7 @@ export function refuseExtents(action: string, what: "grid" | "block" | "cluster"
   );
 }
 
-/** What to pass instead of a value that is not extents. */
+/** Returns advice: what to pass instead of a value that is not extents. */
 function instead(dimensions: unknown): string {
   if (typeof dimensions === "string") return "; convert the string with Number";
   if (typeof dimensions !== "object" || dimensions === null || !("x" in dimensions)) return "";
@@ -136,7 +136,7 @@ function instead(dimensions: unknown): string {
   return [x, y, z].every((extent) => typeof extent === "number") ? `: [${x}, ${y}, ${z}]` : "";
 }
 
-/** What to do about extents that are not valid. */
+/** Returns advice for extents that are not valid. */
 function adviceFor(dimensions: Dim3, what: "grid" | "block" | "cluster"): string {
   const extents = typeof dimensions === "number" ? [dimensions] : dimensions;
   if (extents.some((extent) => extent === 0)) {
@@ -154,7 +154,7 @@ export function formatShape(dimensions: Dim3): string {
     : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");
 }
 
-/** Describes the limit of the device that a launch exceeds; undefined if it exceeds none. */
+/** Describes the device limit that a launch exceeds; undefined if it exceeds none. */
 export function exceededLimit(
   device: CudaDevice,
   { grid, block }: LaunchOptions,
@@ -173,7 +173,7 @@ export function exceededLimit(
   return exceeded && `the device's attribute("${exceeded[0]}") is ${device.attribute(exceeded[0])}`;
 }
 
-/** Returns the numbers in x, y and z, or 0 for those that are not valid. */
+/** Returns the extents in x, y and z, with 0 for those that are not valid. */
 export function extentsOf(dimensions: Dim3): [x: number, y: number, z: number] {
   return [extentOf(dimensions, 0), extentOf(dimensions, 1), extentOf(dimensions, 2)];
 }

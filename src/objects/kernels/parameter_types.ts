@@ -1,6 +1,5 @@
 /**
- * The types of kernels' parameters: as a program states them, and as the types of TypeScript that `poolpass bind`
- * writes.
+ * The types of kernel parameters: as a program states them, and as the TypeScript types that `poolpass bind` generates.
  *
  * @module
  */
@@ -15,13 +14,13 @@ import {
 import { didYouMean, shown, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
 
-/** A type that a program states: also a pointer, which PTX does not distinguish from an integer of 64 bits. */
+/** A parameter type stated by a program. Includes pointers, which PTX does not distinguish from 64-bit integers. */
 export type StatedParameterType = ParameterType | "pointer";
 
 /**
  * Checks the types, and returns the signature of a kernel with parameters of these types.
  *
- * @param known The signature in the module's PTX, if any. The types must not contradict it.
+ * @param known The signature in the module's PTX, if there is one. The types must be compatible with it.
  */
 export function signatureFromTypes(
   name: string,
@@ -32,7 +31,7 @@ export function signatureFromTypes(
     throw new TypeError(`Cannot use ${whatIs(types)} as the parameters of ${name}: give an array of their types`);
   }
   for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
-  // The caller may change its own objects later.
+  // Copied because the caller may change its own objects later.
   const copies = types.map(copyOf);
   const layout = layoutParameters(name, copies);
   const parameters = layout.parameters.map((parameter, index) => {
@@ -77,7 +76,7 @@ function checkType(type: StatedParameterType, what: string): void {
   }
 }
 
-/** Throws if the types contradict the PTX: the kernel would misread its parameters. */
+/** Throws if the types are incompatible with the PTX: the kernel would misread its parameters. */
 function checkAgainst(known: KernelSignature, given: KernelSignature): void {
   const { name } = given;
   const [expected, count] = [known.parameters.length, given.parameters.length];
@@ -91,7 +90,7 @@ function checkAgainst(known: KernelSignature, given: KernelSignature): void {
   }
 }
 
-/** Throws if types were stated whose parameters have other places than those of the kernel's code. */
+/** Throws if the stated types give the parameters other offsets or sizes than the kernel's code has. */
 export function checkPlaces(known: KernelSignature, given: KernelSignature): void {
   const { name } = given;
   const [expected, count] = [known.parameters.length, given.parameters.length];
@@ -107,8 +106,8 @@ export function checkPlaces(known: KernelSignature, given: KernelSignature): voi
 }
 
 /**
- * Whether two parameters have the same offset, the same size, and types that match: structs the same alignment. Untyped bits match any type; a
- * float and an integer do not match.
+ * Returns whether two parameters have the same offset and size, and matching types; structs must also have the same
+ * alignment. Untyped bits match any type; a float and an integer do not match.
  */
 function areCompatible(known: KernelParameter, given: KernelParameter): boolean {
   const kinds = [kindOf(known.type), kindOf(given.type)];
@@ -133,7 +132,7 @@ function formatParameterType(type: ParameterType): string {
   return typeof type === "string" ? type : `${type.byteLength} bytes`;
 }
 
-/** As `formatParameterType`, with the alignment of an aggregate. */
+/** Like `formatParameterType`, but includes the alignment of an aggregate. */
 function formatAligned(type: ParameterType): string {
   return typeof type === "string" ? type : `${formatParameterType(type)} aligned to ${type.alignment}`;
 }
@@ -143,7 +142,7 @@ function copyOf(type: StatedParameterType): ParameterType {
   return typeof type === "string" ? type : { byteLength: type.byteLength, alignment: type.alignment };
 }
 
-// Not a name: with one, editors would complete a member that is never there.
+// A symbol instead of a name, so that editors do not suggest a member that does not exist at run time.
 declare const kernels: unique symbol;
 
 /** The kernels of a module without types: any name, with any arguments. */
@@ -184,7 +183,7 @@ export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgume
   & string
   & PtxKernels<Kernels>;
 
-/** What the type of a {@linkcode Ptx} adds to `string`. */
+/** The member that {@linkcode Ptx} adds to the type `string`. */
 export interface PtxKernels<Kernels> {
   /**
    * Exists for the type checker only.

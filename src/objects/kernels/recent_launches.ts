@@ -5,38 +5,48 @@ import { callSite } from "../../support/leaks.ts";
 import { type LaunchesUnderWay, type LaunchObserver, observeLosses } from "../../support/lost_devices.ts";
 import type { StreamProgress } from "../streams/stream_progress.ts";
 
-/** The size of the ring of a stream's launches: a power of two. */
+/** The number of launches that are kept per stream: a power of two. */
 const ringSize = 128;
 
-/** A launch. The objects are reused, so that recording a launch allocates nothing. */
+/** A recorded launch. The objects are reused, so that recording a launch allocates no memory. */
 class Launch {
   kernel = "";
-  /** As the program gave it: if that is an array which it changes later, the error lists the changed extents. */
+  /**
+   * The grid as the program passed it: if it is an array that is changed later, the error lists the changed extents.
+   */
   grid: Dim3 = 0;
   block: Dim3 = 0;
-  /** The stream's position, before the launch; see `StreamProgress`. -1 if there was none yet. */
+  /** The stream's position before the launch; see `StreamProgress`. -1 if the object is unused. */
   position = -1;
-  /** With POOLPASS_DEBUG=1, where it was launched. */
+  /** The call site of the launch, with POOLPASS_DEBUG=1. */
   site: string | undefined;
 }
 
 type Ring = readonly Launch[];
 
-/** How many rings of streams that are gone are kept for later streams: a new one takes as long as a stream. */
+/**
+ * Maximum number of rings of destroyed streams that are kept for new streams: creating a ring takes as long as a
+ * stream.
+ */
 const maximumSpares = 16;
 
 /** The stream whose launches are recorded. */
 interface LaunchStream {
-  /** "the default stream of device 0" */
+  /** The name in messages: "the default stream of device 0". */
   readonly name: string;
   readonly progress: StreamProgress;
 }
 
-/** The latest launches on a stream. Refers to no kernel and no memory, which it would keep from being collected. */
+/**
+ * The latest launches on a stream. Holds no references to kernels or memory, which would keep them from being
+ * collected.
+ */
 export class StreamLaunches {
   readonly #name: string;
   readonly #progress: StreamProgress;
-  /** A ring. An index into an array costs less than a reference to the next object, whose store has a write barrier. */
+  /**
+   * The ring buffer. An array index is cheaper than a reference to the next object, which would need a write barrier.
+   */
   readonly #ring: Ring;
   /** The index of the latest launch. */
   #latest = 0;
@@ -47,7 +57,7 @@ export class StreamLaunches {
     this.#ring = ring;
   }
 
-  /** Returns the ring, emptied, for another stream: this one is gone. */
+  /** Returns the emptied ring for reuse by another stream. This stream must be gone. */
   takeRing(): Ring {
     for (const launch of this.#ring) {
       if (launch.position < 0) continue;
@@ -59,7 +69,7 @@ export class StreamLaunches {
     return this.#ring;
   }
 
-  /** Records a launch. `launcher`, the function that the program has called, is for {@linkcode TracedStreamLaunches}. */
+  /** Records a launch. `launcher` is the function that the program called, for {@linkcode TracedStreamLaunches}. */
   note(kernel: string, grid: Dim3, block: Dim3, _launcher: unknown): void {
     this.#latest = (this.#latest + 1) & (ringSize - 1);
     const launch = this.#ring[this.#latest]!;
@@ -69,19 +79,20 @@ export class StreamLaunches {
     launch.position = this.#progress.position;
   }
 
-  /** Records where the latest launch was made. */
+  /** Records the call site of the latest launch. */
   protected noteSite(site: string | undefined): void {
     this.#ring[this.#latest]!.site = site;
   }
 
-  /** Describes the launches that are not known to be complete. Undefined if there are none. */
+  /** Describes the launches that are not known to be complete. Returns undefined if there are none. */
   underWay(): LaunchesUnderWay | undefined {
     const { completed } = this.#progress;
     const oldest = this.#latest + 1;
     const inOrder = [...this.#ring.slice(oldest), ...this.#ring.slice(0, oldest)];
     const launches = inOrder.filter(({ position }) => position >= completed);
     if (launches.length === 0) return undefined;
-    // If the whole ring is under way, earlier launches may be, too. The oldest then only says so, and is not listed.
+    // If all launches in the ring are pending, earlier ones may be too. The oldest then only indicates that, and is not
+    // listed.
     const hasEarlier = launches.length === ringSize;
     if (hasEarlier) launches.shift();
     const equal = Map.groupBy(launches, (launch) => describe(launch, 1));
@@ -91,8 +102,8 @@ export class StreamLaunches {
 }
 
 /**
- * The latest launches on a stream, and where each was made. A class of its own: with a question in `note`, V8 no longer
- * inlines it into the launch, which then takes 3 ns more.
+ * The latest launches on a stream, with the call site of each. A separate class, because with a condition in `note`, V8
+ * no longer inlines it into the launch, which then takes 3 ns longer.
  */
 class TracedStreamLaunches extends StreamLaunches {
   override note(kernel: string, grid: Dim3, block: Dim3, launcher: (...given: never[]) => unknown): void {
@@ -101,23 +112,23 @@ class TracedStreamLaunches extends StreamLaunches {
   }
 }
 
-/** The parts of a session that are needed here. */
+/** The parts of a session that are used here. */
 interface LaunchSession {
-  /** Replaced when the session ends. */
+  /** The driver, which is replaced when the session ends. */
   readonly driver: Driver;
   readonly debug: boolean;
   readonly streams: Iterable<{ readonly device: { readonly ordinal: number } }>;
 }
 
 /**
- * The latest launches on each stream of a session, for the error of a lost device. A stream stays until it was disposed
- * and its work is known to be complete.
+ * The latest launches on each stream of a session, for the error of a lost device. A stream is removed once it was
+ * disposed and its work is known to be complete.
  */
 export class RecentLaunches implements LaunchObserver {
   readonly #session: LaunchSession;
   readonly #streams = new Set<StreamLaunches>();
   readonly #spareRings: Ring[] = [];
-  /** Ends the listing of launches, at the session's end. */
+  /** Stops the observation of lost devices, at the end of the session. */
   readonly stop: () => void;
 
   constructor(session: LaunchSession) {
@@ -176,7 +187,7 @@ function countOfExtents(dimensions: Dim3): number {
   return extentsOf(dimensions).reduce((product, extent) => product * extent, 1);
 }
 
-/** "4", or "4 x 2": without the last extents of 1. */
+/** Formats extents without trailing ones: "4", or "4 x 2". */
 function formatExtents(dimensions: Dim3): string {
   const extents = extentsOf(dimensions);
   while (extents.length > 1 && extents.at(-1) === 1) extents.pop();
