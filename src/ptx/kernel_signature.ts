@@ -128,7 +128,7 @@ export function layoutParameters(name: string, types: readonly ParameterType[]):
   return placeParameters(name, layouts);
 }
 
-/** Returns the signature of a kernel of which only the offsets and sizes of the parameters are known. */
+/** Returns the signature of a kernel if only the offsets and sizes of its parameters are known, as for a cubin. */
 export function untypedSignature(
   name: string,
   places: readonly { readonly offset: number; readonly byteLength: number }[],

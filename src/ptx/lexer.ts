@@ -60,7 +60,7 @@ const numberPattern = new RegExp(
 );
 
 /**
- * Splits PTX text into tokens, the last of which is the `end`. Throws {@linkcode PtxError} for an unterminated comment.
+ * Splits PTX text into tokens. The last token is the `end`. Throws {@linkcode PtxError} for an unterminated comment.
  * `firstLine` is the number of the first line.
  *
  * Works on character codes, because a regular expression for strings and comments overflows its stack on long ones.

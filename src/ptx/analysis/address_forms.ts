@@ -18,8 +18,8 @@ import {
 } from "../instructions/resolved_instruction.ts";
 
 /**
- * A summand of a {@linkcode LinearForm}: a register, or the name of a special register, a variable or a parameter, none
- * of which ever changes its value.
+ * A summand of a {@linkcode LinearForm}: a register, or the name of a value that never changes, which is a special
+ * register, a variable's address or a parameter.
  */
 export type Term = Register | string;
 

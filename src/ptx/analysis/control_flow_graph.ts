@@ -291,10 +291,12 @@ function searchDepthFirst(
   return { nodes, order, parent };
 }
 
-/** A natural loop: its header, the blocks that lead back to the header, and all its blocks. */
+/** A natural loop. */
 export interface Loop<Block> {
   readonly header: Block;
+  /** The blocks of the loop that jump back to the header. */
   readonly latches: readonly Block[];
+  /** All blocks of the loop, including the header. */
   readonly body: readonly Block[];
 }
 

@@ -95,8 +95,8 @@ export interface InstructionTraits {
   /** Whether the last operand is a cache policy. Default: no. */
   readonly takesPolicy?: boolean;
   /**
-   * The number of leading sources of which the result is always a copy: 1 for a move, 2 for a selection. Default: the
-   * result is not known to be a copy.
+   * If the result is always a copy of a source, the number of leading sources that it may copy: 1 for a move, 2 for a
+   * selection. Default: the result is not known to be a copy.
    */
   readonly copies?: 1 | 2;
   /**

@@ -38,7 +38,7 @@ export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
   ].map((type) => [type.name, type]),
 );
 
-/** Rounds a 64-bit float, given by its bits, to a 32-bit float, and returns the bits of that. */
+/** Converts the bits of a 64-bit float to the bits of the nearest 32-bit float. */
 export function singleBits(doubleBits: bigint): bigint {
   const view = new DataView(new ArrayBuffer(8));
   view.setBigUint64(0, doubleBits);

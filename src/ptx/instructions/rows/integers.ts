@@ -42,7 +42,7 @@ const carried = "<type:u32|s32|u64|s64>";
 const pairs = "<packed:u16x2|s16x2>";
 const bitsOrPredicate = "<type:pred|b16|b32|b64>";
 
-/** The traits of instructions that use the carry flag, of which each thread has its own. */
+/** The traits of instructions that use the carry flag. Each thread has its own flag. */
 const carrying: InstructionTraits = { effects: [], usesCarry: true };
 const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.name !== "u32" };
 const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };

@@ -160,7 +160,7 @@ export class FunctionEmitter {
   readonly options: EmitOptions;
   /** The shadow registers, if the kernel makes the check `initialization`. */
   readonly shadows: RegisterShadows | undefined;
-  /** The number by which the code identifies the thread of a fault: its index in x, or its record. */
+  /** The kind of number that identifies the thread of a fault: the thread's index in x, or the index of its record. */
   readonly #threads: FaultPlace["thread"];
   readonly #valueTypes = new Map<Register, ValueType>();
   readonly #locals: LocalType[] = [];
@@ -398,7 +398,7 @@ export class FunctionEmitter {
     if ((order & orderBits.release) !== 0) this.hasReleases = true;
   }
 
-  /** Whether each thread has a record, whose index identifies the thread in reports. */
+  /** Whether each thread has a record. The index of the record then identifies the thread in reports. */
   get reportsRecords(): boolean {
     return this.#threads === "record";
   }

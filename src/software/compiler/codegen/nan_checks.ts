@@ -47,9 +47,10 @@ export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: R
   }
 }
 
-/** Consecutive steps of a block, and the instructions among them whose results are NaNs if any observable result is. */
+/** Consecutive steps of a block. */
 export interface Run {
   readonly run: readonly Step[];
+  /** The instructions of the run to check: if any observable result is a NaN, so is the result of one of these. */
   readonly checked: readonly CompiledInstruction[];
 }
 

@@ -31,7 +31,7 @@ export interface Product {
 export interface Sum {
   readonly instruction: CompiledInstruction;
   readonly terms: readonly [Term, Term];
-  /** The term with whose product the sum is contracted, if any. */
+  /** The term that is contracted with the sum, if any. Its value is a product. */
   contracted: Term | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Finds the blocks of the points in a function's control flow where the members of a gang may diverge.
+ * Finds the blocks at a function's divergence points, where the members of a gang may diverge.
  *
  * @module
  */
@@ -33,7 +33,9 @@ export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<CompiledIn
   return blocks;
 }
 
-/** Splits blocks before the instructions before which members of a gang may diverge. */
+/**
+ * Splits blocks at the divergence points that precede an instruction. Returns the result of {@linkcode splitBefore}.
+ */
 export function splitAt(
   flow: FunctionFlow,
   divergencePoints: readonly DivergencePoint[],
