@@ -85,9 +85,9 @@ export interface ValidPrefix extends Extent {
 /** How to revoke a communicator's unfinished work. */
 export interface Revocation {
   /** Whether the communicator will be aborted next. */
-  readonly isAborted: boolean;
-  /** The work that is complete; undefined if all is. */
-  readonly done: Extent | undefined;
+  readonly willAbort: boolean;
+  /** The work that is complete. Undefined if all is: there is nothing to publish. */
+  readonly completed: Extent | undefined;
   readonly why: Error;
 }
 
@@ -116,9 +116,10 @@ export interface CollectiveLibrary {
    * The state of a communicator. Once this has returned an error, it always does: a rank of this machine has ended, or the
    * library has found that something failed.
    *
-   * @param options.isDone whether its work is known to be complete: then only errors of the work itself count
+   * @param options.onlyOfWork whether only errors of its work count, and not that a rank has ended: the work may be
+   * complete
    */
-  commGetAsyncError(comm: bigint, options?: { readonly isDone?: boolean }): CommunicatorState;
+  commGetAsyncError(comm: bigint, options?: { readonly onlyOfWork?: boolean }): CommunicatorState;
   /**
    * The ranks for which a communicator waits, as far as is known: those that have not joined, or not begun its current
    * collective.
@@ -130,8 +131,8 @@ export interface CollectiveLibrary {
    */
   commValidPrefix(comm: bigint): ValidPrefix | undefined;
   /**
-   * Revokes a communicator, as MPI's ULFM has it: ends the work that hangs. It takes no more collectives, and can still be
-   * shrunk.
+   * Ends this rank's work that hangs. Its communicator takes no more collectives, and can still be shrunk. The other ranks
+   * of this machine learn of it; it is not revoked on all ranks, as by MPI's ULFM.
    */
   commRevoke(comm: bigint, revocation: Revocation): Promise<void>;
   /** Frees a communicator whose work is complete. Resolves when nothing of it is left. */

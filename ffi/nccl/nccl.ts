@@ -154,11 +154,11 @@ export class Nccl implements CollectiveLibrary {
     return this.#countOf(this.#communicatorOf(comm).manager);
   }
 
-  commGetAsyncError(comm: bigint, { isDone = false }: { readonly isDone?: boolean } = {}): CommunicatorState {
+  commGetAsyncError(comm: bigint, { onlyOfWork = false }: { readonly onlyOfWork?: boolean } = {}): CommunicatorState {
     const communicator = this.#communicatorOf(comm);
     if (communicator.failure !== undefined) return communicator.failure;
     try {
-      if (isDone) return this.#isDone(communicator.worker, "NCCL", communicator) ? "ready" : "in-progress";
+      if (onlyOfWork) return this.#isDone(communicator.worker, "NCCL", communicator) ? "ready" : "in-progress";
       const ended = communicator.pollForEnded();
       if (ended !== undefined) return communicator.failure = ended;
       return this.#advance(communicator) ? "ready" : "in-progress";
@@ -176,10 +176,10 @@ export class Nccl implements CollectiveLibrary {
     return this.#communicatorOf(comm).validPrefix();
   }
 
-  async commRevoke(comm: bigint, { done, why }: Revocation): Promise<void> {
+  async commRevoke(comm: bigint, { completed, why }: Revocation): Promise<void> {
     const communicator = this.#communicatorOf(comm);
     try {
-      if (done !== undefined) communicator.publishExtent(done, why);
+      if (completed !== undefined) communicator.publishExtent(completed, why);
     } finally {
       await this.#end(communicator, "worker", "ncclCommAbort");
     }

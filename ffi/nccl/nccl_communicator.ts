@@ -48,7 +48,7 @@ export interface Link {
   readonly direction: typeof sends | typeof receives;
 }
 
-/** A communicator. */
+/** A communicator of this library: two of NCCL's. */
 export class NcclCommunicator {
   phase: Phase;
   /** The handle of the nonblocking communicator; 0 until it is known. */
@@ -217,8 +217,8 @@ export class NcclCommunicator {
     return new SharingError(
       isLate ? "timed-out" : "peer-gone",
       isLate
-        ? `${who} has ended the collectives: not all ranks took part in its timeout`
-        : `${who} has ended the collectives: they cannot be finished there`,
+        ? `${who} has revoked the collectives: not all ranks took part in its timeout`
+        : `${who} has revoked the collectives: they cannot be finished there`,
     );
   }
 

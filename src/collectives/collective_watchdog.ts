@@ -33,7 +33,7 @@ interface EpochCount {
   readonly count: number;
 }
 
-/** Collectives that were enqueued on a stream between two end markers. */
+/** Unfinished work as its communicator's watchdog knows it: the collectives on a stream between two end markers. */
 interface EnqueuedWork extends UnfinishedWork {
   readonly device: number;
   /** The stream's handle. */
@@ -196,7 +196,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       this.#retire(() => Infinity);
       return this.fail(prefix.error);
     }
-    const state = library.commGetAsyncError(comm, { isDone: true });
+    const state = library.commGetAsyncError(comm, { onlyOfWork: true });
     if (state instanceof Error) return this.fail(state);
     this.#clear();
   }
@@ -211,16 +211,16 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.failure = error;
     const works = this.#works;
     const { library, comm, identity } = this.#parts;
-    const done = works.length === 0 ? undefined : this.#completedExtent;
+    const completed = works.length === 0 ? undefined : this.#completedExtent;
     for (const work of works) work.stream.unfinished.delete(work);
     for (const work of works) this.#errors.propagate(work.stream, work, { error, identity });
     this.#clearUnmarked();
     // If the revocation fails, the error that caused it has been reported already.
-    this.#revocation = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {})
+    this.#revocation = library.commRevoke(comm, { willAbort: isAborted, completed, why: error }).catch(() => {})
       .then(() => this.#clear());
   }
 
-  /** As `fail`, but first retires the work that an event of the program shows to be complete. */
+  /** As `fail`, but first retires the work that any event recorded behind it shows to be complete. */
   failUnfinished(error: Error, options: { readonly isAborted?: boolean } = {}): void {
     if (this.failure === undefined) ignoreLoss(() => this.#retireByRecords());
     this.fail(error, options);
@@ -275,7 +275,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.recordEnd();
     const areComplete = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
     // Query the error after the events: failed work completes too, and only some libraries know what came before it.
-    const stateOfWork = library.commGetAsyncError(comm, { isDone: true });
+    const stateOfWork = library.commGetAsyncError(comm, { onlyOfWork: true });
     if (stateOfWork instanceof Error && library.commValidPrefix(comm) === undefined) return this.fail(stateOfWork);
     const invalid = this.#retire((work, index) =>
       areComplete[index]! ? Infinity : completed?.stream === work.stream ? completed.before : work.first
@@ -302,8 +302,11 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Removes work that completed before its epoch. Returns the error of completed work whose result is invalid, which is
-   * kept, or the error that ends the communicator.
+   * Removes the marked work that is complete, and moves the start of work that is complete in part.
+   *
+   * @param completedBefore the epoch before which a work is complete
+   * @returns the error of another rank that has aborted, if it makes a result of completed work invalid, which then stays,
+   * or if the rest can never complete
    */
   #retire(completedBefore: (work: EnqueuedWork, index: number) => Epoch): Error | undefined {
     const epochs = this.#marked.map(({ work }, index) => completedBefore(work, index));
@@ -333,7 +336,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     return invalid;
   }
 
-  /** Retires the work that the program's own events show to be complete, and fails if some of its results are invalid. */
+  /** Retires the work that any event recorded behind it shows to be complete, and fails if some results are invalid. */
   #retireByRecords(): void {
     const invalid = this.#retire((work) =>
       this.#errors.completedBefore(work.stream, work.first, (event) => this.#isComplete(event))
@@ -458,7 +461,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 }
 
-/** Moves the oldest unfinished epoch of work forward. Returns whether all of it is complete. */
+/** Notes that work is complete before an epoch. Returns whether all of it is. */
 function advance(work: EnqueuedWork, epoch: Epoch): boolean {
   work.first = Math.max(work.first, epoch);
   return work.last < epoch;

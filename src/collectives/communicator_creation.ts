@@ -30,7 +30,7 @@ export interface CommunicatorOptions extends WaitOptions {
   size: number;
   /**
    * Milliseconds within which the other ranks must join, and within which a collective must complete after it was
-   * enqueued, or after those before it on its stream completed: 10 minutes by default, or Infinity.
+   * enqueued, or after the earlier ones that it waits for completed or failed: 10 minutes by default, or Infinity.
    */
   timeout?: number;
 }

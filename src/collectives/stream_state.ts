@@ -96,7 +96,10 @@ export class StreamState {
     this.isBlocking = isBlocking;
   }
 
-  /** Whether all work is complete and every failure was thrown, so that no wait can throw for this stream any more. */
+  /**
+   * Whether its collectives are complete and every failure was thrown, so that no wait throws for this stream, unless one
+   * fails that it depends on.
+   */
   get isSettled(): boolean {
     return this.unfinished.size === 0 && this.failures.every(({ thrownAt }) => thrownAt < Infinity);
   }
@@ -109,7 +112,7 @@ export interface EventRecord {
   readonly at: Epoch;
 }
 
-/** Whether two failures have the same cause, so that a wait that throws one of them need not throw the other. */
+/** Whether two failures are of one communicator, on whichever ranks: a wait that throws one need not throw the other. */
 export function isSameCause(one: FailureCause, other: FailureCause): boolean {
   return one.identity === other.identity;
 }
@@ -119,7 +122,7 @@ export function isUnthrown({ thrownAt }: StreamFailure): boolean {
   return thrownAt === Infinity;
 }
 
-/** Whether an event was recorded behind failed work, before any wait had thrown the failure. */
+/** Whether an event was recorded after the failed work, and before the first wait that threw the failure. */
 export function isBehindFailure({ at }: EventRecord, { since, thrownAt }: StreamFailure): boolean {
   return since < at && thrownAt > at;
 }

@@ -712,6 +712,7 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on, once
    */
   synchronize(): void {
     try {
@@ -733,6 +734,7 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on, once
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);

@@ -22,8 +22,8 @@ interface DeviceParts {
 const parts = new WeakMap<CudaDevice, DeviceParts>();
 
 /** Registers the session of a new device. */
-export function registerDevice(device: CudaDevice, throwErrorOfDevice: DeviceParts): void {
-  parts.set(device, throwErrorOfDevice);
+export function registerDevice(device: CudaDevice, own: DeviceParts): void {
+  parts.set(device, own);
 }
 
 /** Resolves when all work of a device is done. Does not throw errors of collectives. */

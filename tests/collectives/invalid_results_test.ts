@@ -25,10 +25,10 @@ class PrefixLibrary {
     const calls: Pick<CollectiveLibrary, "commValidPrefix" | "commRevoke"> = {
       commValidPrefix: (comm: bigint) => this.validPrefix ?? collectives.commValidPrefix(comm),
       commRevoke: (comm: bigint, revocation: Revocation) => {
-        this.revokedExtents.push(revocation.done);
+        this.revokedExtents.push(revocation.completed);
         if (this.failsToRevoke) return Promise.reject(new Error("No space left on device"));
         // As with NCCL, the other ranks do not notice at once.
-        return collectives.commRevoke(comm, { ...revocation, isAborted: true });
+        return collectives.commRevoke(comm, { ...revocation, willAbort: true });
       },
     };
     this.library = new Proxy(collectives, {

@@ -139,7 +139,7 @@ test("work that another rank of this machine has aborted does not count as compl
   const [one, other] = [0, 1].map((rank) => library.commInitRank(0, { id, rank, size: 2 })) as [bigint, bigint];
   const late = new SharingError("timed-out", "It takes too long");
   assertEquals([library.commValidPrefix(one), library.commValidPrefix(other)], [undefined, undefined]);
-  await library.commRevoke(one, { isAborted: false, done: { collectives: 3, messages: true }, why: late });
+  await library.commRevoke(one, { willAbort: false, completed: { collectives: 3, messages: true }, why: late });
   assertEquals(library.commValidPrefix(one), undefined);
   const { error, ...extent } = library.commValidPrefix(other)!;
   assertEquals(extent, { collectives: 3, messages: true });

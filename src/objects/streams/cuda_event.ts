@@ -168,6 +168,7 @@ export class CudaEvent implements Disposable {
    * Blocks until the work before the event's latest record is done.
    *
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on
    */
   synchronize(): void {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
@@ -185,6 +186,7 @@ export class CudaEvent implements Disposable {
    * for the new record.
    *
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on
    */
   finished(options?: WaitOptions): Promise<void> {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");

@@ -81,8 +81,9 @@ export let lastWorkOf: (stream: CudaStream) => PendingWork | undefined;
 /** Makes a stream one of the library's own, which the session disposes of without reporting it. */
 export let disownStream: (stream: CudaStream) => void;
 
-/** Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to. */
 /**
+ * Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to.
+ *
  * The parameter `usage` is how the caller is called, if its options come after the stream and are easily given in its
  * place: "fill(byte, stream, { byteOffset })".
  */
@@ -294,6 +295,7 @@ export class CudaStream implements Disposable {
    * Whether all work enqueued so far is done.
    *
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on, once
    */
   query(): boolean {
     try {
@@ -313,6 +315,7 @@ export class CudaStream implements Disposable {
    * Blocks until all work enqueued so far is done.
    *
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on, once
    */
   synchronize(): void {
     try {
@@ -329,6 +332,7 @@ export class CudaStream implements Disposable {
    * system; but a later `trimTo` or `usage` of a pool counts the work as done.
    *
    * @throws {CudaError} The work's error, if it has failed
+   * @throws {SharingError} The error of a failed collective that the work depends on, once
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);

@@ -102,9 +102,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).membershipFor("ask for the number of ranks").size;
   }
 
-  commGetAsyncError(comm: bigint, { isDone = false }: { readonly isDone?: boolean } = {}): CommunicatorState {
+  commGetAsyncError(comm: bigint, { onlyOfWork = false }: { readonly onlyOfWork?: boolean } = {}): CommunicatorState {
     const communicator = this.#communicator(comm);
-    return isDone ? communicator.stateOfWork : communicator.state;
+    return onlyOfWork ? communicator.stateOfWork : communicator.state;
   }
 
   lateRanks(comm: bigint): readonly number[] {
@@ -115,9 +115,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).validPrefix;
   }
 
-  async commRevoke(comm: bigint, { isAborted }: Pick<Revocation, "isAborted">): Promise<void> {
+  async commRevoke(comm: bigint, { willAbort }: Pick<Revocation, "willAbort">): Promise<void> {
     const communicator = this.#communicator(comm);
-    if (isAborted) communicator.stop();
+    if (willAbort) communicator.stop();
     else communicator.giveUp();
     await communicator.whenWorkIsGone();
   }

@@ -102,7 +102,7 @@ export async function createRanks(driver: SoftwareDriver, size: number): Promise
 /** Revokes a rank's work. */
 export function revoke({ collectives, comm }: Rank): Promise<void> {
   const done = { collectives: 0, messages: true };
-  return collectives.commRevoke(comm, { isAborted: false, done, why: new Error("The test ends it") });
+  return collectives.commRevoke(comm, { willAbort: false, completed: done, why: new Error("The test ends it") });
 }
 
 /** Declares a test with a driver. Fails if a resource or named memory is left behind. */
