@@ -72,7 +72,7 @@ export interface ConsumerHub {
 }
 
 /**
- * The reading end of a channel: an async iterable of frames. Made by `Importer.channel`.
+ * The reading end of a channel: an async iterable of frames. Created by `Importer.channel`.
  *
  * Each frame must be released, in any order: the producer waits for the frame's slot, and may cut off a consumer that
  * holds a frame for longer than the channel's `holdTimeout`. If the producer dies, the frames that have already arrived
@@ -107,12 +107,12 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   /** The slots that the application holds. */
   readonly #held = new Set<ReceivedSlot<unknown>>();
   readonly #freedOn = new FreedStreams();
-  /** Buffers that the application released while they were being read. */
+  /** Buffers of released slots with reads still in progress. */
   readonly #beingRead = new Set<DeviceBuffer>();
   readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
   #cancelWait: (() => void) | undefined;
-  /** Pending calls that wait for a frame, in order. */
+  /** Functions that wake the pending calls of `next`, in the order of the calls. */
   readonly #waiting = new Set<() => void>();
   /** Set once no more frames can arrive. `error` is undefined if the channel ended normally. */
   #end: { readonly error: unknown } | undefined;
@@ -164,7 +164,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     return this.#parts.offer.name;
   }
 
-  /** The size of a slot in bytes. */
+  /** The size of each slot in bytes, which is the maximum size of a frame. */
   get slotByteLength(): number {
     return this.#parts.channel.slotByteLength;
   }

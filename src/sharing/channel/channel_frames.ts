@@ -16,7 +16,7 @@ const maximumListed = 4;
 /** Milliseconds after which a hold that is "in turn" becomes "kept". */
 const turnMilliseconds = 1000;
 
-/** The dependencies of `ChannelFrames`. */
+/** The dependencies of `ChannelFrames`, which its producer provides. */
 export interface ChannelFramesParts {
   readonly name: string;
   /** The identifier of the channel's offer. */
@@ -27,7 +27,7 @@ export interface ChannelFramesParts {
   readonly droppingSlots?: number;
   /** Milliseconds for which a consumer may hold a frame, from when the frame can be read; unlimited by default. */
   readonly holdTimeout?: number;
-  /** Whether the last write to a slot is done. */
+  /** Returns whether the last write to a slot is done. */
   readonly isWritten?: (slot: number) => boolean;
   /** Called when no consumer needs the slot's frame any longer. */
   readonly onDone: (slot: number) => void;
@@ -158,7 +158,7 @@ export class ChannelFrames {
     return texts;
   }
 
-  /** Counts the frames of each consumer. */
+  /** Returns the frame counts of each consumer. */
   statistics(): ConsumerStatistics[] {
     return [...this.#consumers.values()].filter(({ isJoined }) => isJoined)
       .map(({ importer: { peer }, sent, dropped, held, queue }) => {
@@ -200,7 +200,7 @@ export class ChannelFrames {
     return false;
   }
 
-  /** Ends the channel: no frame follows. */
+  /** Ends the channel: no more frames can be sent. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

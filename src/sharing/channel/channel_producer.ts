@@ -33,7 +33,10 @@ export interface ChannelOptions {
    * write, and one for the next frame of a consumer that does release its frames.
    */
   overflow?: "wait" | "drop-oldest";
-  /** `reserve` waits until there are this many consumers: 1 by default, or 0 if frames are dropped. */
+  /**
+   * The minimum number of consumers that must have joined before `reserve` returns a slot: 1 by default, or 0 if frames
+   * are dropped.
+   */
   minimumConsumers?: number;
   /**
    * The maximum number of frames that each consumer may hold at a time, from when they are sent until the consumer's
@@ -54,7 +57,7 @@ export interface ChannelOptions {
   stream?: CudaStream;
 }
 
-/** Milliseconds for which a consumer may hold a frame by default, if frames are dropped. */
+/** The default `holdTimeout`, in milliseconds, if frames are dropped. */
 const defaultHoldTimeout = 30_000;
 
 /** Options of `ChannelProducer.send`. */
@@ -108,7 +111,7 @@ export interface ChannelParts {
 
 /**
  * The writing end of a channel: a ring of slots in a pool, which kernels write and kernels of other processes read,
- * without copies or allocations. Made by `Exporter.createChannel`.
+ * without copies or allocations. Created by `Exporter.createChannel`.
  *
  * @example
  * ```ts ignore
@@ -123,7 +126,7 @@ export interface ChannelParts {
 export class ChannelProducer implements AsyncDisposable {
   /** The name by which importers find the channel. */
   readonly name: string;
-  /** The size of a slot in bytes. */
+  /** The size of each slot in bytes, which is the maximum size of a frame. */
   readonly slotByteLength: number;
   readonly #parts: ChannelParts;
   readonly #slots: ChannelSlots;
@@ -266,8 +269,8 @@ export class ChannelProducer implements AsyncDisposable {
    *
    * @param options a signal ends the wait
    * @throws {ReferenceError} If the channel has ended
-   * @throws {SharingError} `cut-off` if for a second all slots have been lost to processes whose connections have ended
-   * but which still run; `reserve` works again once such a process has ended
+   * @throws {SharingError} `cut-off` if, for a second, all slots may have been in use by processes that still run
+   * although their connections have ended; `reserve` works again once such a process has ended
    * @throws {CudaError} If the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {

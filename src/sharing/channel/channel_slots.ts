@@ -24,17 +24,17 @@ const returnedEnd = "its slot was returned to the channel; reserve another one";
 const closedEnd = "its channel has ended";
 const slotFreeRefusal = "it belongs to a channel; send its slot, or dispose of it";
 
-/** The dependencies of `ChannelSlots`. */
+/** The dependencies of `ChannelSlots`, which its producer provides. */
 export interface ChannelSlotsParts {
   /** The name of the channel. */
   readonly name: string;
   readonly ring: DeviceBuffer;
-  /** The number of bytes from one slot to the next. */
+  /** The distance between the starts of consecutive slots in bytes. */
   readonly stride: number;
   readonly slotByteLength: number;
   /** The ready event of each slot, recorded after the last write to the slot. */
   readonly events: readonly LocalEvent[];
-  /** Whether the application may reserve a slot now. */
+  /** Returns whether enough consumers have joined for the application to reserve a slot. */
   readonly mayReserve: () => boolean;
   /** Drops a frame that no consumer reads, and releases its slot. Returns false if there is no such frame. */
   readonly drop: () => boolean;
@@ -64,11 +64,11 @@ export class ChannelSlots {
    * cancels the wait for that.
    */
   readonly #settling = new Map<number, () => void>();
-  /** Buffers of slots that were sent or returned while they were being read, by slot. */
+  /** Buffers of sent or returned slots that still have reads in progress in this process, by slot. */
   readonly #beingRead = new Map<number, DeviceBuffer>();
   /** Promises that resolve when writes by streams on which the slot's event cannot be recorded are done. */
   readonly #writing = new Set<Promise<void>>();
-  /** Pending calls that wait for a slot, in order. */
+  /** The pending calls of `reserve`, in order. */
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
   /** The error for calls of `reserve`; set once no slot can be reserved ever again. */
   #refusal: { readonly error: unknown } | undefined;
@@ -183,7 +183,8 @@ export class ChannelSlots {
     await Promise.all(this.#writing);
     await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !allocationOf(buffer).isBeingRead));
     if (ring.stream.disposed) {
-      // The default stream does not wait for the work of the ring's stream, nor for the writes.
+      // Waits for the whole device, because the default stream waits neither for the work of the ring's stream nor for
+      // the writes.
       await workDone(ring.stream.device).done;
       ring.stream = ring.stream.device.defaultStream;
     }
@@ -313,7 +314,7 @@ const gracePeriod = 1000;
  */
 const endingPeriod = 20_000;
 
-/** The dependencies of `Quarantine`. */
+/** The dependencies of `Quarantine`, which its producer provides. */
 export interface QuarantineParts {
   /** The name of the channel. */
   readonly name: string;

@@ -38,7 +38,7 @@ export class Slot implements Disposable {
   }
 
   /**
-   * Made by `ChannelProducer.reserve`.
+   * Created by `ChannelProducer.reserve`.
    *
    * @ignore
    */
@@ -67,7 +67,7 @@ export interface ReceivedSlotOwner {
 }
 
 /**
- * A frame of a channel, ready to be read. Made by `ChannelConsumer`.
+ * A frame of a channel, ready to be read. Created by `ChannelConsumer`.
  *
  * @typeParam Metadata the type of the frame's metadata, which is not checked against what the producer's application
  * sent
@@ -92,7 +92,7 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   }
 
   /**
-   * Made by `ChannelConsumer`.
+   * Created by `ChannelConsumer`.
    *
    * @ignore
    */

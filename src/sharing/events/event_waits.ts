@@ -206,7 +206,7 @@ export class EventBudget {
   }
 }
 
-/** Receives the error of a query, and the event's number. */
+/** Receives the error of a query, or undefined if the event has fired, and the event's number. */
 export type FiredCallback = (error: unknown, event: number) => void;
 
 /**
@@ -218,7 +218,7 @@ export class AskedEvents {
   /** The callback for FIRED, by event: `nobody` after the wait was canceled; undefined if no WAIT is unanswered. */
   readonly #waiting = new Map<number, FiredCallback | undefined>();
 
-  /** @param ask sends WAIT */
+  /** @param ask sends WAIT for an event */
   constructor(ask: (event: number) => void) {
     this.#ask = ask;
   }

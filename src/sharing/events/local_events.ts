@@ -43,7 +43,7 @@ export interface LocalEvent {
 
 /** A wait for an event, shared by all its waiters. */
 interface Wait {
-  /** Callbacks wrapped in objects, because the same function may wait twice. */
+  /** The callbacks, each wrapped in an object because the same function may be registered twice. */
   readonly waiting: Set<{ readonly callback: (error?: unknown) => void }>;
   cancel: () => void;
 }
@@ -149,7 +149,7 @@ export class LocalEvents {
   }
 }
 
-/** The dependencies of `EventAnswers`. */
+/** The dependencies of `EventAnswers`, which its connection provides. */
 export interface EventAnswersParts {
   readonly events: LocalEvents;
   /** Returns the event with a number; undefined if it was not announced to the peer. */
@@ -225,7 +225,7 @@ export class EventAnswers {
  */
 export type SendRelease = (event: number) => void;
 
-/** The position in a stream at which memory is released. */
+/** The position in a stream at which memory is released, and the event to record there. */
 export interface MemoryRelease {
   readonly stream: CudaStream;
   /** Whether the exporter can query events of the stream's device. */
@@ -242,7 +242,7 @@ export interface MemoryRelease {
  * is done.
  */
 export class ReleaseEvents {
-  /** Answers the exporter's waits for these events. */
+  /** Answers the exporter's WAIT messages for the release events. */
   readonly answers: EventAnswers;
   readonly #events = new LocalEvents(maximumImporterEvents);
   /** The events that were announced to the exporter. */

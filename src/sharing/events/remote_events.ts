@@ -25,7 +25,7 @@ interface RemoteEvent {
   isUnopenable: boolean;
   /** Whether WAIT was sent and FIRED has not arrived. */
   isAsked: boolean;
-  /** The callbacks for FIRED, wrapped in objects, because the same function may wait twice. */
+  /** The callbacks for FIRED, each wrapped in an object because the same function may be registered twice. */
   readonly waiting: Set<{ readonly callback: () => void }>;
   /** Whether the event is known to have fired. Reset when a first user retains the event again. */
   hasFired: boolean;
@@ -33,7 +33,7 @@ interface RemoteEvent {
   isKnownPending: boolean;
 }
 
-/** The dependencies of `RemoteEvents`. */
+/** The dependencies of `RemoteEvents`, which its connection provides. */
 export interface RemoteEventsParts {
   /** Returns the device with a UUID; undefined if this process does not see it. */
   readonly findDevice: (uuid: string) => CudaDevice | undefined;
@@ -59,7 +59,7 @@ export class RemoteEvents {
   readonly #parts: RemoteEventsParts;
   readonly #events = new Map<number, RemoteEvent>();
   readonly #opened = new OpenedEvents();
-  /** The events beyond the budget. */
+  /** The events beyond the budget, which are not kept. */
   readonly #asked = new AskedEvents((event) => this.#parts.send({ type: "wait", event }));
   readonly #waits = new EventWaits();
 
@@ -109,7 +109,7 @@ export class RemoteEvents {
    * stays open until the peer forgets it.
    *
    * @throws {SharingError} `bad-message` if the event was not announced, `device-not-visible`
-   * @throws {CudaError} If the device is lost or resources are lacking
+   * @throws {CudaError} If the device is lost, or the process lacks resources
    */
   open(identifier: number): CudaEvent | undefined {
     const known = this.#known(identifier);
@@ -352,17 +352,17 @@ export class OpenedEvents {
   readonly #pinned = new Map<number, CudaEvent>();
   #nextTry = 0;
 
-  /** The number of events that may be closed. */
+  /** The number of open events that may be closed. */
   get size(): number {
     return this.#events.size;
   }
 
-  /** Returns an event if it is open. */
+  /** Returns an event; undefined if it is not open. */
   find(identifier: number): CudaEvent | undefined {
     return this.#events.get(identifier) ?? this.#pinned.get(identifier);
   }
 
-  /** Opens an event that is not open. Returns undefined while resources are lacking. */
+  /** Opens an event that is not open. Returns undefined while this process lacks resources. */
   tryOpen(identifier: number, open: () => CudaEvent): CudaEvent | undefined {
     if (performance.now() < this.#nextTry) return undefined;
     try {

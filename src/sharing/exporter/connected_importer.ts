@@ -36,7 +36,7 @@ import type { Peer } from "../transport/unix_socket.ts";
 export interface ImporterOwner {
   /** Returns the device with a UUID; undefined if none of its memory was exported. */
   readonly findDevice: RemoteEventsParts["findDevice"];
-  /** The events that are announced to importers. */
+  /** The exporter's events, which are announced to importers. */
   readonly events: LocalEvents;
   /** Limits the number of importers' events that are kept. */
   readonly eventBudget: EventBudget;
@@ -318,7 +318,7 @@ export class ConnectedImporter {
       sentOffer.held--;
     }
     if (sentOffer.held === 0) {
-      // If the importer maps the offer again, it can be recalled again.
+      // Allows another recall, in case the importer maps the offer again.
       sentOffer.recall = "no";
       sentOffer.record.channel?.onLeave(this);
       if (isLogging) {

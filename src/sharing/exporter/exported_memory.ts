@@ -104,7 +104,7 @@ export class ExportedMemory {
     if (exported.users === 0 && exported.isDisposed) this.#unexportPool(exported);
   }
 
-  /** Exports a buffer for an offer of it or of a part of it. The caller then calls `addOffer`. */
+  /** Exports a buffer for an offer of the buffer or a part of it. The caller must then call `addOffer`. */
   exportBuffer(memory: Allocation): ExportedBuffer {
     return this.#buffers.get(memory) ?? this.#exportBuffer(memory);
   }
@@ -303,7 +303,7 @@ export class IdentifierAllocator {
   readonly #used = new Set<number>();
   #latest = 0;
 
-  /** Returns an unused number. */
+  /** Returns an unused identifier. */
   take(): number {
     do {
       this.#latest = this.#latest % maximum + 1;
@@ -312,7 +312,7 @@ export class IdentifierAllocator {
     return this.#latest;
   }
 
-  /** Makes a number available again. */
+  /** Makes an identifier available again. */
   release(identifier: number): void {
     this.#used.delete(identifier);
   }

@@ -73,7 +73,7 @@ export interface ExporterOptions {
   closeTimeout?: number;
   /** Called for each importer that has connected, once its handshake is complete. */
   onConnect?: (peer: Peer) => void;
-  /** Called for each connection that has ended. The error is undefined if it ended normally. */
+  /** Called for each connection that has ended. The error is undefined if the connection ended normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
   /**
    * Called when connections cannot be accepted, for example with a `SharingError` "out-of-descriptors"; at most once
@@ -98,7 +98,7 @@ const offerOptions: KnownOptions<OfferOptions> = {
 
 /** The maximum length, in characters, of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
-/** The alignment of slots in bytes. */
+/** The alignment of a channel's slots in bytes. */
 const slotAlignment = 512;
 
 /**
@@ -138,7 +138,7 @@ export class Exporter implements AsyncDisposable {
     onFailure: (error) => this.#fail(error),
   });
   readonly #watch = new DeviceWatch(() => this.#pendingEvents(), (error) => this.#fail(error));
-  /** The operations that offers call. */
+  /** The operations that `Offer` objects call. */
   readonly #owner: OfferOwner = {
     withdraw: (record) => this.#withdraw(record),
     sentOffersOf: (record) => this.#sentOffersOf(record),
@@ -263,9 +263,9 @@ export class Exporter implements AsyncDisposable {
    * become readable together. If there are more than eight, they may also wait for work that the stream is given later
    * in the same synchronous code.
    *
-   * @param name 1 to 255 bytes in UTF-8, which no other offer uses
-   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a
-   * pool; or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
+   * @param name a name that no other offer uses, 1 to 255 bytes in UTF-8
+   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator; or such a pool
+   * itself; or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
    * @param options metadata for importers, and the stream that writes the memory
    * @throws {TypeError} If the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
@@ -305,7 +305,7 @@ export class Exporter implements AsyncDisposable {
    * Offers a channel: a ring of slots that this process allocates and writes, and that other processes read. The caller
    * must dispose of the channel, since disposing of the exporter does not free the ring.
    *
-   * @param name 1 to 255 bytes in UTF-8, which no other offer uses
+   * @param name a name that no other offer uses, 1 to 255 bytes in UTF-8
    * @param options the ring's pool, the number and size of its slots, and what happens when all slots are in use
    * @throws {TypeError} If the pool is in host memory or was not created with handleType "posix-fd", if `window` is
    * given although the channel does not drop frames, and as `offer` does
@@ -568,7 +568,7 @@ export class Exporter implements AsyncDisposable {
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
 
-  /** Whether no connected importer holds anything. */
+  /** Whether no connected importer can use an offer any longer. */
   #isIdle(): boolean {
     for (const { isConnected, sentOffers } of this.#importers) {
       if (isConnected && sentOffers.size > 0) return false;

@@ -26,7 +26,7 @@ export interface ExporterStatistics {
   readonly path: string;
   /** When the exporter began to listen, in milliseconds since 1970. */
   readonly since: number;
-  /** The connections. */
+  /** Counts of importers' connections. */
   readonly importers: {
     /** The number of connected importers. */
     readonly connected: number;

@@ -15,7 +15,7 @@ import type { OfferRecord } from "./offer.ts";
 
 /** Options of `Lease.recall`. */
 export interface RecallOptions extends WaitOptions {
-  /** Milliseconds after which the importer is cut off. By default, the wait has no limit. */
+  /** Milliseconds after which an importer that has not released the memory is cut off; unlimited by default. */
   deadline?: number;
 }
 
@@ -46,7 +46,7 @@ export class Lease {
   }
 
   /**
-   * Made by `Exporter.leases`.
+   * Created by `Exporter.leases`.
    *
    * @ignore
    */

@@ -20,7 +20,7 @@ const releasedOptions: KnownOptions<WaitOptions & { importers?: number }> = {
 };
 const endedOptions = waitOptionsOf("wait for the end of an offer");
 
-/** The operations of an exporter that its offers call. */
+/** The operations of an exporter that its `Offer` objects call. */
 export interface OfferOwner {
   withdraw(record: OfferRecord): void;
   /** Returns the sent offers of a record that are not over, at most one for each importer. */
@@ -47,7 +47,7 @@ export class Offer {
   }
 
   /**
-   * Made by `Exporter.offer`.
+   * Created by `Exporter.offer`.
    *
    * @ignore
    */
@@ -227,12 +227,12 @@ export class OfferRecord {
     return this.#parts.byteLength;
   }
 
-  /** The allocation that its buffer lies in; undefined for a whole pool. */
+  /** The allocation that contains the offered buffer; undefined for a whole pool. */
   get allocation(): ExportedAllocation | undefined {
     return this.buffer?.allocation;
   }
 
-  /** The message that announces it to an importer, as of now. */
+  /** Returns the message that announces the offer to an importer in its current state. */
   message(): OfferMessage {
     const { identifier, kind, buffer, pool, byteOffset, byteLength, name, metadata } = this.#parts;
     const isReady = this.ready === undefined || hasFired(this.ready);

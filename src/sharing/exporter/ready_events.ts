@@ -152,7 +152,10 @@ export class ReadyEvents {
     return batch.readyEvent = { localEvent, stream, users: 0, hasFired: false, isKnownPending: false };
   }
 
-  /** Assigns the result of a query to the offers that were waiting for one. */
+  /**
+   * Assigns a ready event, or undefined if the stream was idle, to the offers for which the stream had not been
+   * queried.
+   */
   #assignUnqueried(batch: Batch, readyEvent: ReadyEvent | undefined): void {
     if (batch.unqueried.length === 0) return;
     const { unqueried } = batch;
@@ -203,7 +206,7 @@ const pollInterval = 100;
  * the device's context, so that the events never fire although the process is still running.
  */
 export class DeviceWatch {
-  /** Returns at most one event of each device, none of which is known to have fired. */
+  /** Returns at most one event of each device, excluding events that are known to have fired. */
   readonly #pending: () => Iterable<LocalEvent>;
   readonly #onLost: (error: unknown) => void;
   readonly #timer = new Timer(() => this.#poll(), pollInterval, { unref: true });

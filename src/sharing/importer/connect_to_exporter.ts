@@ -13,7 +13,7 @@ import { checkUser } from "../transport/users.ts";
 
 /** Milliseconds between the first failed attempt to connect and the second attempt. */
 const firstPause = 5;
-/** The maximum number of milliseconds between two attempts. */
+/** The maximum pause between two attempts to connect, in milliseconds. */
 const longestPause = 100;
 
 /** The validated options of a connection. */

@@ -134,7 +134,7 @@ export class Importer implements AsyncDisposable {
   readonly #waits = new Set<() => void>();
   /** Notified when the condition that disposal waits for may have changed. */
   readonly #condition = new Condition();
-  /** The operations that offers call. */
+  /** The operations that `RemoteOffer` objects call. */
   readonly #owner: RemoteOfferOwner = {
     map: (state, options) => this.#map(state, options),
     importPool: (state) => this.#importPool(state),
@@ -223,8 +223,9 @@ export class Importer implements AsyncDisposable {
    * @throws {TypeError} If `cuda` is not a `Cuda` object, if the path is empty, a URL or not a string, or if an option
    * has the wrong type
    * @throws {RangeError} If an option is out of range
-   * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` if either side does not accept the other's
-   * user, `version-mismatch`, `timed-out`, `bad-message` if something other than an exporter listens there, `peer-gone`
+   * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` if one side does not accept the user of the
+   * other, `version-mismatch`, `timed-out`, `bad-message` if something other than an exporter listens there,
+   * `peer-gone`
    */
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
     if (!(cuda instanceof Cuda)) {

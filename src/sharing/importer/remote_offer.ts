@@ -19,7 +19,7 @@ export interface MapOptions extends WaitOptions {
   stream?: CudaStream;
 }
 
-/** The operations of an importer that its offers call. */
+/** The operations of an importer that its `RemoteOffer` objects call. */
 export interface RemoteOfferOwner {
   map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer>;
   importPool(state: RemoteOfferState): ImportedMemoryPool;
@@ -67,7 +67,7 @@ export class RemoteOfferState {
 }
 
 /**
- * An offer of another process: a buffer, a whole pool, or a channel. Made by `Importer`.
+ * An offer of another process: a buffer, a whole pool, or a channel. Created by `Importer`.
  *
  * @typeParam Metadata the type of the metadata, which is not checked against what the exporter's application sent
  *
@@ -91,7 +91,7 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Made by `Importer`.
+   * Created by `Importer`.
    *
    * @ignore
    */
@@ -154,7 +154,7 @@ export class RemoteOffer<Metadata = JsonValue> {
    * @throws {ReferenceError} If the importer or the stream was disposed
    * @throws {SharingError} `not-found` if the offer was withdrawn, `peer-gone` if the exporter is gone,
    * `device-not-visible`, `size-mismatch` if the memory is smaller than the exporter stated
-   * @throws {CudaError} If the driver cannot map it
+   * @throws {CudaError} If the driver cannot map the memory
    */
   map(options: MapOptions = {}): Promise<DeviceBuffer> {
     return this.#owner.map(this.#state, options);
@@ -165,11 +165,12 @@ export class RemoteOffer<Metadata = JsonValue> {
    *
    * @param type the element type, as the constructor of a typed array
    * @param options the stream of the array; a signal ends the wait
-   * @throws {RangeError} If the memory does not consist of whole elements, or its address is not a multiple of their size
+   * @throws {RangeError} If the memory does not consist of whole elements, or its address is not a multiple of their
+   * size
    * @throws {TypeError} If `type` is not the constructor of a typed array; as `map` does
    * @throws {ReferenceError} as `map` does
    * @throws {SharingError} as `map` does
-   * @throws {CudaError} If the driver cannot map it
+   * @throws {CudaError} If the driver cannot map the memory
    */
   async mapArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
@@ -193,7 +194,7 @@ export class RemoteOffer<Metadata = JsonValue> {
    * @throws {TypeError} If the offer is a buffer or a channel
    * @throws {ReferenceError} If the importer was disposed
    * @throws {SharingError} as `map` does
-   * @throws {CudaError} If the driver cannot import it
+   * @throws {CudaError} If the driver cannot import the pool
    */
   importPool(): ImportedMemoryPool {
     return this.#owner.importPool(this.#state);

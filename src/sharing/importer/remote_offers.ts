@@ -25,14 +25,14 @@ import { RemoteOfferState } from "./remote_offer.ts";
 /** The maximum number of left channels that are remembered because messages for them may still arrive. */
 const maximumLeftChannels = 1024;
 
-/** The maximum number of offers whose names are compared with one that does not exist. */
+/** The maximum number of offered names that are compared with a name that is not offered. */
 const maximumCompared = 1000;
 /** The maximum number of names that an error quotes. */
 const maximumQuoted = 8;
 /** The maximum number of characters that an error quotes of each name. */
 const quotedLength = 40;
 
-/** The dependencies of `RemoteOffers`. */
+/** The dependencies of `RemoteOffers`, which its importer provides. */
 export interface RemoteOffersParts {
   readonly memory: RemoteMemory;
   readonly events: RemoteEvents;
@@ -51,7 +51,7 @@ export class RemoteOffers {
   readonly #byName = new Map<string, RemoteOfferState>();
   /** Offers that were withdrawn while they were held, for which RECALL may still arrive. */
   readonly #withdrawn = new Map<number, RemoteOfferState>();
-  /** A channel whose CHANNEL message has not arrived yet. */
+  /** The offer of a channel whose CHANNEL message has not arrived yet. */
   #incomplete: RemoteOfferState | undefined;
   /** The number of WITHDRAWN messages sent since the connection became backlogged. */
   #unreadAnswers = 0;
@@ -88,7 +88,7 @@ export class RemoteOffers {
     return this.#byName.get(name);
   }
 
-  /** Starts an iteration over all present and future offers. */
+  /** Starts an iteration over all current and future offers. */
   iterate(): OfferIteration {
     const iteration = new OfferIteration((ended) => this.#iterations.delete(ended));
     for (const state of this.#offers.values()) iteration.add(state);
@@ -328,13 +328,13 @@ export class MetadataBudget {
   #used = 0;
   #isClosed = false;
 
-  /** @param maximum the limit for this exporter */
+  /** @param maximum the maximum number of bytes for this exporter */
   constructor(maximum: number) {
     this.#maximum = maximum;
   }
 
   /**
-   * Adds an offer's bytes.
+   * Adds the bytes of a new offer.
    *
    * @throws {SharingError} `limit-exceeded`
    */

@@ -43,7 +43,7 @@ export class Operators {
   readonly #connected = new Set<ConnectedOperator>();
   /** The operators with pending requests, which are sent the next status. */
   readonly #asking = new Set<ConnectedOperator>();
-  /** The `performance.now()` before which no status is made. */
+  /** The `performance.now()` before which no further status is made. */
   #pauseEnd = 0;
   readonly #timer = new Timer(() => this.#answer(), 0);
 

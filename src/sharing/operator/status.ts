@@ -56,11 +56,11 @@ export interface LeftOut {
   readonly metadata: number;
 }
 
-/** The members of every status. */
+/** The members that every status has. */
 export interface CommonStatus {
   /** The version of poolpass that the listener runs. */
   readonly version: string;
-  /** The listener's process ID, as it sees itself. */
+  /** The listener's process ID in its own PID namespace. */
   readonly pid: number;
   /** The numbers of items that are not listed. */
   readonly leftOut: LeftOut;
@@ -96,9 +96,9 @@ export interface StoreStatistics {
 
 /** The limits of a store in bytes; null for no limit. */
 export interface StoreLimits {
-  /** The maximum number of bytes of each device. */
+  /** The maximum number of bytes on each device. */
   readonly maxSize: number | null;
-  /** The maximum number of bytes of one user. */
+  /** The maximum number of bytes that one user may be charged. */
   readonly maxSizeOfUser: number | null;
 }
 

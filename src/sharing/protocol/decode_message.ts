@@ -38,7 +38,7 @@ export interface Header {
   readonly bodyByteLength: number;
   /** The number of the message type, as in `messageLayouts`. */
   readonly type: number;
-  /** The number of descriptors, 0 or 1. */
+  /** The number of descriptors sent with the message, 0 or 1. */
   readonly descriptors: number;
 }
 
@@ -126,7 +126,7 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
  * @param header the result of `decodeHeader`
  * @param body the body, with exactly the length that the header states
  * @param handle the descriptor received with the message; if this function throws, the caller still owns it
- * @throws {SharingError} `bad-message` if the message breaks a rule
+ * @throws {SharingError} `bad-message` if the message violates the protocol
  */
 export function decodeMessage(header: Header, body: Uint8Array, handle: ShareableHandle | undefined): Message {
   if (body.length !== header.bodyByteLength) {

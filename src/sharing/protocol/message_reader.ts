@@ -49,8 +49,8 @@ export class MessageReader {
   }
 
   /**
-   * Reads the socket once. Call it when `next` returns undefined. Returns the number of bytes read; 0 if none are
-   * available.
+   * Reads the socket once. Call this only after `next` has returned undefined. Returns the number of bytes read; 0 if
+   * none are available.
    *
    * @throws {SharingError} `peer-gone`, `bad-message`, `out-of-descriptors`
    */
@@ -124,7 +124,7 @@ export class MessageReader {
   #checkDescriptors(header: Header | undefined, byteLength: number): void {
     const end = this.#offset + byteLength;
     const own = this.#descriptors.filter((descriptor) => descriptor.end <= end);
-    // A descriptor may belong to a message whose header has not arrived yet.
+    // If the header has not arrived yet, a descriptor may still belong to the message.
     const allowed = header?.descriptors ?? 1;
     if (own.length > allowed || own.some(({ begin }) => begin > this.#offset)) throw this.#unannounced();
   }

@@ -59,7 +59,7 @@ export interface MessageStreamHandlers {
 export interface TrafficStatistics {
   /** The number of messages that were sent, or queued while the peer does not read. */
   messagesSent: number;
-  /** The number of whole messages that were received. */
+  /** The number of complete messages that were received. */
   messagesReceived: number;
   /** The number of bytes that were sent. */
   bytesSent: number;
@@ -67,7 +67,7 @@ export interface TrafficStatistics {
   bytesReceived: number;
 }
 
-/** Options of a stream. */
+/** Options of a `MessageStream`. */
 export interface MessageStreamOptions {
   /** The maximum time from the arrival of a message's first byte to its last, in milliseconds. */
   readonly messageTimeout: number;
@@ -94,7 +94,7 @@ const bytesAfterEnd = 2 ** 20;
  * alive.
  */
 export class MessageStream {
-  /** The process at the other end. */
+  /** The process at the other end of the connection. */
   readonly peer: Peer;
   /** The version of the protocol negotiated by the handshake. */
   version: number = protocolVersions.lowest;

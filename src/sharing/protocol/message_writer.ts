@@ -1,5 +1,5 @@
 /**
- * Queues messages for a socket.
+ * Queues the messages to be written to a socket.
  *
  * @module
  */

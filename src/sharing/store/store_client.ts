@@ -241,7 +241,7 @@ export class StoreClient implements AsyncDisposable {
    * Creates memory in the store, and maps it for writing. Other processes do not see the memory before it is published.
    * Waits until enough memory is available.
    *
-   * @param name 1 to 255 bytes in UTF-8
+   * @param name the name to publish the memory under, 1 to 255 bytes in UTF-8
    * @param byteLength the size in bytes, at least 1; the memory occupies a multiple of 2 MiB
    * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
    * @throws {RangeError} If the name or the size is out of range
@@ -380,7 +380,7 @@ export class StoreClient implements AsyncDisposable {
     }
   }
 
-  /** Maps the memory of an answer. */
+  /** Maps the memory whose handle came with an answer. */
   #mapAnswer(
     { handle }: ReceivedAnswer,
     { id, device, size, byteLength, stream, access }: {

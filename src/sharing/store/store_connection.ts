@@ -47,7 +47,7 @@ const requestByteLength = 512;
  */
 const unbegunUnit = 16_384;
 
-/** A request and its outcome. */
+/** A request whose outcome is known. */
 interface Finished {
   readonly request: PendingRequest<RequestOutcome>;
   readonly outcome: RequestOutcome;

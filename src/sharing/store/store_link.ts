@@ -30,7 +30,7 @@ interface Ask {
   readonly isOfConnection?: boolean;
   /** Returns whether the answer is still awaited. */
   readonly isWanted?: () => boolean;
-  /** Receives the answer, even if it is no longer awaited. */
+  /** Receives the answer, even if the caller no longer awaits it. */
   readonly onAnswer: (answer: ReceivedAnswer) => void;
   readonly onFailure: (error: unknown) => void;
   /** The connection over which the request was last sent. */
@@ -63,7 +63,7 @@ interface LinkParts {
   readonly claims: () => readonly JsonObject[];
   /** Called with the numbers of claimed memories that the store does not know. */
   readonly onUnknown: (ids: readonly number[]) => void;
-  /** Called with an answer that is no longer awaited. */
+  /** Called with an answer that its caller no longer awaits. */
   readonly onUnwanted: (answer: ReceivedAnswer) => void;
 }
 
@@ -96,7 +96,8 @@ export class StoreLink {
   }
 
   /**
-   * Sends a request.
+   * Sends a request, and returns its answer. If the store is gone before it answers, resends the request to the next
+   * one.
    *
    * @throws {SharingError} the error that the store answers, or `peer-gone`
    */

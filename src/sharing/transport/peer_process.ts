@@ -44,7 +44,7 @@ export class PeerProcess implements Disposable {
   #hasEnded: boolean;
   #keepsAlive = true;
   #watch: Watch | undefined;
-  /** Callbacks wrapped in objects, because the same function may wait twice. */
+  /** The callbacks, each wrapped in an object because the same function may be registered twice. */
   readonly #waiting = new Set<{ readonly callback: () => void }>();
 
   static {

@@ -222,7 +222,7 @@ export function pollCount(): number {
   return polls;
 }
 
-/** Whether so many descriptors are registered that rare events are polled by a timer instead. */
+/** Whether so many waits are pending that the caller should poll for rare events by a timer instead. */
 export function isCrowded(): boolean {
   return waiters.size >= crowdedCount;
 }
@@ -383,7 +383,7 @@ export class PollTable<R extends Registration> {
     this.#set(0, first, 1);
   }
 
-  /** The number of entries. */
+  /** The number of entries, including the first one. */
   get count(): number {
     return this.#fds.length;
   }

@@ -70,7 +70,7 @@ export interface Peer {
   readonly gid: number;
 }
 
-/** The parts of a connection. */
+/** The descriptors and the peer of a connection. */
 export interface ConnectionParts {
   readonly fd: number;
   /**
@@ -213,7 +213,7 @@ export class UnixSocket implements AsyncDisposable {
    * Sends all bytes, and the handles with the first byte. The bytes are copied or sent before this function returns, so
    * the array may be changed while the promise is pending.
    *
-   * @param bytes any number of bytes
+   * @param bytes the bytes to send, of which there may be any number
    * @param options the handles; a signal ends the wait
    * @throws {TypeError} If there are handles but no bytes, if a handle is not a ShareableHandle, or if it is a fabric
    * handle

@@ -49,7 +49,7 @@ export class MemoryAllocator implements Disposable {
   readonly #evictable: (device: CudaDevice) => number;
   readonly #evictOne: (device: CudaDevice) => boolean;
   #isRetrying = false;
-  /** The waiting requests in order, by device and user. */
+  /** The waiting requests, by device and user ID, in order. */
   readonly #waiting = new Map<CudaDevice, Map<number, Set<Attempt>>>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 

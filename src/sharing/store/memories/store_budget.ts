@@ -28,7 +28,7 @@ export interface BudgetLimits {
 
 /** The properties of memory that determine its charge. */
 export interface TakenMemory {
-  /** The device's UUID. */
+  /** The UUID of the memory's device. */
   readonly device: string;
   readonly uid: number;
   readonly size: number;

@@ -91,7 +91,7 @@ export class StoredMemories implements Disposable {
     return this.#published.values();
   }
 
-  /** All memories. */
+  /** All memories, published or not. */
   get all(): Iterable<Stored> {
     return this.#memories.values();
   }
