@@ -1,5 +1,5 @@
 /**
- * The types of TypeScript for the arguments of launches.
+ * Determines the TypeScript types of the arguments of launches.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import type { BoundParameter } from "./kernels.ts";
 import { arraysOf } from "./scalars.ts";
 
 /**
- * The type of the arguments for a parameter: `Pointer<Float32Array>` for a `float*`.
+ * Returns the TypeScript type of the argument for a parameter, such as `Pointer<Float32Array>` for a `float*`.
  *
- * @param constantFor The name of the constant for a struct, if there is one.
+ * @param constantFor returns the name of the constant for a struct, if there is one
  */
 export function argumentType(
   { ptx, type }: BoundParameter,
@@ -28,11 +28,11 @@ export function argumentType(
 
 function pointerType(target: CType, constantFor: (type: StructType) => string | undefined): string {
   const plain = withoutNames(target);
-  // The host has no addresses of device functions.
+  // A pointer to a function is a plain number, because no buffer contains device code.
   if (plain.kind === "function") return "bigint";
   if (plain.kind === "void") return "Pointer";
   const arrays = arraysOf(plain);
-  // The bytes that a `Struct` encodes.
+  // `Struct` encodes structs as bytes.
   if (plain.kind === "struct" && (arrays.length === 0 || constantFor(plain) !== undefined)) arrays.push("Uint8Array");
   return arrays.length === 0 ? "Pointer" : `Pointer<${arrays.join(" | ")}>`;
 }
@@ -41,7 +41,7 @@ function aggregateType(plain: CType | undefined, constantFor: (type: StructType)
   if (plain === undefined) return "ArrayBufferView";
   const constant = plain.kind === "struct" ? constantFor(plain) : undefined;
   if (constant !== undefined) return `StructArgument<typeof ${constant}.fields>`;
-  // Elements of the same bytes: the launch compares sizes.
+  // A typed array with the bytes of the aggregate. The launch checks its size.
   const arrays = arraysOf(plain);
   return arrays.length === 0 ? "ArrayBufferView" : arrays.join(" | ");
 }

@@ -1,5 +1,5 @@
 /**
- * `poolpass bind`: TypeScript modules from kernels.
+ * `poolpass bind`: generates TypeScript modules from kernels.
  *
  * @module
  */
@@ -29,7 +29,7 @@ const options = {
   watch: { type: "boolean" },
 } as const;
 
-/** Options that only concern compiling. */
+/** The options that only affect compilation, which cannot be given for PTX. */
 const compileOptions = [
   "architecture",
   "include",
@@ -40,7 +40,7 @@ const compileOptions = [
   "no-line-info",
   "ptx",
 ] as const;
-/** Options that do not change what is generated. */
+/** The options that do not affect the generated module, and so are not in its recorded command. */
 const unrecordedOptions: ReadonlySet<string> = new Set(["out", "check", "watch"]);
 
 const help = `Usage: poolpass bind FILE.cu... [options]
@@ -70,7 +70,7 @@ types of parameters come from debug information; without it, parameters are numb
       --check                 writes nothing; exits with 1 if a file is out of date
       --watch                 writes the modules again whenever a source or a header changes`;
 
-/** The command. */
+/** The command `poolpass bind`. */
 export const bind: Command = {
   name: "bind",
   summary: "writes TypeScript modules from CUDA C++ or PTX, with the types of the kernels' parameters",
@@ -134,7 +134,7 @@ function taskFor(file: string, { values, compile, terminal }: Omit<Task, "file" 
   return { file, out, values, compile, terminal };
 }
 
-/** Writes the module of a file, and prints the result. Returns whether it succeeded. */
+/** Generates the module of a file and writes or checks it, and prints the result. Returns whether that succeeded. */
 function bindFile(task: Task): boolean {
   const { file, out, values, terminal } = task;
   try {
@@ -186,7 +186,7 @@ function read(file: string): string {
   }
 }
 
-/** A module that was written by hand is not overwritten. */
+/** Throws if the output file exists and was not generated, so that no hand-written module is overwritten. */
 function refuseForeign(out: string): void {
   const text = readIfThere(out) ?? "";
   if (text.trim() === "" || /^\/\/ Generated from .* Do not edit\.$/m.test(text)) return;
@@ -200,7 +200,7 @@ function definesOf(definitions: readonly string[]): Record<string, string> {
   }));
 }
 
-/** The command that generates the module again, in the folder of the file. */
+/** Returns the command that regenerates the module if it is run in the folder of the file. */
 function commandFor(file: string, values: Values): string {
   const given = Object.entries(values).flatMap(([name, value]) => {
     if (unrecordedOptions.has(name) || value === undefined || value === false) return [];
@@ -215,16 +215,18 @@ function quoted(argument: string): string {
   return `'${argument.replaceAll("'", "'\\''")}'`;
 }
 
-/** The output of a compiler, or the reason why a file could not be read or written. */
+/** Returns the text to print for an error: the output of the compiler, or the error's message. */
 function messageOf(error: unknown, file: string): string {
   const { message } = error as Error;
-  // The log has all errors. Those of a name expression are no lines of the source.
+  // The log has all errors. An error of a name expression (line 0) has no line in the source.
   if (error instanceof CompileError) return namePath(error.line === 0 ? message : error.log, file).trimEnd();
   if (error instanceof PtxError) return `${file}:${error.line}: error: ${message.replace(/^Line \d+: /, "")}`;
   return message;
 }
 
-/** Names the source by its path, as editors and terminals follow it. */
+/**
+ * Replaces the base name of the source by its path in a compiler's log, so that editors and terminals can link to it.
+ */
 function namePath(log: string, file: string): string {
   const name = basename(file);
   return log.split("\n").map((line) =>

@@ -1,15 +1,15 @@
 /**
- * Kernels as C++ declares them, for comments.
+ * Formats C++ declarations of kernels, for comments.
  *
  * @module
  */
 import type { SourceKernel } from "./dwarf/kernel_parameters.ts";
 import type { CType } from "./dwarf/types.ts";
 
-/** Wider declarations have a line for each parameter. */
+/** The maximum number of characters of a declaration in one line. Longer ones have a line for each parameter. */
 const maximumWidth = 110;
 
-/** The lines of a kernel's declaration: `void saxpy(int n, float a, const float* x, float* y);`. */
+/** Returns the lines of a kernel's declaration: `void saxpy(int n, float a, const float* x, float* y);`. */
 export function declarationOf(kernel: SourceKernel): string[] {
   const parameters = kernel.parameters.map(({ name = "", type }) => declare(type, name));
   const line = `void ${kernel.name}(${parameters.join(", ")});`;
@@ -19,7 +19,7 @@ export function declarationOf(kernel: SourceKernel): string[] {
   return [`void ${kernel.name}(`, ...lines, ");"];
 }
 
-/** A declaration of C++, such as `const float* x`, or the name of the type if `name` is empty. */
+/** Returns a C++ declaration, such as `const float* x`, or the name of the type if `name` is empty. */
 export function declare(type: CType, name: string): string {
   switch (type.kind) {
     case "const":

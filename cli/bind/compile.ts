@@ -1,17 +1,17 @@
 /**
- * The compiler of CUDA C++.
+ * Compiles CUDA C++.
  *
  * @module
  */
 import { type CompiledProgram, type CompileOptions, type Cuda, open } from "../../mod.ts";
 
-/** Compiles as `Cuda.compile` does. */
+/** A function with the contract of `Cuda.compile`. */
 export type Compile = (
   source: string,
   options: CompileOptions & { architecture: string },
 ) => CompiledProgram;
 
-/** Compiles without a GPU. Finds a compiler when it first compiles: PTX needs none. */
+/** Compiles without a GPU. Searches for a compiler lazily, at the first compilation, because PTX needs none. */
 export class SourceCompiler implements Disposable {
   #cuda: Cuda | undefined;
 

@@ -1,5 +1,5 @@
 /**
- * The module for a source, without reading or writing files.
+ * Generates the module for a source text, without reading or writing files.
  *
  * @module
  */
@@ -14,12 +14,12 @@ const oldestArchitecture = "compute_75";
 
 /** How to generate a module. */
 export interface GenerateOptions {
-  /** The name of the source, which says by its end whether it is PTX. */
+  /** The file name of the source. It is PTX if the name ends with `.ptx`, else CUDA C++. */
   readonly file: string;
-  /** The command that generates the module again. */
+  /** The command that regenerates the module, for its header. */
   readonly command: string;
   readonly importFrom: string;
-  /** How CUDA C++ is compiled. */
+  /** The options for compiling CUDA C++. */
   readonly compileOptions: CompileOptions;
   readonly compile: Compile;
 }
@@ -29,22 +29,24 @@ export interface GeneratedModule {
   readonly source: string;
   readonly ptx: string;
   readonly kernelNames: readonly string[];
-  /** Warnings; empty if there are none. */
+  /** The warnings of the compiler; empty if there are none. */
   readonly log: string;
 }
 
-/** PTX, with what is needed to describe it. */
+/** The PTX of a source, with the data for the generated module. */
 interface Program {
   readonly ptx: string;
-  /** The same kernels, compiled for a debugger. */
+  /** The PTX of the same kernels with debug information. */
   readonly debugPtx: string;
+  /** The end of the header's first line: how the PTX was compiled. */
   readonly origin: string;
+  /** The names of kernels in the PTX, by name expression. */
   readonly loweredNames: ReadonlyMap<string, string>;
   readonly log: string;
 }
 
 /**
- * The module for CUDA C++ or PTX.
+ * Generates the module for CUDA C++ or PTX.
  *
  * @throws {CompileError} If the compiler refuses the source
  * @throws {PtxError} If the PTX cannot be read
@@ -85,13 +87,14 @@ function compiledProgram(source: string, { file, compile, compileOptions }: Gene
   const { architecture = oldestArchitecture } = compileOptions;
   const options = { ...compileOptions, architecture, name: file };
   const { ptx, log, compiler, loweredNames } = compile(source, options);
-  // Only its debugging information is read, which omits parameters that are grid constants and that the kernel ignores.
+  // A second compilation, for debug information only. It is without grid constants, because debug information omits
+  // such parameters if the kernel does not use them.
   const ordinary = `#undef __grid_constant__\n#define __grid_constant__\n#line 1 "${file}"\n${source}`;
   let [debugPtx, warning] = ["", ""];
   try {
     debugPtx = compile(ordinary, { ...options, debug: true }).ptx;
   } catch (error) {
-    // A flag may exclude it.
+    // A given flag may be incompatible with debug information.
     warning = `${file}: Cannot compile for a debugger: ${(error as Error).message}; parameters are numbered`;
   }
   return {
@@ -103,7 +106,7 @@ function compiledProgram(source: string, { file, compile, compileOptions }: Gene
   };
 }
 
-/** The names of kernels in PTX by those in C++, as far as these are different and are one kernel's. */
+/** Returns the names of kernels in the PTX by their names in C++, if these differ and are unique. */
 function namesOf(kernels: readonly BoundKernel[], loweredNames: ReadonlyMap<string, string>): Map<string, string> {
   const names = new Map<string, string>();
   const overloaded = new Set<string>();

@@ -1,17 +1,17 @@
 /**
- * Names for what a generated module declares.
+ * Chooses the names of declarations in a generated module.
  *
  * @module
  */
 
-/** Words that TypeScript reserves. */
+/** The reserved words of TypeScript. */
 const keywords = new Set(
   ("await break case catch class const continue debugger default delete do else enum export extends false finally for " +
     "function if implements import in instanceof interface let new null package private protected public return " +
     "static super switch this throw true try typeof var void while with yield ")
     .split(" "),
 );
-/** Names that mean something in the generated code. */
+/** Names that generated code uses, and so cannot declare. */
 const usedNames = new Set(
   ("arguments eval undefined any unknown never number bigint string boolean symbol object Record " +
     "ArrayBufferView Pointer Ptx Struct StructArgument struct ptx names Kernels " +
@@ -19,11 +19,11 @@ const usedNames = new Set(
     "Float64Array BigInt64Array BigUint64Array").split(" "),
 );
 
-/** The names that are taken in a module. */
+/** The declared names of a module. */
 export class Identifiers {
   readonly #taken = new Set<string>();
 
-  /** Takes a name that is near to a name of C++: `Pair_int` for `Pair<int>`. */
+  /** Returns an unused identifier similar to a C++ name, such as `Pair_int` for `Pair<int>`, and marks it as used. */
   take(name: string): string {
     const letters = name.replaceAll(/[^A-Za-z0-9_$]+/g, "_").replace(/(?<=.)_+$/, "");
     const near = /^[A-Za-z_$]/.test(letters) && letters !== "_" ? letters : `struct${letters}`;
@@ -36,17 +36,17 @@ export class Identifiers {
   }
 }
 
-/** A property's name, in quotation marks where it needs them. */
+/** Returns a property name as it is written in source code: in quotation marks if it is not an identifier. */
 export function propertyName(name: string): string {
   return isIdentifier(name) ? name : JSON.stringify(name);
 }
 
-/** Whether a name needs no quotation marks. */
+/** Returns whether a name has the form of an identifier, so that it needs no quotation marks as a property. */
 export function isIdentifier(name: string): boolean {
   return /^[A-Za-z_$][\w$]*$/.test(name);
 }
 
-/** Whether TypeScript does not take a name for one. */
+/** Returns whether a name is a reserved word of TypeScript. */
 export function isReserved(name: string): boolean {
   return keywords.has(name);
 }

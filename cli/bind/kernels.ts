@@ -1,5 +1,5 @@
 /**
- * The kernels of PTX text, with what their source says of them.
+ * Lists the kernels of PTX, with their declarations in the source.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import { isIdentifier, isReserved } from "./identifiers.ts";
 
 /** A kernel of a module. */
 export interface BoundKernel {
-  /** Its name in the PTX. */
+  /** The name of the kernel in the PTX. */
   readonly name: string;
   readonly parameters: readonly BoundParameter[];
-  /** The declaration in the source. Undefined if there is no debugging information. */
+  /** The declaration in the source. Undefined without matching debug information. */
   readonly source: SourceKernel | undefined;
 }
 
@@ -23,14 +23,14 @@ export interface BoundParameter {
   readonly name: string;
   /** The declaration in the PTX. */
   readonly ptx: KernelParameter;
-  /** What the source says. */
+  /** The type in the source. Undefined without matching debug information. */
   readonly type: CType | undefined;
 }
 
 /**
- * The kernels in PTX text.
+ * Returns the kernels in PTX.
  *
- * @param debugPtx The same, compiled for a debugger.
+ * @param debugPtx the PTX of the same kernels with debug information
  * @throws {PtxError} If the PTX cannot be read
  */
 export function kernelsOf(ptx: string, debugPtx: string): { kernels: BoundKernel[]; warning: string | undefined } {
@@ -39,7 +39,7 @@ export function kernelsOf(ptx: string, debugPtx: string): { kernels: BoundKernel
     const { name, parameters } = kernelSignature(head);
     const source = matching(sources.get(name), parameters);
     const names = source?.parameters.map(({ name }) => name) ??
-      // Compilers number them.
+      // Compilers number parameters instead of naming them: such names are replaced.
       head.parameters.map((parameter) => parameter.name.startsWith(`${name}_param_`) ? undefined : parameter.name);
     const distinct = distinctNames(names);
     return {
@@ -55,7 +55,7 @@ export function kernelsOf(ptx: string, debugPtx: string): { kernels: BoundKernel
   return { kernels, warning };
 }
 
-/** Debugging information that cannot be read is a reason to do without it. */
+/** Returns the declarations in debug information. If it cannot be read, returns a warning and no declarations. */
 function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKernel>; warning: string | undefined } {
   try {
     return { sources: readKernelParameters(debugPtx), warning: undefined };
@@ -65,14 +65,14 @@ function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKerne
   }
 }
 
-/** The declaration in the source, if it agrees with the PTX. */
+/** Returns the declaration in the source if its parameters have the sizes of those in the PTX, else undefined. */
 function matching(source: SourceKernel | undefined, parameters: readonly KernelParameter[]): SourceKernel | undefined {
   if (source?.parameters.length !== parameters.length) return undefined;
   const isSame = source.parameters.every(({ type }, index) => byteLengthOf(type) === parameters[index]!.byteLength);
   return isSame ? source : undefined;
 }
 
-/** Gives parameters without a name a number, and those of the same name different ones. */
+/** Returns unique identifiers for parameters. Numbers those without a usable name and those with a duplicate name. */
 function distinctNames(names: readonly (string | undefined)[]): string[] {
   const taken = new Set(names);
   const seen = new Set<string>();

@@ -1,5 +1,5 @@
 /**
- * The TypeScript module for PTX.
+ * Generates the source of the TypeScript module for PTX.
  *
  * @module
  */
@@ -11,24 +11,24 @@ import type { BoundKernel } from "./kernels.ts";
 import { ptxTypeOf, vectorAlignment } from "./scalars.ts";
 import { type Field, type StructConstant, StructConstants } from "./struct_constants.ts";
 
-/** As wide as `deno fmt` is asked to make it in this repository. */
+/** The maximum width of a generated line: that of `deno fmt` in this repository. */
 const lineWidth = 120;
 
 /** The contents of a generated module. */
 export interface ModuleContent {
   /** The file that the PTX comes from: `saxpy.cu`. */
   readonly file: string;
-  /** How the module was made, in one line. */
+  /** A line for the header that describes how the module was generated. */
   readonly origin: string;
   readonly ptx: string;
   readonly kernels: readonly BoundKernel[];
-  /** The names of kernels in the PTX, by what else they are called. */
+  /** The names of kernels in the PTX, by their names in C++. */
   readonly names: ReadonlyMap<string, string>;
   /** The specifier by which the module imports poolpass. */
   readonly importFrom: string;
 }
 
-/** The source of the module that exports PTX with the types of its kernels. */
+/** Returns the source of a module that exports PTX with the types of its kernels. */
 export function moduleSource({ file, origin, ptx, kernels, names, importFrom }: ModuleContent): string {
   const { constants, enums, isNeeded } = declarationsFor(kernels);
   const types = kernels.map(({ parameters }) =>
@@ -59,7 +59,7 @@ export function moduleSource({ file, origin, ptx, kernels, names, importFrom }: 
   return `${parts.join("\n\n")}\n`;
 }
 
-/** The constants that kernels need: for structs by value and for what pointers point to. */
+/** Returns the constants for the structs and enums that kernels take by value or by pointer. */
 function declarationsFor(
   kernels: readonly BoundKernel[],
 ): { constants: StructConstants; enums: { name: string; type: EnumType }[]; isNeeded: (type: StructType) => boolean } {
@@ -72,7 +72,7 @@ function declarationsFor(
   }
   const constants = new StructConstants(identifiers, alignments);
   const enums = new Map<EnumType, string>();
-  // Typed arrays serve for CUDA's vectors, unless another struct contains them.
+  // CUDA's vector types need no constants, because typed arrays represent them, except as members of other structs.
   const isNeeded = (type: StructType) => vectorAlignment(type) === undefined && ptxTypeOf(type) === undefined;
   for (const { type } of all) {
     const plain = type === undefined ? undefined : elementOf(type);
@@ -83,7 +83,7 @@ function declarationsFor(
   return { constants, enums: Array.from(enums, ([type, name]) => ({ name, type })), isNeeded };
 }
 
-/** The type of a parameter, or what it points to. */
+/** Returns the type of a parameter, or the type that it points to, or the element type if that is an array. */
 function elementOf(type: CType): CType {
   let plain = withoutNames(type);
   if (plain.kind === "pointer") plain = withoutNames(plain.target());
@@ -148,7 +148,7 @@ function kernelsSource(
   return `${comment}\nexport interface Kernels {\n${members.join("")}}`;
 }
 
-/** A comment of C++ declarations, indented as a member. */
+/** Returns a JSDoc comment with lines of C++, indented as that of an interface member. */
 function commentOf(lines: readonly string[]): string {
   const [only] = lines;
   if (lines.length === 1 && only!.length <= lineWidth - 12) return `  /** \`${inComment(only!)}\` */\n`;
@@ -162,7 +162,7 @@ function namesSource(names: ReadonlyMap<string, string>): string {
   }} as const;`;
 }
 
-/** The characters of a template literal: without those that end it, and without those that a reader would change. */
+/** Escapes text for a template literal: its special characters, and control characters that editors may alter. */
 function escapeTemplate(text: string): string {
   return text.replaceAll(/[\\`]|\$(?=\{)/g, "\\$&")
     // deno-lint-ignore no-control-regex

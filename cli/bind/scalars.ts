@@ -1,11 +1,11 @@
 /**
- * The types of PTX and JavaScript for C++'s scalar types.
+ * Maps scalar and vector types of C++ to types of PTX and to typed arrays of JavaScript.
  *
  * @module
  */
 import { type CType, type EnumType, type ScalarType, type StructType, withoutNames } from "./dwarf/types.ts";
 
-/** The name of a scalar in PTX, such as `f32`. Undefined if PTX or `struct` has no such type. */
+/** Returns the name of a scalar type in PTX, such as `f32`. Undefined if PTX or `struct` has no such type. */
 export function ptxTypeOf(type: CType): string | undefined {
   const plain = withoutNames(type);
   if (plain.kind === "pointer") return "u64";
@@ -17,7 +17,7 @@ export function ptxTypeOf(type: CType): string | undefined {
   return `${isFloat ? "f" : isSigned(plain) ? "s" : "u"}${bits}`;
 }
 
-/** The structs by which CUDA's headers represent numbers of 16 bits: a bfloat16 has no typed array. */
+/** Returns the type for CUDA's structs of one 16-bit float. A bfloat16 is `u16`, because it has no typed array. */
 function halfType({ name, byteLength }: StructType): string | undefined {
   if (byteLength !== 2) return undefined;
   return name === "__half" ? "f16" : name === "__nv_bfloat16" ? "u16" : undefined;
@@ -27,6 +27,7 @@ function isSigned(type: ScalarType | EnumType): boolean {
   return type.kind === "enum" ? type.values.some(({ value }) => value < 0) : type.encoding === "signed";
 }
 
+/** The name of the typed array for each PTX type. */
 const arrays: Readonly<Record<string, string>> = {
   u8: "Uint8Array",
   s8: "Int8Array",
@@ -42,21 +43,21 @@ const arrays: Readonly<Record<string, string>> = {
 };
 
 /**
- * The typed arrays whose elements are those of an array of a type in C++. A struct of equal scalars, such as a `float3`,
- * is an array of them. Empty if there is none.
+ * Returns the names of the typed arrays that can hold an array of a C++ type. A struct of scalars of one type, such as
+ * `float3`, counts as an array of that type. Returns an empty array if there is none.
  */
 export function arraysOf(type: CType): string[] {
   const plain = withoutNames(type);
   const scalar = ptxTypeOf(plain) ?? soleScalarOf(plain);
   const array = scalar === undefined ? undefined : arrays[scalar];
   if (array === undefined) return [];
-  // Nothing says whether plain characters are numbers or bytes, or which sign an enumeration's have.
+  // It is unknown whether plain chars are numbers or bytes, and whether the values of an enum are signed.
   if (plain.kind === "scalar" && plain.name === "char") return ["Int8Array", "Uint8Array"];
   if (plain.kind === "enum" && plain.byteLength === 4) return ["Int32Array", "Uint32Array"];
   return [array];
 }
 
-/** The scalar of which alone a struct or an array consists, without padding. */
+/** Returns the PTX type of all scalars in a struct or array. Undefined if they differ, or if there is padding. */
 function soleScalarOf(type: CType): string | undefined {
   const scalars = new Set<string | undefined>();
   if (collect(type, scalars) === undefined || scalars.size !== 1) return undefined;
@@ -64,7 +65,10 @@ function soleScalarOf(type: CType): string | undefined {
   return scalar;
 }
 
-/** Adds the scalars of a type to a set. Returns their size in bytes; undefined if the type has anything else. */
+/**
+ * Adds the PTX types of all scalars in a type to a set. Returns the size in bytes of the type, or undefined if it
+ * contains anything else, such as padding.
+ */
 function collect(type: CType, scalars: Set<string | undefined>): number | undefined {
   const plain = withoutNames(type);
   const scalar = ptxTypeOf(plain);
@@ -87,8 +91,9 @@ function collect(type: CType, scalars: Set<string | undefined>): number | undefi
   return end === plain.byteLength ? end : undefined;
 }
 
-/** CUDA's own structs of a few numbers, for which a typed array serves: by name, their alignment. */
+/** Matches the names of CUDA's vector types, with the scalar, the count and the alignment suffix. */
 const vectorPattern = /^(u?(?:char|short|int|long|longlong)|float|double)([1-4])(_16a|_32a)?$/;
+/** The size in bytes of each scalar in the names of vector types. */
 const vectorSizes: Readonly<Record<string, number>> = {
   char: 1,
   short: 2,
@@ -99,7 +104,7 @@ const vectorSizes: Readonly<Record<string, number>> = {
   double: 8,
 };
 
-/** The alignment of CUDA's vector types, such as 16 for `float4`. Undefined for any other struct. */
+/** Returns the alignment in bytes of a CUDA vector type, such as 16 for `float4`. Undefined for any other struct. */
 export function vectorAlignment({ name, byteLength }: StructType): number | undefined {
   if (name === "dim3") return 4;
   if ((name === "__half2" || name === "__nv_bfloat162") && byteLength === 4) return 4;

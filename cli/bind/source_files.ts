@@ -1,19 +1,20 @@
 /**
- * The files of a program: its source and the headers that it includes.
+ * Finds the files of a program: its source and the headers that it includes.
  *
  * @module
  */
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
-/** Programs with more headers than any person writes are not followed further. */
+/** The maximum number of files that are read per program. */
 const maximumFiles = 1000;
 
 /**
- * The text of a source and of the headers that it includes, by path. Undefined for a header that does not exist where it
- * might: it may be written later. Does not find the headers of compilers, which do not change.
+ * Returns the text of a source and of the headers that it includes, by path. Has the value undefined for each path at
+ * which a header was searched and not found, because it may be created there later. Does not search the headers of
+ * compilers, which do not change.
  *
- * @param includePaths Where headers are looked for, other than beside the file that includes them.
+ * @param includePaths the folders to search for headers, in addition to that of the including file
  */
 export function readSourceFiles(file: string, includePaths: readonly string[]): Map<string, string | undefined> {
   const texts = new Map<string, string | undefined>();
@@ -33,12 +34,12 @@ export function readSourceFiles(file: string, includePaths: readonly string[]): 
   return texts;
 }
 
-/** The names behind `#include`. */
+/** Returns the names in `#include` directives. */
 function includesIn(text: string): string[] {
   return Array.from(text.matchAll(/^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]/gm), ([, name]) => name!);
 }
 
-/** The text of a file. Undefined if it cannot be read. */
+/** Returns the text of a file, or undefined if it cannot be read. */
 export function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");

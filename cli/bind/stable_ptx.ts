@@ -1,16 +1,16 @@
 /**
- * PTX that is the same wherever it is compiled, and that old drivers load.
+ * Makes PTX independent of the machine that compiles it, and loadable by old drivers.
  *
  * @module
  */
 import { spawnSync } from "node:child_process";
 
-/** The header of PTX. */
+/** Matches the header of PTX, with the target and its options. */
 const header = /^\.version [0-9.]+\n\.target (sm_[0-9]+[af]?)([^\n]*)\n/m;
 
 /**
- * The headers to try for a target, the one that most drivers load first. PTX for sm_75 is as a rule valid for older
- * devices, and there is no compiler left that writes it for them.
+ * The headers to try for each target, beginning with the one that most drivers load. PTX for sm_75 is usually valid for
+ * older devices too, for which current compilers cannot generate PTX.
  */
 const olderHeaders: Readonly<Record<string, readonly (readonly [version: string, target: string])[]>> = {
   sm_75: [["7.0", "sm_60"], ["7.0", "sm_75"]],
@@ -27,7 +27,8 @@ const olderHeaders: Readonly<Record<string, readonly (readonly [version: string,
 };
 
 /**
- * Removes what depends on the compiler's build and on the machine: the banner, and the folders of the `.file` paths.
+ * Removes the parts of PTX that depend on the compiler's build and on the machine: the banner, and the folders of the
+ * paths in `.file` directives.
  */
 export function withoutBuild(ptx: string): string {
   const begin = ptx.search(/^\.version /m);
@@ -35,14 +36,14 @@ export function withoutBuild(ptx: string): string {
 }
 
 /**
- * Lowers the version and the target in the header as far as `ptxas` then accepts the PTX: a driver refuses PTX of a
- * version newer than itself. Without `ptxas`, the header stays.
+ * Lowers the version and the target in the header as far as `ptxas` accepts, because a driver refuses PTX of a newer
+ * version than its own. Without `ptxas`, returns the PTX unchanged.
  */
 export function forOldDrivers(ptx: string): string {
   const [, target = "", rest = ""] = header.exec(ptx) ?? [];
   for (const [version, older] of olderHeaders[target] ?? []) {
     const lowered = ptx.replace(header, `.version ${version}\n.target ${older}${rest}\n`);
-    // Not /dev/stdin: Node gives a socket, which cannot be opened by a path.
+    // Not /dev/stdin: in Node, it is a socket, which cannot be opened by path.
     const { error, status } = spawnSync("ptxas", [`-arch=${target}`, "-o", "/dev/null", "-"], {
       input: lowered,
       stdio: ["pipe", "ignore", "ignore"],

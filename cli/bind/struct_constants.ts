@@ -1,5 +1,5 @@
 /**
- * Calls of `struct` that lay structs out as C++ has.
+ * Computes the arguments of `struct` that reproduce the layout of C++ structs.
  *
  * @module
  */
@@ -8,29 +8,29 @@ import { byteLengthOf, type CType, type Member, type StructType, withoutNames } 
 import type { Identifiers } from "./identifiers.ts";
 import { ptxTypeOf, vectorAlignment } from "./scalars.ts";
 
-/** A constant in the generated module. */
+/** A constant for a struct in the generated module. */
 export interface StructConstant {
   readonly name: string;
   readonly type: StructType;
   readonly fields: readonly Field[];
   readonly byteLength: number;
   readonly alignment: number;
-  /** Undefined if it is that of the fields. */
+  /** The alignment to pass to `struct`. Undefined if it follows from the fields. */
   readonly givenAlignment: number | undefined;
 }
 
 /** A field of a constant. */
 export interface Field {
   readonly name: string;
-  /** As TypeScript: `"f32"`, or the name of another constant. */
+  /** The type as TypeScript source: `"f32"` with quotation marks, or the name of another constant. */
   readonly type: string;
-  /** The lengths of a field that is an array. */
+  /** The number of elements if the field is an array. */
   readonly count: number | undefined;
-  /** A comment with what the name and the type do not say. */
+  /** A comment with details of the C++ type that `name` and `type` do not show. */
   readonly comment: string | undefined;
 }
 
-/** A field with its place. */
+/** A field with its layout. */
 interface PlacedField extends Field {
   readonly offset: number;
   readonly byteLength: number;
@@ -46,14 +46,14 @@ interface Element {
 
 type Layout = Omit<StructConstant, "name" | "type">;
 
-/** The constants for structs, made when they are asked for, in an order in which each follows those that it uses. */
+/** The constants for structs, which are created on first use. Each comes after the constants that it refers to. */
 export class StructConstants {
   readonly #identifiers: Identifiers;
   readonly #alignments: ReadonlyMap<StructType, number>;
   readonly #constants = new Map<StructType, StructConstant | undefined>();
 
   /**
-   * @param alignments Those that the PTX says. Debugging information has none.
+   * @param alignments the alignments in the PTX, since debug information has none
    */
   constructor(identifiers: Identifiers, alignments: ReadonlyMap<StructType, number>) {
     this.#identifiers = identifiers;
@@ -65,7 +65,10 @@ export class StructConstants {
     return [...this.#constants.values()].filter((constant) => constant !== undefined);
   }
 
-  /** The constant for a struct. Undefined if `struct` cannot lay it out so: a union, a packed or an unknown one. */
+  /**
+   * Returns the constant for a struct. Undefined if `struct` cannot reproduce its layout: that of a union, of a packed
+   * struct, or of one that is only declared.
+   */
   constantFor(type: StructType): StructConstant | undefined {
     if (this.#constants.has(type)) return this.#constants.get(type);
     const layout = type.isUnion || type.byteLength === 0 ? undefined : this.#layout(type);
@@ -74,7 +77,7 @@ export class StructConstants {
     return constant;
   }
 
-  /** Base classes are fields, unless others use their padding. */
+  /** Lays out a struct with base classes as fields, or with their members as fields if others use their padding. */
   #layout(type: StructType): Layout | undefined {
     return this.#layoutOf(type, type.members) ?? this.#layoutOf(type, flatten(type.members));
   }
@@ -93,7 +96,7 @@ export class StructConstants {
     for (const field of this.#fieldsOf(type, members)) if (!append(field)) return undefined;
     const given = this.#alignments.get(type) ?? vectorAlignment(type) ?? alignmentFor(type, { end, alignment });
     const total = Math.max(given, alignment);
-    // A packed struct.
+    // The struct is packed.
     if (given < alignment || end > type.byteLength || type.byteLength % total !== 0) return undefined;
     if (roundUp(Math.max(end, 1), total) !== type.byteLength) append(padding(end, type.byteLength - end));
     const names = new Map<string, number>();
@@ -123,7 +126,7 @@ export class StructConstants {
     return fields;
   }
 
-  /** Undefined for an array without a length, which has no size. */
+  /** Returns the field for a member. Undefined for an array without a length, which has no size. */
   #field({ name = "", type, offset }: Member): PlacedField | undefined {
     const plain = withoutNames(type);
     const lengths = plain.kind === "array" ? plain.lengths : [];
@@ -160,7 +163,7 @@ export class StructConstants {
     return bits(byteLengthOf(plain), this.#naturalAlignment(plain));
   }
 
-  /** The alignment of a type that has no constant. */
+  /** Returns the alignment in bytes of a type that has no constant. */
   #naturalAlignment(type: CType): number {
     const plain = withoutNames(type);
     if (plain.kind !== "struct") return plain.kind === "scalar" ? plain.byteLength : 1;
@@ -172,13 +175,13 @@ export class StructConstants {
   }
 }
 
-/** A field of bytes that mean nothing to `struct`. */
+/** Returns an opaque element (`b8` to `b64`) for bytes whose type `struct` does not support. */
 function bits(byteLength: number, alignment: number): Element & { readonly count: number } {
   const size = [8, 4, 2].find((size) => size <= alignment && byteLength % size === 0) ?? 1;
   return { type: `"b${8 * size}"`, byteLength: size, alignment: size, count: Math.max(1, byteLength / size) };
 }
 
-/** Puts the members of base classes in the place of the classes. */
+/** Replaces base classes by their members, recursively. */
 function flatten(members: readonly Member[], base = 0): Member[] {
   return members.flatMap((member) => {
     const offset = base + member.offset;
@@ -197,7 +200,12 @@ function firstBit({ offset, bits }: Member): number {
   return bits === undefined ? 8 * offset : bits.begin;
 }
 
-/** The fields for neighbouring bit fields: integers as wide as their types, where these do not overlap others. */
+/**
+ * Returns the fields for a run of adjacent bit fields: integers of the bit fields' types where these do not overlap
+ * other members, else bytes.
+ *
+ * @param end the offset of the next member, which the fields must not reach beyond
+ */
 function bitFields(run: readonly Member[], end: number): PlacedField[] {
   const fields: PlacedField[] = [];
   let rest = run;
@@ -230,7 +238,7 @@ function bitFields(run: readonly Member[], end: number): PlacedField[] {
   return fields;
 }
 
-/** The end of the bytes of the first bit fields that share bytes. */
+/** Returns the offset after the bytes of the first group of bit fields that share bytes. */
 function lastByteOf(run: readonly Member[]): number {
   let end = 0;
   for (const { bits } of run) {
@@ -252,7 +260,9 @@ function padding(offset: number, byteLength: number): PlacedField {
   };
 }
 
-/** The smallest alignment for which a struct of these fields has its size, if there is one. */
+/**
+ * Returns the smallest alignment for which a struct that ends at `end` has its size, or `alignment` if there is none.
+ */
 function alignmentFor({ byteLength }: StructType, { end, alignment }: { end: number; alignment: number }): number {
   for (let larger = alignment; larger <= 256; larger *= 2) {
     if (roundUp(Math.max(end, 1), larger) === byteLength) return larger;

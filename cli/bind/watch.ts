@@ -1,26 +1,26 @@
 /**
- * Waiting for changes of files.
+ * Watches files for changes.
  *
  * @module
  */
 import { type FSWatcher, watch } from "node:fs";
 import { dirname } from "node:path";
 
-/** Editors write a file in several steps. */
+/** The delay from a change until the callback: editors write a file in several steps. */
 const settlingMilliseconds = 40;
 
-/** Notices changes in folders. Folders, and not files: an editor may replace a file by another of the same name. */
+/** Watches folders for changes. Not single files, because editors may replace a file by a new one of the same name. */
 export class FolderWatcher implements Disposable {
   readonly #watchers = new Map<string, FSWatcher | undefined>();
   readonly #onChange: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param onChange Called some time after something has changed in a folder. */
+  /** @param onChange called shortly after a change in one of the folders */
   constructor(onChange: () => void) {
     this.#onChange = onChange;
   }
 
-  /** Watches the folders of files. */
+  /** Watches the folders that contain the given files. */
   add(files: Iterable<string>): void {
     for (const folder of new Set(Array.from(files, dirname))) {
       if (this.#watchers.get(folder) !== undefined) continue;
@@ -28,11 +28,11 @@ export class FolderWatcher implements Disposable {
     }
   }
 
-  /** Undefined if there is no such folder. */
+  /** Starts to watch a folder. Returns undefined if there is no such folder. */
   #watch(folder: string): FSWatcher | undefined {
     try {
       const watcher = watch(folder, () => this.#settle());
-      // The folder may be removed. Its files are then found to be missing.
+      // If the folder was removed, the callback finds its files missing.
       watcher.on("error", () => {
         watcher.close();
         this.#watchers.delete(folder);
@@ -57,10 +57,10 @@ export class FolderWatcher implements Disposable {
 }
 
 /**
- * Builds, and builds again whenever files have other contents than they had for the last build, until `signal` is
+ * Calls `build`, and again whenever the contents of the files differ from those at the last build, until `signal` is
  * aborted.
  *
- * @param read The contents of the files, by path.
+ * @param read returns the contents of the files, by path
  */
 export async function rebuildOnChange(
   { read, build, signal }: {
@@ -74,7 +74,7 @@ export async function rebuildOnChange(
   signal.addEventListener("abort", () => notify(), { once: true });
   while (!signal.aborted) {
     const contents = read();
-    // Before the build, which takes long: a change meanwhile is not missed.
+    // Watch before the build, which takes long, so that no change during the build is missed.
     watcher.add(contents.keys());
     build();
     while (!signal.aborted && isSame(contents, read())) {

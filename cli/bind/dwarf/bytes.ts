@@ -1,9 +1,9 @@
-/** Debugging information that cannot be read. */
+/** Thrown if debug information cannot be read. */
 export class DwarfError extends Error {
   override readonly name: "DwarfError" = "DwarfError";
 }
 
-/** Reads the numbers and strings of a section, one after the other. */
+/** Reads numbers and strings sequentially from the bytes of a section. */
 export class ByteReader {
   readonly #view: DataView;
   readonly #bytes: Uint8Array;
@@ -40,7 +40,7 @@ export class ByteReader {
     return this.#view.getBigUint64(this.skip(8), true);
   }
 
-  /** An unsigned number of 1 to 8 bytes. */
+  /** Reads an unsigned number of 1 to 8 bytes. */
   unsigned(size: number): number {
     let value = 0;
     const begin = this.skip(size);
@@ -48,7 +48,7 @@ export class ByteReader {
     return value;
   }
 
-  /** An unsigned number in the variable-length encoding LEB128. */
+  /** Reads an unsigned number in the variable-length encoding LEB128. */
   uleb(): number {
     let value = 0;
     for (let factor = 1;; factor *= 128) {
@@ -58,7 +58,7 @@ export class ByteReader {
     }
   }
 
-  /** A signed number in the variable-length encoding LEB128. */
+  /** Reads a signed number in the variable-length encoding LEB128. */
   sleb(): number {
     let value = 0;
     for (let factor = 1;; factor *= 128) {
@@ -68,7 +68,7 @@ export class ByteReader {
     }
   }
 
-  /** The characters up to a zero. */
+  /** Reads a zero-terminated string. */
   string(): string {
     const end = this.#bytes.indexOf(0, this.offset);
     if (end < 0 || end >= this.end) throw new DwarfError(`the string at byte ${this.offset} has no end`);
@@ -77,12 +77,13 @@ export class ByteReader {
     return new TextDecoder().decode(this.#bytes.subarray(begin, end));
   }
 
+  /** Reads `size` bytes. */
   block(size: number): Uint8Array {
     const begin = this.skip(size);
     return this.#bytes.subarray(begin, begin + size);
   }
 
-  /** Skips bytes, and returns their offset. */
+  /** Skips `size` bytes, and returns the offset of the first one. */
   skip(size: number): number {
     const begin = this.offset;
     if (size > this.end - begin) throw new DwarfError(`${size} bytes at byte ${begin} are past the end`);

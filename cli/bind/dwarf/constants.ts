@@ -1,11 +1,11 @@
 /**
- * The numbers of DWARF that this reader knows: tags of entries, attributes, encodings of base types.
+ * The constants of DWARF that this reader supports: tags of entries, attributes, encodings of base types, and forms.
  *
  * @see https://dwarfstd.org/doc/DWARF5.pdf section 7.5
  * @module
  */
 
-/** What an entry describes. */
+/** The tags of entries (`DW_TAG_...`), each for one kind of described item. */
 export const tags = {
   arrayType: 0x01,
   classType: 0x02,
@@ -33,7 +33,7 @@ export const tags = {
   atomicType: 0x47,
 } as const;
 
-/** What an attribute says of an entry. */
+/** The attributes of entries (`DW_AT_...`). */
 export const attributes = {
   sibling: 0x01,
   location: 0x02,
@@ -54,12 +54,12 @@ export const attributes = {
   type: 0x49,
   dataBitOffset: 0x6b,
   linkageName: 0x6e,
-  /** Before DWARF 4. */
+  /** The linkage name in versions before DWARF 4. */
   mipsLinkageName: 0x2007,
   alignment: 0x88,
 } as const;
 
-/** How the bits of a base type are to be read. */
+/** The encodings of base types (`DW_ATE_...`). */
 export const encodings = {
   boolean: 0x02,
   float: 0x04,
@@ -70,7 +70,7 @@ export const encodings = {
   utf: 0x10,
 } as const;
 
-/** How an attribute's value is written. */
+/** The forms in which values of attributes are encoded (`DW_FORM_...`). */
 export const forms = {
   address: 0x01,
   block2: 0x03,

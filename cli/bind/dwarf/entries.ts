@@ -1,5 +1,6 @@
 /**
- * The entries of `.debug_info`: a tree in which each entry describes a type, a function, a parameter.
+ * Reads the entries of `.debug_info`, which form a tree. Each describes, for example, a type, a function or a
+ * parameter.
  *
  * @module
  */
@@ -12,7 +13,7 @@ type AttributeValue = number | string | Uint8Array | { readonly reference: numbe
 
 /** A debugging information entry. */
 export interface Entry {
-  /** Its place in `.debug_info`, by which other entries refer to it. */
+  /** The offset in `.debug_info`, by which other entries refer to this one. */
   readonly offset: number;
   readonly tag: number;
   readonly values: ReadonlyMap<number, AttributeValue>;
@@ -20,9 +21,9 @@ export interface Entry {
   readonly parent: Entry | undefined;
 }
 
-/** All entries. */
+/** The entries of `.debug_info`. */
 export class DebugInfo {
-  /** The entries that are in no other, which describe compilation units. */
+  /** The top-level entries, which describe compilation units. */
   readonly units: readonly Entry[];
   readonly #entries = new Map<number, Entry>();
 
@@ -39,12 +40,16 @@ export class DebugInfo {
     }
   }
 
-  /** All entries with a tag, wherever they are. */
+  /** Yields all entries with a tag, at any depth. */
   *withTag(tag: (typeof tags)[keyof typeof tags]): Iterable<Entry> {
     for (const entry of this.#entries.values()) if (entry.tag === tag) yield entry;
   }
 
-  /** The entry that an attribute refers to. */
+  /**
+   * Returns the entry that an attribute refers to. Undefined if the attribute is missing.
+   *
+   * @throws {DwarfError} If the attribute refers to no entry
+   */
   referred(entry: Entry, attribute: number): Entry | undefined {
     const value = entry.values.get(attribute);
     if (typeof value !== "object" || !("reference" in value)) return undefined;
@@ -54,37 +59,38 @@ export class DebugInfo {
   }
 }
 
-/** An attribute that is a string. */
+/** Returns the value of an attribute if it is a string. */
 export function stringOf(entry: Entry, attribute: number): string | undefined {
   const value = entry.values.get(attribute);
   return typeof value === "string" ? value : undefined;
 }
 
-/** An attribute that is a number. */
+/** Returns the value of an attribute if it is a number. */
 export function numberOf(entry: Entry, attribute: number): number | undefined {
   const value = entry.values.get(attribute);
   return typeof value === "number" ? value : undefined;
 }
 
-/** An attribute that is the address of code: its label. */
+/** Returns the label of an attribute if its value is an address in code. */
 export function labelOf(entry: Entry, attribute: number): string | undefined {
   const value = entry.values.get(attribute);
   return typeof value === "object" && "label" in value ? value.label : undefined;
 }
 
-/** An attribute that is an expression. */
+/** Returns the bytes of an attribute if its value is a block or an expression. */
 export function blockOf(entry: Entry, attribute: number): Uint8Array | undefined {
   const value = entry.values.get(attribute);
   return value instanceof Uint8Array ? value : undefined;
 }
 
-/** How entries of one kind are written. */
+/** The encoding of the entries with one abbreviation code. */
 interface Abbreviation {
   readonly tag: number;
   readonly hasChildren: boolean;
   readonly attributes: readonly { readonly attribute: number; readonly form: number; readonly constant: number }[];
 }
 
+/** A compilation unit that is being read. */
 interface Unit {
   readonly reader: ByteReader;
   readonly info: Section;
@@ -116,7 +122,7 @@ function readUnits(info: Section, sections: ReadonlyMap<string, Section>): Entry
     let isCode = true;
     if (version >= 5) {
       const kind = reader.u8();
-      // Compile units and partial units; others have no kernels.
+      // Other units than compile units and partial units have no kernels.
       isCode = kind === 1 || kind === 3;
       addressSize = reader.u8();
       abbreviationOffset = reader.unsigned(offsetSize);
@@ -183,12 +189,14 @@ function readEntries(unit: Unit, abbreviations: ReadonlyMap<number, Abbreviation
   return roots;
 }
 
+/** The sizes in bytes of forms that are references. */
 const referenceSizes: Readonly<Record<number, number>> = {
   [forms.ref1]: 1,
   [forms.ref2]: 2,
   [forms.ref4]: 4,
   [forms.ref8]: 8,
 };
+/** The sizes in bytes of forms that are numbers. */
 const dataSizes: Readonly<Record<number, number>> = {
   [forms.data1]: 1,
   [forms.flag]: 1,
@@ -196,7 +204,7 @@ const dataSizes: Readonly<Record<number, number>> = {
   [forms.data4]: 4,
   [forms.data8]: 8,
 };
-/** Indexes of tables that compilers write for other tools. */
+/** The sizes in bytes of forms whose values are ignored. */
 const skippedSizes: Readonly<Record<number, number>> = {
   [forms.data16]: 16,
   [forms.refSignature]: 8,
@@ -210,7 +218,7 @@ const skippedSizes: Readonly<Record<number, number>> = {
   [forms.addressIndex4]: 4,
 };
 
-/** Reads a value. Undefined if its form is one that says nothing here. */
+/** Reads a value. Returns undefined if values of this form are ignored. */
 function readForm(unit: Unit, form: number): AttributeValue | undefined {
   const { reader, sections, begin, version, addressSize, offsetSize } = unit;
   if (form in referenceSizes) return { reference: begin + reader.unsigned(referenceSizes[form]!) };
@@ -264,7 +272,7 @@ function readForm(unit: Unit, form: number): AttributeValue | undefined {
   }
 }
 
-/** The name by which a function is linked, if an entry says it. */
+/** Returns the linkage name (mangled name) of a function, if its entry has one. */
 export function linkageNameOf(entry: Entry): string | undefined {
   return stringOf(entry, attributes.linkageName) ?? stringOf(entry, attributes.mipsLinkageName);
 }

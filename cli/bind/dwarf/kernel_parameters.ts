@@ -1,5 +1,5 @@
 /**
- * The parameters of kernels, as debugging information describes them.
+ * Reads the parameters of kernels from debug information.
  *
  * @module
  */
@@ -12,25 +12,25 @@ import { type CType, TypeReader } from "./types.ts";
 
 /** A function of C++, as its source declares it. */
 export interface SourceKernel {
-  /** Such as `scale<float,3>`. */
+  /** The name in C++, such as `scale<float,3>`. */
   readonly name: string;
   readonly parameters: readonly SourceParameter[];
 }
 
 /** A parameter of a function. */
 export interface SourceParameter {
-  /** Undefined if the source gives it none. */
+  /** The name of the parameter. Undefined if it has none in the source. */
   readonly name: string | undefined;
   readonly type: CType;
 }
 
 /**
- * The functions that the debugging information in PTX text describes, by their names in the PTX. Empty if there is none.
+ * Returns the functions that the debug information in PTX describes, by their names in the PTX.
  *
  * @throws {DwarfError} If the debugging information is malformed
  */
 export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
-  // Most PTX has none, and then there is nothing to read.
+  // A shortcut, since most PTX has no debug information.
   if (!ptx.includes(".debug_info")) return new Map();
   const sections = readDebugSections(ptx);
   const info = new DebugInfo(sections);
@@ -52,7 +52,10 @@ export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
   return kernels;
 }
 
-/** The entry that has the name and the type: compilers split a function that they also inline. */
+/**
+ * Returns the entry with the name and the type of a function or parameter: for a function that is also inlined,
+ * compilers put these in a separate entry.
+ */
 function declarationOf(entry: Entry, info: DebugInfo): Entry {
   let declaration = entry;
   for (let steps = 0; steps < 8; steps++) {

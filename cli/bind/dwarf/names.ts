@@ -1,13 +1,16 @@
 /**
- * Names as people write them: NVIDIA's compilers write the mangled names of nested types.
+ * Converts names in debug information to C++ names. NVIDIA's compilers mangle the names of nested types.
  *
  * @module
  */
 
-/** `Outer::Inner` for `_ZN5Outer5InnerE`. A name that is not mangled, or of which too much is, stays. */
+/**
+ * Returns the C++ name of a type, such as `Outer::Inner` for `_ZN5Outer5InnerE`. Returns mangled names that are more
+ * complex unchanged.
+ */
 export function readableName(name: string): string {
   if (!name.startsWith("_Z")) {
-    // A lambda's line is a line of the preprocessed source, which the user has not seen.
+    // Omit the line number of a lambda, which refers to the preprocessed source.
     return name.replaceAll(/(?:struct )?lambda \[\] type at line \d+, col\. \d+/g, "lambda").replaceAll(
       /,(?=\S)/g,
       ", ",
@@ -24,7 +27,7 @@ export function readableName(name: string): string {
     parts.push(rest.slice(begin, begin + Number(digits)));
     rest = rest.slice(begin + Number(digits));
   }
-  // Unnamed types.
+  // An unnamed type.
   const isUnnamed = /^Ut\d*_E?$/.test(rest);
   if (isUnnamed) return [...parts.filter((part) => !part.startsWith("__C")), "unnamed"].join("::");
   return rest === "E" && parts.length > 0 ? parts.join("::") : name;

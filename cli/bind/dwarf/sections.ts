@@ -1,5 +1,5 @@
 /**
- * The debugging sections of PTX text. They are written as data directives, with labels in place of addresses:
+ * Reads the debug sections of PTX. They consist of data directives, with labels instead of addresses:
  *
  *     .section .debug_info
  *     {
@@ -17,19 +17,19 @@ import { DwarfError } from "./bytes.ts";
 /** The bytes of a section. */
 export interface Section {
   readonly bytes: Uint8Array;
-  /** The names of the labels whose addresses belong at offsets, where the PTX does not say the addresses. */
+  /** The labels whose addresses belong at offsets of `bytes`, by offset, if they are not labels in debug sections. */
   readonly labels: ReadonlyMap<number, string>;
 }
 
-/** The parts of PTX text that concern debugging. */
+/** The debug sections of PTX, and the labels of its functions. */
 export interface DebugSections {
-  /** By name, such as `.debug_info`. */
+  /** The sections by name, such as `.debug_info`. */
   readonly sections: ReadonlyMap<string, Section>;
-  /** The function in whose body each label stands. */
+  /** The name of the function that contains each label. */
   readonly functionOfLabel: ReadonlyMap<string, string>;
 }
 
-/** An address in a section that is to be filled in when all labels are known. */
+/** The use of a label in a section, whose address is filled in once all labels are known. */
 interface Reference {
   readonly offset: number;
   readonly size: number;
@@ -37,20 +37,23 @@ interface Reference {
   readonly addend: number;
 }
 
+/** A section whose references are not filled in yet. */
 interface UnfinishedSection {
   readonly data: number[];
   readonly references: Reference[];
 }
 
+/** The position of a label in a section. */
 interface Place {
   readonly section: string;
   readonly offset: number;
 }
 
+/** The sizes in bytes of data directives. */
 const sizes: Readonly<Record<string, number>> = { ".b8": 1, ".b16": 2, ".b32": 4, ".b64": 8 };
 
 /**
- * Reads the debugging sections of PTX text.
+ * Reads the debug sections of PTX.
  *
  * @throws {DwarfError} If a section is malformed
  */
@@ -75,7 +78,7 @@ export function readDebugSections(ptx: string): DebugSections {
   return { sections: finish(unfinished, places), functionOfLabel };
 }
 
-/** The name in `.entry name(...)`, or in `.func (.param .b32 result) name(...)`. */
+/** Returns the name in `.entry name(...)`, or in `.func (.param .b32 result) name(...)`. */
 function functionName(tokens: readonly Token[], begin: number): string | undefined {
   let index = begin;
   if (tokens[index]?.text === "(") {
@@ -85,7 +88,7 @@ function functionName(tokens: readonly Token[], begin: number): string | undefin
   return tokens[index]?.kind === "identifier" ? tokens[index]!.text : undefined;
 }
 
-/** Reads a section from the token behind `.section`. Returns the index of its last token. */
+/** Reads a section that begins with the token after `.section`. Returns the index of the section's last token. */
 function readSection(
   tokens: readonly Token[],
   begin: number,
@@ -134,7 +137,7 @@ function readValue(
     if (next !== "-" && next !== "+") break;
     index++;
   }
-  // A difference of labels is the length of some code, which nothing here reads.
+  // A difference of labels is the length of some code, which is not needed: its bytes are left as they are.
   if (labels.length === 1) references.push({ offset: data.length, size, label: labels[0]!, addend: Number(value) });
   for (let byte = 0; byte < size; byte++) data.push(Number((value >> BigInt(8 * byte)) & 0xffn));
   return index;

@@ -1,5 +1,5 @@
 /**
- * The types of C++ that debugging information describes.
+ * Reads the C++ types that debug information describes.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { attributes, encodings, tags } from "./constants.ts";
 import { blockOf, type DebugInfo, type Entry, numberOf, stringOf } from "./entries.ts";
 import { readableName } from "./names.ts";
 
-/** A type of C++. */
+/** A C++ type. */
 export type CType =
   | ScalarType
   | EnumType
@@ -40,14 +40,15 @@ export interface EnumType {
 export interface PointerType {
   readonly kind: "pointer";
   readonly isReference: boolean;
-  /** Read late, because a struct may have a pointer to itself. */
+  /** Returns the type that is pointed to. It is read lazily, because a struct may contain a pointer to itself. */
   target(): CType;
 }
 
-/** An array with a length for each dimension; 0 where it is not known. */
+/** An array. */
 export interface ArrayType {
   readonly kind: "array";
   readonly element: CType;
+  /** The length of each dimension, 0 if it is unknown. */
   readonly lengths: readonly number[];
 }
 
@@ -56,7 +57,7 @@ export interface StructType {
   readonly kind: "struct";
   readonly name: string;
   readonly isUnion: boolean;
-  /** 0 if the source only declares it, or if the compiler has left its members out, because no kernel uses them. */
+  /** The size in bytes. 0 if the type is only declared, or if the compiler omitted its members as unused. */
   readonly byteLength: number;
   readonly members: readonly Member[];
 }
@@ -66,20 +67,20 @@ export interface Member {
   /** Undefined for an anonymous union or struct. */
   readonly name: string | undefined;
   readonly type: CType;
-  /** Bytes from the start of the struct. */
+  /** The offset in bytes from the start of the struct. */
   readonly offset: number;
-  /** For bit fields: the first bit, from the start of the struct, and the number of bits. */
+  /** The position of a bit field: the first bit, counted from the start of the struct, and the number of bits. */
   readonly bits?: { readonly begin: number; readonly length: number };
-  /** Whether it is a base class, whose name the member has. */
+  /** Whether the member is a base class. `name` is then that of the class. */
   readonly isBase?: true;
 }
 
-/** Deeper types are an error in the debugging information. */
+/** The maximum nesting depth of types. Deeper types are an error in the debug information. */
 const maximumDepth = 64;
 
 const structTags: ReadonlySet<number> = new Set([tags.structureType, tags.classType, tags.unionType]);
 
-/** Reads types. The same entry gives the same object. */
+/** Reads types. Returns the same object for the same entry. */
 export class TypeReader {
   readonly #info: DebugInfo;
   readonly #types = new Map<Entry, CType>();
@@ -91,9 +92,9 @@ export class TypeReader {
   }
 
   /**
-   * The type that an entry's attribute refers to.
+   * Returns the type that the type attribute of an entry refers to, `void` if there is none.
    *
-   * @throws {DwarfError} If the type is malformed or not known
+   * @throws {DwarfError} If the type is malformed or of an unknown kind
    */
   typeOf(entry: Entry): CType {
     const referred = this.#info.referred(entry, attributes.type);
@@ -106,7 +107,7 @@ export class TypeReader {
    * @throws {DwarfError} If one of these types is malformed or not known
    */
   readTargets(): void {
-    // More pointers are found on the way.
+    // Reading a target may add more pointers to the list.
     for (const entry of this.#pointers) this.typeOf(entry);
   }
 
@@ -166,7 +167,7 @@ export class TypeReader {
     }
   }
 
-  /** Throws if a pointer points to itself through other types than a struct. */
+  /** Throws if a pointer type refers to itself without a struct in between. */
   #checkChain(entry: Entry): void {
     let next: Entry | undefined = entry;
     for (let steps = 0; steps < maximumDepth; steps++) {
@@ -192,7 +193,7 @@ export class TypeReader {
     const members: Member[] = [];
     for (const child of entry.children) {
       if (child.tag !== tags.member && child.tag !== tags.inheritance) continue;
-      // A static member lies elsewhere.
+      // Static members are not stored in the struct.
       if (numberOf(child, attributes.external) !== undefined) continue;
       members.push(this.#member(child));
     }
@@ -202,7 +203,7 @@ export class TypeReader {
   #member(entry: Entry): Member {
     const type = this.typeOf(entry);
     const written = stringOf(entry, attributes.name);
-    // NVIDIA's compilers write a base class as a member with a name of their own.
+    // NVIDIA's compilers describe a base class as a member with a name that begins with `__b_`.
     const isBase = entry.tag === tags.inheritance || /^__b_\d/.test(written ?? "");
     const name = isBase && "name" in type ? type.name : written;
     const offset = memberOffset(entry);
@@ -211,14 +212,14 @@ export class TypeReader {
   }
 }
 
-/** The type without `const` and without the names that it was given. */
+/** Returns the type without `const` qualifiers and typedefs. */
 export function withoutNames(type: CType): Exclude<CType, { readonly kind: "const" | "typedef" }> {
   let result = type;
   while (result.kind === "const" || result.kind === "typedef") result = result.type;
   return result;
 }
 
-/** The size of a type in bytes; 0 if it is not known. */
+/** Returns the size of a type in bytes, 0 if it is unknown. */
 export function byteLengthOf(type: CType): number {
   const plain = withoutNames(type);
   if (plain.kind === "pointer") return 8;
@@ -245,7 +246,7 @@ function enumeratorsOf(entry: Entry): { name: string; value: number }[] {
   }));
 }
 
-/** A number, or an expression that adds one to the struct's address. */
+/** Returns the offset of a member in bytes. It is encoded as a number, or as an expression that adds a constant. */
 function memberOffset(entry: Entry): number {
   const block = blockOf(entry, attributes.dataMemberLocation);
   if (block === undefined) return numberOf(entry, attributes.dataMemberLocation) ?? 0;
@@ -259,7 +260,7 @@ function memberOffset(entry: Entry): number {
   return offset;
 }
 
-/** The bits of a bit field. Undefined for any other member. */
+/** Returns the position of a bit field. Undefined for any other member. */
 function bitsOf(
   entry: Entry,
   { offset, byteLength }: { offset: number; byteLength: number },
@@ -268,7 +269,7 @@ function bitsOf(
   if (length === undefined) return undefined;
   const begin = numberOf(entry, attributes.dataBitOffset);
   if (begin !== undefined) return { begin, length };
-  // Before DWARF 4, bits were counted down from the most significant one of the member's type.
+  // Before DWARF 4, the offset counts from the most significant bit of the member's type.
   const storage = numberOf(entry, attributes.byteSize) ?? byteLength;
   return { begin: 8 * (offset + storage) - (numberOf(entry, attributes.bitOffset) ?? 0) - length, length };
 }
