@@ -13,17 +13,17 @@ import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 
-/** The functions, except those that the compiler emits itself. */
+/** The host functions, except those that the compiler provides itself. */
 type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
 
-/** The parts of the device that the functions of a module use. */
+/** The parts of the device that a module's host functions use. */
 export interface HostFunctionParts {
   readonly linearMemory: LinearMemory;
-  /** Counts the steps of the blocks that run. */
+  /** Counts the steps of the running blocks. */
   readonly steps: StepCounter;
-  /** The checks of the launch that runs, if kernels make any. */
+  /** The checks of the running launch. Undefined if kernels perform no checks. */
   readonly running: RunningChecks | undefined;
-  /** Offset of the module's variables in linear memory. */
+  /** The range of the module's variables in linear memory. */
   readonly image: { readonly begin: number; readonly byteLength: number };
 }
 
@@ -47,7 +47,7 @@ function faultFunctions(
   };
 }
 
-/** Offsets above 2 GiB are passed as negative numbers. */
+/** Returns the functions for checks. WebAssembly passes offsets above 2 GiB as negative numbers. */
 function checkFunctions({ running, image }: HostFunctionParts): Pick<
   HostFunctions,
   | "access"
@@ -63,7 +63,7 @@ function checkFunctions({ running, image }: HostFunctionParts): Pick<
   return {
     access(offset, place, thread) {
       const unsigned = offset >>> 0;
-      // The module's own variables belong to no buffer.
+      // Accesses to the module's own variables are not reported, because these belong to no buffer.
       if (unsigned < begin || unsigned >= begin + byteLength) running?.access(unsigned, place, thread);
       else running?.accessVariable(unsigned);
     },
@@ -101,7 +101,7 @@ function heapFunctions({ linearMemory, running }: HostFunctionParts): Pick<HostF
   };
 }
 
-/** A kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
+/** Implements a kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
 function allocateOnHeap(
   heap: DeviceHeap,
   { size, alignment, site }: { size: bigint; alignment: bigint; site: HeapSite | undefined },
@@ -111,7 +111,7 @@ function allocateOnHeap(
   return offset === undefined ? 0n : addressOfOffset(offset);
 }
 
-/** A kernel's call of `free`. Returns the error, if there is one. */
+/** Implements a kernel's call of `free`. Returns the description of an error, or undefined on success. */
 function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
   if (address === 0n) return undefined;
   const offset = offsetOfAddress(address);
@@ -164,7 +164,7 @@ function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions
   };
 }
 
-/** The memory that compiled code permits to be read. See `pushSpaces`. */
+/** The memory that a kernel may read, as compiled code passes it (see `pushSpaces`). */
 type Spaces = [
   shared: number,
   sharedBytes: number,
@@ -175,7 +175,7 @@ type Spaces = [
   bounds: number,
 ];
 
-/** The same as offsets. WebAssembly passes offsets above 2 GiB as negative numbers. */
+/** Converts the arguments for readable memory. WebAssembly passes offsets above 2 GiB as negative numbers. */
 function readableMemory(spaces: Spaces): ReadableMemory {
   const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = spaces.map((number) => {
     return number >>> 0;

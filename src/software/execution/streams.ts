@@ -1,8 +1,8 @@
 /**
- * Streams and events of the software device, with CUDA's semantics. A stream does its work later and in order. Streams
- * run side by side, and work may wait for work of other streams or for another process.
+ * Streams and events of the software device, with CUDA's semantics. A stream runs its work asynchronously and in order.
+ * Streams run concurrently, and work may wait for work of other streams or of other processes.
  *
- * Work is done in time slices, from the event loop or while the host synchronizes, so that a long kernel blocks neither
+ * Work runs in time slices, from the event loop or while the host synchronizes, so that a long kernel blocks neither
  * the event loop nor other streams.
  *
  * @module
@@ -13,32 +13,32 @@ import type { Choice } from "../schedule.ts";
 import { pause, Timer } from "../../support/waiting/timer.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 
-/** What a stream waits for: a piece of work, or a record of another process. */
+/** An object for which a stream can wait: work of a stream, or an event record of another process. */
 export interface Awaited {
   readonly done: boolean;
 }
 
-/** What a piece of work waits for, and what happens to it when the devices are lost. */
+/** The options of an item of work. */
 export interface WorkOptions {
   /** Work of other streams or processes that must be done first. */
   readonly after?: readonly Awaited[];
-  /** Whether to do it even after the devices are lost. Memory management is done, computation is not. */
+  /** Whether the work runs even after the devices are lost. True for memory management, and false for computation. */
   readonly outlivesDevice?: boolean;
-  /** Frees what only this work needs. Called once the work is done or dropped. */
+  /** Releases the resources of this work. Called once the work is done or dropped. */
   readonly release?: () => void;
-  /** The name of the kernel that it launches. */
+  /** The name of the kernel that the work launches. */
   readonly kernel?: string;
 }
 
 const nothing: readonly Awaited[] = [];
-/** Milliseconds between polls of other processes. */
+/** The interval of polling other processes, in milliseconds. */
 const quietInterval = 1;
 
-/** A piece of a stream's work. */
+/** An item of a stream's work. */
 export class Work {
-  /** Set once the work is done, or dropped because the devices were lost. */
+  /** Whether the work is done, or was dropped because the devices were lost. */
   done = false;
-  /** Its position in the stream, counted from 1. */
+  /** The position of the work in the stream, counted from 1. */
   readonly position: number;
   readonly stream: Stream;
   readonly outlivesDevice: boolean;
@@ -64,8 +64,8 @@ export class Work {
   }
 
   /**
-   * What the work waits for: nothing, work of another stream, or another process, which only polling can tell. Poll it
-   * once a turn, because another process may finish at any time.
+   * The kind of object for which the work still waits: none, work of another stream, or a record of another process.
+   * Must be read only once per turn, because another process may finish at any time.
    */
   get obstacle(): "none" | "stream" | "process" {
     let obstacle: "none" | "stream" | "process" = "none";
@@ -77,7 +77,7 @@ export class Work {
     return obstacle;
   }
 
-  /** Does a slice of the work. Returns whether it is done. */
+  /** Runs a slice of the work. Returns whether the work is done. */
   run(): boolean {
     return this.#run!() !== false;
   }
@@ -93,34 +93,35 @@ export class Work {
   }
 }
 
-/** A vector clock: for each other stream, the last position that something is ordered after. */
+/** A vector clock: for each other stream, the position of the last work that is ordered before the clock's owner. */
 type Progress = ReadonlyMap<Stream, number>;
 
 let streamCount = 0;
 
-/** A stream: its work in order, and the work that its next work is ordered after. */
+/** A stream: a queue of work, and the clock of the other streams' work that precedes the stream's next work. */
 export class Stream {
   readonly device: number;
-  /** Streams that were created later have greater numbers. */
+  /** A number in the order of creation. */
   readonly number: number = streamCount++;
-  /** Whether it is the legacy default stream of its device. */
+  /** Whether the stream is the legacy default stream of a device. */
   readonly isDefault: boolean;
-  /** Whether it and the default stream wait for each other. */
+  /** Whether the stream and the default stream wait for each other. */
   readonly isBlocking: boolean;
   /** The priority that `cudaStreamGetPriority` returns. It has no effect. */
   readonly priority: number;
-  /** The work to do next, the head of a linked list. */
+  /** The next work to run: the head of a linked list. */
   first: Work | undefined;
-  /** The work that was added last, done or not. */
+  /** The work that was enqueued last, done or not. */
   last: Work | undefined;
-  /** The number of pieces of work that were ever added. */
+  /** The number of items of work that were ever enqueued. */
   length = 0;
   /** Whether to remove the stream when its work is done. */
   isDestroyed = false;
   /** Whether the stream was destroyed and its work is done, so that all later work is ordered after it. */
   isGone = false;
+  /** The clock of the stream's next work. */
   #cameAfter = new Map<Stream, number>();
-  /** Whether an event shares the map, which must then not change. */
+  /** Whether an event shares `#cameAfter`, which must then be copied before a change. */
   #isShared = false;
 
   constructor(
@@ -141,30 +142,30 @@ export class Stream {
     return this.first === undefined;
   }
 
-  /** Whether its next work is ordered after `work`. */
+  /** Returns whether the stream's next work is ordered after `work`. */
   comesAfter(work: Work): boolean {
     return work.stream === this || work.stream.isGone || this.#knows(work.stream, work.position);
   }
 
-  /** Records that its next work is ordered after `work`, and after everything before `work`. */
+  /** Records that the stream's next work is ordered after `work`, whose clock is `before`. */
   comeAfter(work: Work, before: Progress): void {
     if (this.comesAfter(work)) return;
     for (const [other, position] of before) this.#note(other, position);
     this.#note(work.stream, work.position);
   }
 
-  /** Records that its next work is ordered after all work of another stream. */
+  /** Records that the stream's next work is ordered after all work of another stream so far. */
   comeAfterAllOf(other: Stream): void {
     if (other.last !== undefined) this.comeAfter(other.last, other.#cameAfter);
   }
 
-  /** The clock of its next work. The returned map does not change. */
+  /** Returns the clock of the stream's next work. The returned map does not change. */
   cameAfter(): Progress {
     this.#isShared = true;
     return this.#cameAfter;
   }
 
-  /** Removes a stream that is gone. */
+  /** Removes a stream that is gone from the clock. */
   forget(other: Stream): void {
     if (this.#cameAfter.has(other)) this.#ownCameAfter().delete(other);
   }
@@ -184,17 +185,17 @@ export class Stream {
   }
 }
 
-/** An event: the work that it was last recorded behind. */
+/** An event, with its last record. */
 export class Event {
   readonly device: number;
   readonly flags: number;
-  /** The last record by this process. */
+  /** The work of the last record by this process. */
   recorded: Work | undefined;
-  /** Whether that was a record for all streams of the device. */
+  /** Whether the last record was for all streams of the device. */
   isRecordedForDevice = false;
-  /** The clock of the record, for streams that wait for it. */
+  /** The clock of the last record, for streams that wait for the event. */
   cameAfter: Progress = new Map();
-  /** When the recorded work was done, in milliseconds. Undefined until then. */
+  /** The time when a stream reached the last record, in milliseconds. Undefined until then. */
   time: number | undefined;
 
   constructor(device: number, flags: number) {
@@ -202,12 +203,14 @@ export class Event {
     this.flags = flags;
   }
 
-  /** The work that a waiting stream has to wait for now: the last record by any process. Undefined if there is none. */
+  /**
+   * The last record by any process, for which a stream that waits for the event must wait. Undefined without a record.
+   */
   get latest(): Awaited | undefined {
     return this.recorded;
   }
 
-  /** Called when a record is added to a stream. The returned function is called when the stream reaches it. */
+  /** Called when a record is enqueued. The returned function is called when the stream reaches the record. */
   beginRecord(): (() => void) | undefined {
     return undefined;
   }
@@ -217,10 +220,10 @@ export class Event {
 }
 
 const sliceMilliseconds = 4;
-/** How often in a row a schedule may choose the same work, because it may wait for other work. */
+/** The maximum number of times in a row that a schedule may choose the same work, which may wait for other work. */
 const mostTimesChosen = 1000;
 
-/** Does the work of all streams of all devices. */
+/** Runs the work of all streams of all devices. */
 export class Scheduler {
   /** The streams of each device. */
   readonly #streams = new Map<number, Set<Stream>>();
@@ -228,23 +231,24 @@ export class Scheduler {
   /** The streams that have work. */
   readonly #busy: Stream[] = [];
   readonly #onFailure: (device: number, cause: unknown) => void;
-  /** Chooses the stream whose work is next. Undefined if they take turns. */
+  /** Chooses the stream that runs next. Undefined if streams run round-robin. */
   readonly #choice: Choice | undefined;
-  /** The work that was chosen last, and how often in a row. */
+  /** The work that was chosen last. */
   #chosen: Work | undefined;
+  /** The number of times in a row that `#chosen` was chosen again. */
   #chosenTimes = 0;
-  /** The index of the busy stream that is next. */
+  /** The index of the busy stream that runs next. */
   #turn = 0;
-  /** Whether a stream was waiting for another process when no work could be done. */
+  /** Whether a stream was waiting for another process when no work could run. */
   #isBlockedOutside = false;
   #scheduled = false;
-  /** Polls whether another process has done what a stream waits for. */
+  /** Polls whether another process has reached a record for which a stream waits. */
   readonly #timer = new Timer(() => this.#schedule(), quietInterval, { unref: true });
 
   /**
-   * @param onFailure called with the error of a piece of work, and its device; all devices are lost, and their work is
-   * dropped
-   * @param choice chooses the stream whose work is next; by default, they take turns
+   * @param onFailure called when work throws an error, with the work's device. All devices are then lost, and their
+   * work is dropped
+   * @param choice chooses the stream that runs next; by default, streams run round-robin
    */
   constructor(onFailure: (device: number, cause: unknown) => void, choice?: Choice) {
     this.#onFailure = onFailure;
@@ -258,19 +262,21 @@ export class Scheduler {
     if (stream.isDefault) this.#defaultStreams.set(stream.device, stream);
   }
 
-  /** Removes a stream once its work is done. */
+  /** Removes a stream as soon as its work is done. */
   removeStream(stream: Stream): void {
     stream.isDestroyed = true;
     if (stream.isIdle) this.#letGo(stream);
   }
 
-  /** Whether no stream of a device has work, including removed ones. */
+  /** Returns whether no stream of a device has work, including destroyed streams. */
   isIdle(device: number): boolean {
     for (const stream of this.#streams.get(device) ?? []) if (!stream.isIdle) return false;
     return true;
   }
 
-  /** Whether a stream has no work. For the default stream, this includes the streams that are ordered with it. */
+  /**
+   * Returns whether a stream has no work. For the default stream, also considers the streams that are ordered with it.
+   */
   isDone(stream: Stream): boolean {
     if (!stream.isIdle || !stream.isDefault) return stream.isIdle;
     for (const other of this.#streams.get(stream.device)!) {
@@ -279,7 +285,7 @@ export class Scheduler {
     return true;
   }
 
-  /** Adds work to a stream. `run` does a slice of it, and returns false until it is done. */
+  /** Enqueues work on a stream. `run` runs a slice of the work, and returns false until the work is done. */
   enqueue(
     stream: Stream,
     run: () => unknown,
@@ -302,7 +308,7 @@ export class Scheduler {
     return work;
   }
 
-  /** Records an event on a stream. With `after`, the record waits for that work too. */
+  /** Records an event on a stream. The record also waits for `after`. */
   record(event: Event, stream: Stream, after?: readonly Work[]): Work {
     event.time = undefined;
     const complete = event.beginRecord();
@@ -319,8 +325,8 @@ export class Scheduler {
   }
 
   /**
-   * Records an event after the work so far of all streams of its device. The record is the only work of a stream of its
-   * own, so that no other stream waits for it.
+   * Records an event after the work so far of all streams of the event's device. The record is enqueued on a new
+   * stream, so that no other stream waits for it.
    */
   recordDevice(event: Event): Work {
     const others = [...this.#streams.get(event.device)!];
@@ -337,21 +343,21 @@ export class Scheduler {
     return work;
   }
 
-  /** Makes the stream's next work wait for an event. Returns the added work, if there is anything to wait for. */
+  /** Makes a stream's next work wait for an event. Returns the enqueued work, or undefined if no wait is necessary. */
   wait(stream: Stream, event: Event): Work | undefined {
     const { latest } = event;
-    // The progress of another process's streams says nothing about this one's.
+    // A record of another process does not order the work of this process's streams.
     if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
     if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
     return this.enqueue(stream, () => event.reached(), { after: [latest] });
   }
 
-  /** Whether the next work of `stream` is ordered after `work`, by events or by default streams. */
+  /** Returns whether the next work of `stream` is ordered after `work`, by events or by default streams. */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
   }
 
-  /** Does some work. Returns false if none can be done. */
+  /** Runs a slice of some stream's work. Returns false if no work can run. */
   step(): boolean {
     this.#isBlockedOutside = false;
     if (this.#choice !== undefined) return this.#stepByChoice(this.#choice);
@@ -378,7 +384,7 @@ export class Scheduler {
     if (streams.length === 0) return false;
     let index = choice(streams.length);
     if (streams[index]!.first !== this.#chosen) this.#chosenTimes = 0;
-    // A kernel may wait for what a kernel of another stream does.
+    // Chooses another stream after many repetitions, because a kernel may wait for a kernel of another stream.
     else if (++this.#chosenTimes > mostTimesChosen) index = (index + 1 + this.#chosenTimes) % streams.length;
     const stream = streams[index]!;
     if (this.#chosenTimes === 0) this.#chosen = stream.first;
@@ -386,7 +392,7 @@ export class Scheduler {
     return true;
   }
 
-  /** Does work until `done` returns true. Another process may be what makes it true. */
+  /** Runs work until `done` returns true. With `isOutside`, another process may cause that. */
   runUntil(done: () => boolean, { isOutside = false }: { isOutside?: boolean } = {}): void {
     while (!done()) {
       if (this.step()) continue;
@@ -397,7 +403,7 @@ export class Scheduler {
     }
   }
 
-  /** Drops the work of the lost devices, except what outlives them. */
+  /** Drops the work of the lost devices, except work with `outlivesDevice`. */
   drop(): void {
     for (const stream of [...this.#streams.values()].flatMap((streams) => [...streams])) {
       const dropped = takeAll(stream);
@@ -405,13 +411,13 @@ export class Scheduler {
       for (const work of dropped) if (!work.outlivesDevice) work.finish();
       stream.first = kept[0];
       for (const [index, work] of kept.entries()) work.next = kept[index + 1];
-      // New work is linked to the last work that is left.
+      // New work will be linked to `last`.
       if (kept.length > 0) stream.last = kept.at(-1);
       if (dropped.length > 0 && kept.length === 0) this.#becomeIdle(stream);
     }
   }
 
-  /** Drops all work. Returns the names of the kernels whose launches are among it. */
+  /** Drops all work. Returns the names of the kernels of the dropped launches. */
   close(): string[] {
     const dropped = this.#busy.splice(0).flatMap(takeAll);
     for (const work of dropped) work.finish();
@@ -420,14 +426,14 @@ export class Scheduler {
     return dropped.map(({ kernel }) => kernel).filter((kernel) => kernel !== undefined);
   }
 
-  /** The streams whose work comes before the next work of `stream`, by the kinds of both. */
+  /** Returns the streams with which `stream` is ordered because one of them is the default stream. */
   #orderedWith(stream: Stream): readonly Stream[] {
     if (!stream.isBlocking) return [];
     if (!stream.isDefault) return [this.#defaultStreams.get(stream.device)!];
     return [...this.#streams.get(stream.device)!].filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
-  /** Returns whether the work is done. If it throws, its stream must not wait for it again. */
+  /** Runs a slice of work. Returns whether the work is done, and must be removed from the stream. */
   #runSlice(work: Work): boolean {
     try {
       return work.run();

@@ -1,5 +1,5 @@
 /**
- * The message of a fault: what the kernel did, to which memory, and the arguments that it was launched with.
+ * The message of a fault: the operation of the kernel, the memory, and the arguments of the launch.
  *
  * @module
  */
@@ -14,10 +14,11 @@ import { type MemoryNames, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
 
-/** The memory of a launch that no other launch can access. */
+/** The sizes in bytes of a launch's private memory, and the names of other memory. */
 interface LaunchMemory {
-  /** Bytes. */
+  /** The static part of `shared`. */
   readonly staticShared: number;
+  /** All shared memory of a block. */
   readonly shared: number;
   readonly local: number;
   readonly parameters: number;
@@ -25,11 +26,11 @@ interface LaunchMemory {
   readonly memoryNames: MemoryNames | undefined;
 }
 
-/** Addresses below are most likely offsets from a null pointer. */
+/** The limit below which addresses are most likely offsets from a null pointer. */
 const nullBytes = 0x1000n;
 const spaceBits = 32n;
 
-/** The address of a fault as a generic address. Undefined if the fault does not concern memory. */
+/** Returns the generic address of a fault, or undefined if the fault does not concern memory. */
 export function genericAddress({ kind, address = 0n, place }: FaultReport): bigint | undefined {
   const { illegalAddress, misalignedAddress, outsideSharedSpan } = faultKind;
   if (![illegalAddress, misalignedAddress, outsideSharedSpan].some((other) => other === kind)) return undefined;
@@ -38,7 +39,7 @@ export function genericAddress({ kind, address = 0n, place }: FaultReport): bigi
   return address;
 }
 
-/** What the kernel did, as it follows "kernel saxpy, block (0,0,0), thread (4,0,0), saxpy.cu:12". */
+/** Describes a fault as a verb phrase to follow "kernel saxpy, block (0,0,0), thread (4,0,0), saxpy.cu:12: ". */
 export function describeFault(report: FaultReport, memory: LaunchMemory): string {
   const { kind, address = 0n } = report;
   switch (kind) {
@@ -111,7 +112,7 @@ function describePosition({ address = 0n, place, ...report }: FaultReport, memor
   }
 }
 
-/** The sizes of elements after which a negative index, taken for an unsigned 32-bit number, leaves linear memory. */
+/** The element sizes for which a negative 32-bit index that was converted without its sign is detected, in bytes. */
 const wrappedElements = [1n, 2n, 4n, 8n, 16n] as const;
 
 function describeOther(address: bigint, bytes: number, { memoryNames }: LaunchMemory): string {
@@ -129,7 +130,7 @@ function hexadecimal(address: bigint): string {
   return `0x${address.toString(16)}`;
 }
 
-/** Names a null pointer, and an address near 0. */
+/** Describes a null pointer, or an address near 0. Undefined for other addresses. */
 function nullOr(address: bigint): string | undefined {
   if (address === 0n) return "address 0x0, a null pointer";
   if (address < nullBytes) return `address ${hexadecimal(address)}, probably a null pointer plus ${address}`;
@@ -141,7 +142,7 @@ function nullOr(address: bigint): string | undefined {
 /** The maximum number of arguments in a message. */
 const maximumListed = 8;
 
-/** The kinds of faults that an argument most often causes. */
+/** The kinds of faults that are often caused by wrong arguments. */
 const kindsOfArguments: readonly number[] = [
   faultKind.illegalAddress,
   faultKind.misalignedAddress,
@@ -149,8 +150,8 @@ const kindsOfArguments: readonly number[] = [
 ];
 
 /**
- * The arguments of a launch as they follow the fault, such as "; the kernel was launched with (4096, 2.5,
- * 0x7a0000001000 with 4096 bytes from there)". Empty for faults that have to do with other things.
+ * Describes the arguments of a launch, to be appended to the description of a fault: "; the kernel was launched with
+ * (4096, 2.5, 0x7a0000001000 with 4096 bytes from there)". Empty for faults that arguments do not cause.
  */
 export function describeArguments(
   kind: number,

@@ -1,5 +1,5 @@
 /**
- * Faults of kernels, as compiled code reports them and as users see them, and the limit on a kernel's steps.
+ * Faults of kernels, as reported by compiled code and as presented to users, and the limit on a kernel's steps.
  *
  * @module
  */
@@ -9,38 +9,41 @@ import type { WaitingThreads } from "../scheduling/block_barriers.ts";
 /** The index of a block or of a thread. */
 export type Index = readonly [x: number, y: number, z: number];
 
-/** What is known at the point where a kernel stops. */
+/** The information about a fault that is available where the kernel stops. */
 export interface FaultReport {
   /** One of `faultKind`. */
   readonly kind: number;
-  /** Its meaning depends on the kind and the place: an address, an offset, or another value. */
+  /** An address, an offset, or another value, depending on the kind and on `place.space`. */
   readonly address?: bigint;
   readonly place?: Partial<FaultPlace>;
   /**
-   * Its meaning depends on the place; by default, the number of the thread's record. Undefined if no particular thread
-   * has faulted.
+   * The thread, as `place.thread` specifies; by default, the index of the thread's record. Undefined if no particular
+   * thread has faulted.
    */
   readonly thread?: number | undefined;
-  /** The index of the thread, if it is known already. */
+  /** The index of the thread within the block, if it is known directly. */
   readonly index?: Index;
-  /** The source of the kernel at that place, if the kernel itself names it. */
+  /** The source line, if the kernel itself provides it. */
   readonly source?: string | undefined;
-  /** What happened, if the kind does not say it. May name lines of the PTX, and waiting threads. */
+  /**
+   * The description of the fault, if the kind is not sufficient. A function receives names of lines and waiting
+   * threads.
+   */
   readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
   /** Set if the kernel was stopped because no block makes progress. */
   readonly stuck?: StuckBlocks;
 }
 
-/** Blocks that only wait for each other, or for blocks that have not started. */
+/** Resident blocks that only wait for each other, or for blocks that have not started. */
 export interface StuckBlocks {
-  /** What each of them waits at. */
+  /** Describes the suspend points at which the blocks wait. */
   describe(nameLine: (line: number) => string): string;
   readonly advice: string;
-  /** The threads of the first one. */
+  /** The waiting threads of the first block. */
   readonly waiting: readonly WaitingThreads[];
 }
 
-/** Thrown through compiled code to stop a kernel. Its launch turns it into a {@linkcode KernelFault}. */
+/** Thrown through compiled code to stop a kernel. The launch converts it to a {@linkcode KernelFault}. */
 export class KernelStop extends Error {
   override readonly name = "KernelStop";
   readonly report: FaultReport;
@@ -51,7 +54,7 @@ export class KernelStop extends Error {
   }
 }
 
-/** A kernel was stopped by an illegal address, a trap, or another fault. */
+/** The error of a kernel that was stopped by an illegal address, a trap, or another fault. */
 export class KernelFault extends Error {
   override readonly name = "KernelFault";
   /** One of `faultKind`. */
@@ -60,15 +63,15 @@ export class KernelFault extends Error {
   readonly block: Index;
   /** Undefined if no particular thread has faulted. */
   readonly thread: Index | undefined;
-  /** The line in the PTX text. 0 if it is not known. */
+  /** The line in the PTX text. 0 if it is unknown. */
   readonly line: number;
   /** The line of the source, such as `saxpy.cu:12`. Undefined if it is unknown. */
   readonly source: string | undefined;
   /** The generic address. Undefined if the fault does not concern memory. */
   readonly address: bigint | undefined;
-  /** What the kernel did, as it follows the place. */
+  /** The description of the fault, as a verb phrase. */
   readonly what: string;
-  /** The arguments of the launch, as they follow the description. May be empty. */
+  /** The description of the launch's arguments, to be appended to the message. May be empty. */
   readonly launched: string;
 
   constructor(fault: Omit<KernelFault, keyof Error | "describe">) {
@@ -86,9 +89,9 @@ export class KernelFault extends Error {
   }
 
   /**
-   * The message.
+   * Returns the message.
    *
-   * @param device the device that ran the kernel, to be named
+   * @param device the device that ran the kernel, if the message should name it
    */
   describe(device?: number): string {
     const { kernel, block, thread, source, line, what } = this;
@@ -100,14 +103,14 @@ export class KernelFault extends Error {
   }
 }
 
-/** A line of the PTX, in a message. */
+/** Formats a line number of the PTX for a message. */
 export function nameOfLine(line: number): string {
   return `line ${line} of the PTX`;
 }
 
-/** Counts the steps of a block's threads, and stops them at the limit: most likely they never end. */
+/** Counts the steps of a block's threads, and stops the kernel at the limit, since it most likely never ends. */
 export class StepCounter {
-  /** How many loop iterations a kernel may run before it asks for more fuel. */
+  /** The number of loop iterations that a kernel may run before it requests more fuel. */
   readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
@@ -116,7 +119,7 @@ export class StepCounter {
     this.#limit = limit;
   }
 
-  /** The steps of the block that runs. */
+  /** The number of steps of the running block. */
   get count(): number {
     return this.#count;
   }
@@ -125,19 +128,22 @@ export class StepCounter {
     return this.#limit;
   }
 
-  /** Starts the next block, or resumes one that has done some steps. */
+  /** Starts the next block, or resumes a block that has already run `steps` steps. */
   restart(steps = 0): void {
     this.#count = steps;
   }
 
-  /** Called by compiled code with the place and the thread. */
+  /** Implements the host function `refuel`. Returns the number of further loop iterations. */
   refuel(place: number, thread: number): number {
     this.#count += this.fuelPerRefill;
     if (this.#count > this.#limit) this.#stop({ place: decodePlace(place), thread });
     return this.fuelPerRefill;
   }
 
-  /** Counts the steps of a thread or, from that thread on, of its warp. `locate` finds the thread if it is stopped. */
+  /**
+   * Counts the steps of a thread, or of the warp that starts with the thread. At the limit, `locate` finds the thread
+   * to report.
+   */
   add(steps: number, thread: number, locate: (thread: number) => Pick<FaultReport, "thread">): void {
     this.#count += steps;
     if (this.#count > this.#limit) this.#stop(locate(thread));

@@ -1,5 +1,5 @@
 /**
- * Launches of a kernel as work for a stream, in time slices, with or without checks.
+ * Kernel launches as work of a stream, run in time slices, with or without checks.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 
 const sliceMilliseconds = 4;
 
-/** The bytes of memory that the threads of a block need at once, for their variables and saved registers. */
+/** Returns the size in bytes of the local memory and saved registers that the threads of a block need at once. */
 export function threadMemoryBytes(
   { suspensions, localBytes, savedBytes }: CompiledKernel,
   threadsPerBlock: number,
@@ -24,15 +24,15 @@ export function threadMemoryBytes(
   return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes);
 }
 
-/** A launch as work for a stream. */
+/** A launch as work of a stream. */
 export interface LaunchWork {
-  /** Runs some blocks, and returns whether all are done. */
+  /** Runs a time slice of the launch, and returns whether all blocks are done. */
   readonly run: () => boolean;
-  /** Frees what was reserved for the launch, which is not run again. */
+  /** Releases the launch's memory. `run` must not be called afterwards. */
   readonly release?: () => void;
 }
 
-/** A launch as work for a stream. */
+/** Creates the work of a launch, which runs in time slices. */
 export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): LaunchWork {
   const launch = new LaunchRecord(kernel, geometry, place);
   const gang = kernel.gang.for(geometry);
@@ -54,13 +54,13 @@ function runSingly(launch: LaunchRecord, index: BlockIndex): LaunchWork {
     : blockAfterBlock(launch, index);
 }
 
-/** How many blocks of a row to run before the time is checked: as many as fit in a part of a time slice. */
+/** Decides how many blocks of a row to run before the clock is read: as many as fit in a fraction of a time slice. */
 class Pace {
   readonly #isDivided: boolean;
   #count = 1;
   #start = 0;
 
-  /** @param place says whether a time slice is one block */
+  /** @param place the launch's options. With `isDivided`, a time slice is one block */
   constructor({ isDivided = false }: Pick<LaunchPlace, "isDivided">) {
     this.#isDivided = isDivided;
   }
@@ -70,12 +70,14 @@ class Pace {
     this.#start = performance.now();
   }
 
-  /** The end, exclusive, of the blocks of the row to run now. */
+  /** Returns the exclusive end of the range of blocks to run next, starting at `x`. */
   lastFrom(x: number, gridX: number): number {
     return Math.min(x + this.#count, gridX);
   }
 
-  /** Whether the time slice is over. If little of it has passed, more blocks are run at once from now on. */
+  /**
+   * Returns whether the time slice is over. If little of the slice has passed, increases the number of blocks per run.
+   */
   isOver(): boolean {
     if (this.#isDivided) return true;
     const elapsed = performance.now() - this.#start;
@@ -88,7 +90,7 @@ class Pace {
   }
 }
 
-/** Runs blocks whose threads never wait, as many of a row at once as time allows. */
+/** Runs blocks whose threads never wait. A call of the kernel runs as many blocks of a row as the time slice allows. */
 function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   const { run, steps } = launch.kernel;
   const pace = new Pace(launch.place);
@@ -108,7 +110,7 @@ function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   };
 }
 
-/** Runs blocks whose threads may wait, one at a time until one of them waits for others. */
+/** Runs blocks whose threads may wait, one by one until a block waits for other blocks. */
 function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
   const { kernel: { compiled, run, steps } } = launch;
   const suspensions = compiled.suspensions!;
@@ -139,10 +141,10 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
   return maySpin(suspensions) ? { run: runSlice, release: () => rest?.release() } : { run: runSlice };
 }
 
-/** The share of a launch's gangs that may diverge before the rest is run thread by thread. */
+/** The maximum fraction of a launch's gangs that may diverge before the remaining blocks are run thread by thread. */
 const divergedShare = 1 / 8;
 
-/** Runs threads in gangs, as many blocks of a row at once as time allows, while few gangs diverge. */
+/** Runs threads in gangs while few gangs diverge. A call runs as many blocks of a row as the time slice allows. */
 function runInGangs(
   launch: LaunchRecord,
   index: BlockIndex,
@@ -196,7 +198,7 @@ function runInGangs(
   };
 }
 
-/** The work of a launch, and its checks. */
+/** The work of a launch, and the launch's checks. */
 export interface CheckedWork {
   readonly work: LaunchWork;
   readonly checks: LaunchChecks;
@@ -205,20 +207,20 @@ export interface CheckedWork {
 /** Parameters of a checked launch other than its work. */
 interface CheckedLaunch extends Pick<LaunchObservation, "onAccesses" | "onFindings"> {
   readonly running: RunningChecks;
-  /** Its accesses, if all of them are known. */
+  /** The accesses of the launch, if all of them are known in advance. */
   readonly known?: KnownAccesses | undefined;
 }
 
-/** The accesses of a launch that runs to its end. */
+/** The accesses of a launch that are known in advance, provided that the launch does not fail. */
 export interface KnownAccesses {
   readonly accesses: readonly LaunchAccess[];
-  /** Whether the kernel may make these accesses, asked when the launch starts. */
+  /** Returns whether the kernel may make these accesses. Called when the launch starts. */
   isAllowed(): boolean;
-  /** The same launch, with its accesses observed. */
+  /** Returns the same launch with observation of accesses. */
   observed(): CheckedWork;
 }
 
-/** A launch that reports its accesses and its findings when it is complete, has failed, or is dropped. */
+/** Wraps a launch so that its accesses and findings are reported when it is complete, has failed, or is dropped. */
 export function checkedLaunch(
   launch: CheckedWork,
   { running, onAccesses, onFindings, known }: CheckedLaunch,

@@ -1,5 +1,5 @@
 /**
- * A running launch: the record that its kernel reads, the remaining blocks, and the descriptions of its faults.
+ * A running launch: the launch record that the kernel reads, the remaining blocks, and the descriptions of faults.
  *
  * @module
  */
@@ -29,33 +29,33 @@ import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { freshByte, type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
 import { DeadlockError, describeWaiting } from "../scheduling/block_barriers.ts";
 
-/** Options of a launch, other than its geometry. */
+/** The options of a launch, except for the geometry. */
 export interface LaunchPlace {
   readonly linearMemory: LinearMemory;
   readonly parameters: Uint8Array;
-  /** The offset of the bounds table of the device that runs it. */
+  /** The offset of the device's bounds table. */
   readonly bounds: number;
-  /** The size of the dynamic shared memory. */
+  /** The size of the dynamic shared memory in bytes. */
   readonly sharedMemoryBytes?: number;
   /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
   readonly threadMemory?: number | undefined;
-  /** Names memory for the messages of faults. */
+  /** Names memory in the messages of faults. */
   readonly memoryNames?: MemoryNames | undefined;
-  /** Whether a time slice is one block. Default: as many as there is time for. */
+  /** Whether each time slice runs a single block. By default, a slice runs as many blocks as time allows. */
   readonly isDivided?: boolean | undefined;
-  /** The order of blocks, warps and threads, if a time slice is one block. Default: as they are counted. */
+  /** The order of blocks, warps and threads, if each time slice runs a single block. Default: ascending. */
   readonly order?: KernelOrder | undefined;
   /** The checks of the launch. Default: none. */
   readonly checks?: LaunchChecks | undefined;
-  /** The ranges that the parameters point into, in the layout for kernels that check memory. */
+  /** The ranges that the parameters point into, in the layout of the launch record's `argumentRanges`. */
   readonly argumentRanges?: Uint32Array | undefined;
-  /** Knows which memory is initialized, if the kernel checks that. */
+  /** Tracks which memory is initialized. Undefined without the check `initialization`. */
   readonly shadow?: MemoryShadow | undefined;
   /** The offset of a cooperative launch's workspace. */
   readonly workspace?: number | undefined;
 }
 
-/** The offsets of the fields of the launch record that are read for many accesses. */
+/** The indices of the launch record's fields that are read often, in 32-bit words. */
 const words = {
   blockX: launchFieldOffset("blockX") / 4,
   blockY: launchFieldOffset("blockY") / 4,
@@ -64,7 +64,7 @@ const words = {
   rowZ: launchFieldOffset("rowZ") / 4,
 } as const;
 
-/** The index of a block or thread, which are counted along x, y and z. */
+/** Returns the index in x, y and z of the block or thread with a linear number. */
 function indexIn(number: number, [x, y]: Index): Index {
   return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
@@ -72,16 +72,16 @@ function indexIn(number: number, [x, y]: Index): Index {
 /** The high half of the addresses of global memory. */
 const addressHigh = Number(BigInt.asIntN(32, addressBase >> 32n));
 
-/** The launch record. */
+/** A running launch and its launch record. */
 export class LaunchRecord {
   readonly kernel: SoftwareKernel;
   readonly geometry: Geometry;
   readonly place: LaunchPlace;
-  /** The lines where threads resume in the version of the kernel that runs. */
+  /** The PTX line of each resume point in the running version of the kernel. */
   resumeLines: readonly number[];
-  /** The scheduler of the block's threads, if they do not run in gangs. */
+  /** The scheduler of the running block's threads. Undefined if they run in gangs or never wait. */
   scheduler: BlockScheduler | undefined;
-  /** The record itself, in linear memory. */
+  /** The launch record in linear memory. */
   readonly fields: Int32Array;
 
   constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
@@ -93,7 +93,7 @@ export class LaunchRecord {
     place.checks?.begin(this);
   }
 
-  /** The offset of the threads' saved registers, behind their local memory. */
+  /** The offset of the threads' saved registers, which follow the local memory. */
   get savedRegisters(): number {
     const { block } = this.geometry;
     return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
@@ -110,7 +110,7 @@ export class LaunchRecord {
   }
 
   /**
-   * Writes the record to linear memory, which other launches use in the meantime.
+   * Writes the launch record to linear memory, because other launches may have overwritten it.
    *
    * @param owner a launch that needs the contents of the scratch ranges until its next time slice
    */
@@ -135,7 +135,7 @@ export class LaunchRecord {
     this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
     this.set("bounds", bounds);
-    // Threads that may wait run in the order of their scheduler.
+    // The order of threads that may wait is determined by their scheduler instead.
     if (order !== undefined && compiled.suspensions === undefined) this.#orderThreads(order);
     if (argumentRanges !== undefined) {
       const { begin } = scratch.argumentRanges;
@@ -145,7 +145,7 @@ export class LaunchRecord {
     this.set("fuelLeft", steps.fuelPerRefill);
   }
 
-  /** Sets the order of the threads of a block, if they never wait. */
+  /** Sets the order of the threads of a block in the launch record. */
   #orderThreads(order: KernelOrder): void {
     const { block } = this.geometry;
     let reversed = 0;
@@ -157,7 +157,7 @@ export class LaunchRecord {
     this.set("reversedThreads", reversed);
   }
 
-  /** Explains where and why a block was stopped. */
+  /** Converts a fault report to the error of the launch, and notifies the checks. */
   faultOf(report: FaultReport): KernelFault {
     const { compiled, lineInfo } = this.kernel;
     const { what } = report;
@@ -187,12 +187,12 @@ export class LaunchRecord {
     return fault;
   }
 
-  /** The running block, and the index in it of the thread to report. */
+  /** Returns the index of the running block, and the index within the block of the report's thread. */
   indicesOf(report: Pick<FaultReport, "thread" | "index" | "place">): { block: Index; thread: Index | undefined } {
     return { block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")], thread: this.#threadOf(report) };
   }
 
-  /** The number in the grid of the thread at a place. Called for many accesses. */
+  /** Returns the number in the grid of a thread that compiled code reports with a code location. Called very often. */
   numberOf(place: number, thread: number): number {
     const { fields, geometry: { grid, block } } = this;
     const row = reportsRows(place) ? block[0] * (fields[words.rowY]! + block[1] * fields[words.rowZ]!) : 0;
@@ -200,7 +200,7 @@ export class LaunchRecord {
     return blocks * block[0] * block[1] * block[2] + row + thread;
   }
 
-  /** The thread with a number. */
+  /** Returns the block and thread index of a thread's number in the grid. */
   indexOf(number: number): ThreadIndex {
     const { grid, block: [x, y, z] } = this.geometry;
     const block = Math.floor(number / (x * y * z)), thread = number % (x * y * z);
@@ -214,28 +214,28 @@ export class LaunchRecord {
     return [packed & 0x3ff, packed >> 10 & 0x3ff, packed >> 20];
   }
 
-  /** The line of a fault or, if that is unknown, the line at which the thread last resumed. */
+  /** Returns the line of a fault or, if it is unknown, the line where the thread last resumed. */
   #lineOf({ thread, place }: FaultReport): number {
     const line = place?.line ?? 0;
     if (line > 0 || thread === undefined || place?.thread === "x") return line;
     return this.resumeLines[this.#recordOf(thread).getInt32(threadRecord.resumeIndex, true)] ?? 0;
   }
 
-  /** The record of a thread of the running block. */
+  /** Returns the thread record of a thread of the running block. */
   #recordOf(thread: number): DataView {
     const { memory } = this.place.linearMemory;
     const begin = this.get("threads") + thread * threadRecordByteLength;
     return new DataView(memory.buffer, begin, threadRecordByteLength);
   }
 
-  /** Finds the first thread, from the given one on, that has not exited. */
+  /** Finds the first thread, starting at `first`, that has not exited. */
   locate(first: number): Pick<FaultReport, "thread"> {
     let thread = first;
     while (this.#recordOf(thread).getInt32(threadRecord.request, true) === exited) thread++;
     return { thread };
   }
 
-  /** The offsets of the save areas of gangs, and of the memory of threads that have left their gang. */
+  /** Returns the offsets of the gangs' save areas, and of the memory of threads that have left their gang. */
   gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangKernel): GangMemory {
     const { block } = this.geometry;
     const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
@@ -252,13 +252,15 @@ export class LaunchRecord {
     this.set("gangs", gangs);
   }
 
-  /** Fills the shared memory of the next block, if it runs alone: it must not see what another one has left there. */
+  /**
+   * If each slice runs a single block, overwrites the shared memory, so that no block sees the data of a previous one.
+   */
   freshenShared(begin: number = scratch.shared.begin): void {
     const { isDivided, linearMemory } = this.place;
     if (isDivided) linearMemory.bytes.fill(freshByte, begin, begin + this.get("sharedBytes"));
   }
 
-  /** Sets the blocks to run: those of a row, up to `last`, which is exclusive. */
+  /** Sets the blocks to run next: from the given block to `last` (exclusive) in the same row. */
   setRow({ x, y, z }: BlockIndex, last: number): void {
     this.set("firstBlockX", x);
     this.set("lastBlockX", last);
@@ -267,7 +269,7 @@ export class LaunchRecord {
     this.#setMultiprocessor({ y, z });
   }
 
-  /** Sets the only block to run. By default, it runs on the multiprocessor whose turn it is. */
+  /** Sets a single block to run next. By default, multiprocessors are assigned round-robin. */
   setBlock({ x, y, z }: Readonly<Coordinates>, multiprocessor?: number): void {
     this.set("blockX", x);
     this.set("blockY", y);
@@ -276,12 +278,12 @@ export class LaunchRecord {
     else this.set("multiprocessor", modulo(multiprocessor - x, multiProcessorCount));
   }
 
-  /** The multiprocessor of the only block to run. */
+  /** The multiprocessor of the single block to run next. */
   get multiprocessor(): number {
     return (this.get("blockX") + this.get("multiprocessor")) % multiProcessorCount;
   }
 
-  /** The blocks are dealt out to the multiprocessors in turn. */
+  /** Assigns the blocks of a row to multiprocessors round-robin, continuing from the previous row. */
   #setMultiprocessor({ y, z }: Pick<Coordinates, "y" | "z">): void {
     const [gridX, gridY] = this.geometry.grid;
     const row = (y + gridY * z) % multiProcessorCount;
@@ -315,7 +317,7 @@ function modulo(dividend: number, divisor: number): number {
   return (dividend % divisor + divisor) % divisor;
 }
 
-/** The blocks of a grid, in order. */
+/** An iterator over the blocks of a grid. `x`, `y` and `z` are the index of the current block. */
 export class BlockIndex {
   x = 0;
   y = 0;
@@ -323,7 +325,7 @@ export class BlockIndex {
   readonly #grid: Geometry["grid"];
   readonly #order: KernelOrder | undefined;
   readonly #count: number;
-  /** The number of blocks that have run, if they run in a permuted order. */
+  /** The number of completed blocks, if blocks run in a permuted order. */
   #position = 0;
 
   constructor(grid: Geometry["grid"], order?: KernelOrder) {
@@ -337,7 +339,7 @@ export class BlockIndex {
     return this.z === this.#grid[2];
   }
 
-  /** Advances to the next block of the permuted order. */
+  /** Sets the index to that of the block at the current position of the permuted order. */
   #choose(): void {
     if (this.#order === undefined) return;
     const [x, y, z] = this.#grid;
@@ -348,7 +350,7 @@ export class BlockIndex {
     this.z = isPastEnd ? z : Math.floor(block / (x * y));
   }
 
-  /** Advances to a block of the row, or to the next row. In a permuted order, blocks run one by one. */
+  /** Advances to block `x` of the row, or to the next row. In a permuted order, advances to the next block instead. */
   advanceTo(x: number): void {
     if (this.#order !== undefined) {
       if (x > this.x) this.#position++;
@@ -364,7 +366,7 @@ export class BlockIndex {
   }
 }
 
-/** The scheduler for a block whose threads wait for each other. */
+/** Creates the scheduler for blocks whose threads wait for each other. */
 export function schedulerOf(
   launch: LaunchRecord,
   { run, shared, ...memory }: Pick<BlockThreads, "kernel" | "threads" | "saved" | "local"> & {
@@ -392,7 +394,7 @@ export function schedulerOf(
   });
 }
 
-/** Runs threads of a block, and explains a deadlock. */
+/** Runs threads of a block. Converts a deadlock to a {@linkcode KernelStop}. */
 export function stopIfDeadlocked<Result>(run: () => Result): Result {
   try {
     return run();

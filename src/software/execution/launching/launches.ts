@@ -1,5 +1,5 @@
 /**
- * Launches of a loaded module's kernels, checked as CUDA checks them; the attributes of kernels, and their occupancy.
+ * Launches of loaded kernels with CUDA's argument checks, and the attributes and occupancy of kernels.
  *
  * @module
  */
@@ -31,7 +31,9 @@ export class LoadedKernel {
   readonly kernel: SoftwareKernel;
   /** The largest dynamic shared memory that a launch may have, in bytes. */
   maxDynamicSharedBytes: number;
-  /** In percent, or -1. Only remembered: there is no cache that shares its memory with shared memory. */
+  /**
+   * The preferred carveout in percent, or -1. Has no effect, since there is no cache that competes with shared memory.
+   */
   preferredSharedCarveout: number = sharedCarveout.default;
 
   constructor(module: LoadedModule, kernel: SoftwareKernel) {
@@ -40,12 +42,12 @@ export class LoadedKernel {
     this.maxDynamicSharedBytes = defaultDynamicSharedBytes(kernel.compiled.sharedBytes);
   }
 
-  /** The device that the module was loaded for. */
+  /** The device for which the module was loaded. */
   get device(): number {
     return this.module.device;
   }
 
-  /** The kernel without checks that a launch does not need. */
+  /** Returns the version of the kernel that skips the given checks. */
   without(left: Partial<SkippedChecks>): LoadedKernel {
     if (!left.races && !left.accesses && !left.barriers) return this;
     const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
@@ -57,17 +59,17 @@ export class LoadedKernel {
 /** The configuration of a launch. */
 export interface LaunchConfiguration extends Geometry {
   readonly sharedMemoryBytes: number;
-  /** Whether all blocks must run at once. Default: false. */
+  /** Whether all blocks must be resident at once. Default: false. */
   readonly cooperative?: boolean;
-  /** The call that launches it, for errors. */
+  /** The name of the CUDA call that launches the kernel, for errors. */
   readonly call: string;
-  /** Packed as in memory. The caller may reuse the bytes afterwards. */
+  /** The packed parameters. Copied, so the caller may reuse the bytes. */
   readonly parameters: Uint8Array;
 }
 
 /**
- * Refuses a launch with attributes that the device does not support. The others need nothing: a kernel of a stream always
- * runs after the one in front of it has ended, and streams of all priorities take turns.
+ * Throws for launch attributes that the device does not support. All other attributes can be ignored: kernels of a
+ * stream never overlap, and streams of all priorities take turns.
  */
 export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: string): void {
   const { cudaErrorNotSupported } = cudaErrorNumbers;
@@ -77,16 +79,16 @@ export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: st
   }
 }
 
-/** What a launch needs of the driver. */
+/** The parts of the driver that a launch uses. */
 interface LaunchServices
   extends
     Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
   readonly workspaces: GridWorkspaces;
-  /** All global memory that the launch accesses, if that is known. */
+  /** All global memory that the launch accesses. Undefined if it is not known. */
   readonly accesses?: GlobalAccesses | undefined;
 }
 
-/** A launch as work for a stream of the kernel's device. Throws the error of `call`. */
+/** Creates the work of a launch, for a stream of the kernel's device. Throws CUDA's errors of an invalid launch. */
 export function launchOf(
   loaded: LoadedKernel,
   configuration: LaunchConfiguration,
@@ -110,7 +112,7 @@ export function launchOf(
   const mayBeProven = shadow !== undefined && accesses !== undefined && !kernel.compiled.mayReadUnset;
   if (!kernel.compiled.ordersAccesses && !mayBeProven && !hasReadOnly) return usual;
   let chosen: LaunchWork | undefined;
-  // Only when the earlier work is done is it known what the pointers point to and what is initialized.
+  // Chosen only when earlier work is done: not before is it known what pointers point to and what is initialized.
   const choose = (): LaunchWork => {
     const isProven = mayBeProven && shadow.admit(accesses);
     if (isProven) place.checks?.leaveOutInitialization();
@@ -130,7 +132,7 @@ export function launchOf(
   };
 }
 
-/** A launch of a version of a kernel. */
+/** Creates the work of a launch of one version of a kernel. Reserves its memory. */
 function workOf(
   kernel: SoftwareKernel,
   configuration: LaunchConfiguration,
@@ -165,7 +167,7 @@ function workOf(
   };
 }
 
-/** Whether there is memory for all blocks of a grid at once, if they may have to wait for each other. */
+/** Returns whether there is memory for all blocks of a grid at once, or the blocks never wait for each other. */
 function hasRoomForGrid(
   linearMemory: LinearMemory,
   { compiled }: SoftwareKernel,
@@ -176,7 +178,7 @@ function hasRoomForGrid(
   return hasRoomFor(linearMemory, grid[0] * grid[1] * grid[2] - 1, sizes);
 }
 
-/** Checks a launch as CUDA does. Throws the error of its call. */
+/** Checks the configuration of a launch as CUDA does. Throws CUDA's error if it is invalid. */
 function checkLaunch(
   { kernel: { compiled }, maxDynamicSharedBytes }: LoadedKernel,
   { grid, block, sharedMemoryBytes, call, parameters, cooperative = false }: LaunchConfiguration,
@@ -191,14 +193,14 @@ function checkLaunch(
     sharedMemoryBytes <= maxDynamicSharedBytes;
   if (!fits) fail(cudaErrorInvalidValue, call);
   if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
-  // CUDA accepts fewer bytes than the kernel's parameters have, but not none. Missing bytes are 0 here.
+  // CUDA accepts fewer bytes than the size of the parameters, but not 0 bytes. Missing bytes are 0 here.
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   if (cooperative && grid[0] * grid[1] * grid[2] > fittingBlocks(threads, sharedBytes + sharedMemoryBytes)) {
     fail(cudaErrorCooperativeLaunchTooLarge, call);
   }
 }
 
-/** `cuFuncGetAttribute`. */
+/** Implements `cuFuncGetAttribute`. */
 export function kernelAttribute(loaded: LoadedKernel, attribute: number): number {
   const { compiled } = loaded.kernel;
   switch (attribute) {
@@ -211,7 +213,7 @@ export function kernelAttribute(loaded: LoadedKernel, attribute: number): number
     case functionAttribute.localSizeBytes:
       return compiled.localBytes;
     case functionAttribute.numRegs:
-      // WebAssembly has locals, and its engine decides which of them are in registers.
+      // WebAssembly has locals instead of registers, and its engine allocates registers.
       return 0;
     case functionAttribute.ptxVersion:
       return loaded.module.ptxVersion;
@@ -226,7 +228,7 @@ export function kernelAttribute(loaded: LoadedKernel, attribute: number): number
   }
 }
 
-/** `cuFuncSetAttribute`. */
+/** Implements `cuFuncSetAttribute`. */
 export function setKernelAttribute(loaded: LoadedKernel, attribute: number, value: number): void {
   const maximum = launchLimits.maxSharedMemoryPerBlockOptin - loaded.kernel.compiled.sharedBytes;
   if (attribute === functionAttribute.maxDynamicSharedSizeBytes && value >= 0 && value <= maximum) {
@@ -241,7 +243,7 @@ export function setKernelAttribute(loaded: LoadedKernel, attribute: number, valu
   }
 }
 
-/** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
+/** Implements `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
 export function occupancyOf(
   { kernel, maxDynamicSharedBytes }: LoadedKernel,
   { blockSize, sharedMemoryBytes }: { blockSize: number; sharedMemoryBytes: number },
@@ -252,8 +254,8 @@ export function occupancyOf(
 }
 
 /**
- * `cuOccupancyMaxPotentialBlockSize`: of the sizes with the most threads on a multiprocessor the largest, and the blocks
- * that then fill the device.
+ * Implements `cuOccupancyMaxPotentialBlockSize`: returns the largest of the block sizes with the most threads on a
+ * multiprocessor, and the number of blocks of this size that fill the device.
  */
 export function potentialBlockSize(
   loaded: LoadedKernel,

@@ -1,7 +1,7 @@
 /**
- * Compiled modules of a process, kept by their PTX, so that loading the same PTX again does not compile it again.
+ * A cache of the process's compiled modules, by PTX, so that loading the same PTX again does not compile it again.
  *
- * Only immutable parts are kept. Every load has its own instance and variables.
+ * Only immutable parts are cached. Every load has its own instance and variables.
  *
  * @module
  */
@@ -10,19 +10,19 @@ import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel }
 import { compileLinked, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 
-/** A compiled module, and its code in the engine. */
+/** A compiled module, and its code in the WebAssembly engine. */
 export interface CompiledCode {
   readonly module: CompiledModule;
   readonly code: WebAssembly.Module;
 }
 
-/** A kernel's version for gangs, and its code in the engine. */
+/** A kernel's version for gangs, and its code in the WebAssembly engine. */
 export interface CompiledGangs {
   readonly compiled: GangKernel;
   readonly code: WebAssembly.Module;
 }
 
-/** Options of the compiler on which a module's code depends. */
+/** The compiler options that affect a module's code. */
 export interface CodeOptions {
   readonly boundsChecks: boolean;
   readonly gangs: boolean | "always";
@@ -33,21 +33,21 @@ export interface CodeOptions {
 }
 
 /**
- * A cache of values by strings, limited by the total length of the strings. The least recently used value is evicted
+ * A cache with strings as keys, limited by the total length of the keys. The least recently used value is evicted
  * first.
  */
 export class RecentlyUsed<Value> {
   readonly #maximumLength: number;
-  /** In the order of their last use. */
+  /** The values, least recently used first. */
   readonly #values = new Map<string, Value>();
   #length = 0;
 
-  /** @param maximumLength of all strings together, in UTF-16 code units */
+  /** @param maximumLength the maximum total length of the keys, in UTF-16 code units */
   constructor(maximumLength: number) {
     this.#maximumLength = maximumLength;
   }
 
-  /** Returns the value of a string, and creates it if it is not cached. If that throws, nothing is cached. */
+  /** Returns the value of a key, and calls `create` if there is none. If `create` throws, nothing is cached. */
   get(key: string, create: () => Value): Value {
     const kept = this.#values.get(key);
     const value = kept ?? create();
@@ -64,17 +64,17 @@ export class RecentlyUsed<Value> {
 }
 
 /**
- * The PTX of all modules that are kept. A compiled module takes 40 bytes for each character, and up to 200 if its kernels
- * have been launched and have barriers: the modules that are kept take 200 MB at most.
+ * The maximum total length of the cached modules' PTX, in characters. A compiled module takes 40 bytes per character,
+ * and up to 200 if kernels with barriers have been launched, so the cache takes at most 200 MB.
  */
 const maximumPtxLength = 2 ** 20;
 
 const keptModules = new RecentlyUsed<CompiledCode>(maximumPtxLength);
-/** The versions of kernels that run in gangs, which live as long as the kernels. */
+/** The versions of kernels for gangs, which live as long as the kernels. */
 const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | undefined>>();
 
 /**
- * Compiles a PTX module, or several linked to one, unless the process has done so lately.
+ * Returns a compiled PTX module, or several linked to one, from the cache if possible.
  *
  * @throws {PtxError} as `compilePtx` does, and `LinkError` as `compileLinked` does
  */
@@ -89,21 +89,26 @@ export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeO
   });
 }
 
-/** Compiles a kernel for gangs, unless that was done before. Undefined if gangs cannot run it or would not pay, or if the engine refuses. */
+/**
+ * Returns a kernel compiled for gangs, from the cache if possible. Returns undefined if gangs cannot run the kernel or
+ * are not profitable, or if the engine fails to compile the code.
+ */
 export function compiledGangs(kernel: CompiledKernel, width: GangWidth): CompiledGangs | undefined {
   let versions = keptGangs.get(kernel);
   if (versions === undefined) keptGangs.set(kernel, versions = new Map());
   if (versions.has(width)) return versions.get(width);
   const compiled = kernel.compileGangs(width);
   const code = compiled && unlessRefused(() => new WebAssembly.Module(compiled.wasm));
-  // The engine may refuse for lack of memory, and succeed later.
+  // Not cached: the engine may have failed for lack of memory, and may succeed later.
   if (compiled !== undefined && code === undefined) return undefined;
   const version = compiled && code && { compiled, code };
   versions.set(width, version);
   return version;
 }
 
-/** Compiles in the engine. Undefined if it refuses, for instance for lack of memory. */
+/**
+ * Returns the result of a call of the WebAssembly engine, or undefined if it throws, for example for lack of memory.
+ */
 export function unlessRefused<Created>(create: () => Created): Created | undefined {
   try {
     return create();

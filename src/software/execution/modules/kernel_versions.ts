@@ -1,6 +1,6 @@
 /**
- * The versions of a kernel: for launches whose threads' accesses may be ordered otherwise than usual, with blocks whose
- * warps are not rows or with pointers into the same memory; and those that run in gangs.
+ * The versions of a kernel: for launches for which the usual version may order accesses wrongly, because warps are not
+ * rows of the block, or because pointer arguments point into the same memory; and for gangs.
  *
  * @module
  */
@@ -18,15 +18,15 @@ import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 
 type BlockSize = readonly [x: number, y: number, z: number];
 
-/** How to bind a version, and the memory that pointers point to. */
+/** Parameters of {@linkcode LaunchVersions}. */
 interface LaunchVersionsOptions<Kernel> {
   bind(wasm: Uint8Array<ArrayBuffer>, kernel: CompiledKernel): Kernel;
   readonly memory: WebAssembly.Memory;
-  /** The range of the module's variables. */
+  /** The range of the module's variables in linear memory. */
   readonly image: { readonly begin: number; readonly end: number };
 }
 
-/** The versions of a kernel, beside the usual one. Each is compiled when it is first used. */
+/** The versions of a kernel for particular launches. Each version is compiled on first use. */
 export class LaunchVersions<Kernel> {
   readonly #kernel: CompiledKernel;
   readonly #options: LaunchVersionsOptions<Kernel>;
@@ -41,8 +41,8 @@ export class LaunchVersions<Kernel> {
   }
 
   /**
-   * The version for a launch, given its packed parameters and the offset of the device's bounds table. Undefined for
-   * the usual one.
+   * Returns the version for a launch, given the packed parameters and the offset of the device's bounds table. Returns
+   * undefined if the launch needs no special version.
    */
   for(block: BlockSize, { parameters, bounds }: { parameters: Uint8Array; bounds: number }): Kernel | undefined {
     const { ordersAccesses, pointerParameters } = this.#kernel;
@@ -62,7 +62,7 @@ export class LaunchVersions<Kernel> {
     return this.#versions.get(key);
   }
 
-  /** Whether any pointers share memory, or point to the module's variables. Called for every launch. */
+  /** Returns whether pointers share an allocation, or point to the module's variables. Called for every launch. */
   #arePointersShared(view: DataView, bounds: number): boolean {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
@@ -81,7 +81,7 @@ export class LaunchVersions<Kernel> {
     return false;
   }
 
-  /** The pointer parameters that share memory with others, or point to the variables of the module. */
+  /** Returns the pointer parameters that share an allocation with others, or point to the module's variables. */
   #sharedPointers(view: DataView, bounds: number): LaunchRules["shared"] {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
@@ -115,35 +115,45 @@ export class LaunchVersions<Kernel> {
 const highWord = Number(addressBase >> 32n);
 const none: LaunchRules["shared"] = new Map();
 
-/** The number of blocks and of threads in each dimension. */
+/** The number of blocks of the grid, and of threads of a block, in each dimension. */
 export interface Geometry {
   readonly grid: readonly [x: number, y: number, z: number];
   readonly block: readonly [x: number, y: number, z: number];
 }
 
-/** A compiled kernel's export. Its argument is the offset of the launch record. */
+/** The exported function of a compiled kernel. The argument is the offset of the launch record. */
 export type RunKernel = (launch: number) => void;
 
-/** A kernel compiled to run in gangs, and its exports. */
+/** A kernel compiled for gangs, and its exported functions. */
 export interface GangFunctions {
   readonly compiled: GangKernel;
-  /** Runs the blocks that the launch record names, and returns the index of the block where it stopped. */
+  /** Runs the launch record's range of blocks, and returns the x index of the block where it stopped. */
   readonly gangs: (launch: number) => number;
   readonly threads: RunKernel;
 }
 
-/** The widths of gangs, the best first. The wider a gang, the less often uniform work is done. */
+/** The widths of gangs, the best first: the wider a gang, the less often uniform work is repeated. */
 const gangWidths: readonly GangWidth[] = [32, 16, 8, 4];
-/** With more registers in vectors, most of the widest gangs' registers are in memory, and the next width is faster. */
+/**
+ * The maximum number of vector registers with which gangs of 32 are best. With more, most of their registers would be
+ * spilled, and gangs of 16 are faster.
+ */
 const mostRegistersOfWidest = 6;
 
-/** The more members a gang has, the longer the first ones to leave a loop wait for the last. */
+/**
+ * The maximum gang width for kernels with masked loops: in wider gangs, the first members to leave a loop wait longer
+ * for the last.
+ */
 const widthOfMasked = 16;
-/** The vectors of a register of 64 bits are as many as in a gang twice as wide. */
+/**
+ * The maximum gang width for kernels with 64-bit registers, which need as many vectors as 32-bit registers of a gang
+ * twice as wide.
+ */
 const widthOfWideRegisters = 16;
+/** The maximum number of 64-bit registers with which gangs wider than 8 are best. */
 const mostWideRegisters = 3;
 
-/** The versions of a kernel that run in gangs. Each is compiled when it is first used. */
+/** The versions of a kernel for gangs of each width. Each version is compiled on first use. */
 export class GangVersions {
   readonly #kernel: CompiledKernel;
   readonly #imports: WebAssembly.Imports;
@@ -156,13 +166,13 @@ export class GangVersions {
     this.#leastThreads = leastThreads;
   }
 
-  /** The version for a launch. Undefined if the launch cannot run in gangs or has too few threads. */
+  /** Returns the version for a launch, or undefined if the launch cannot run in gangs or has too few threads. */
   for({ grid, block }: Geometry): GangFunctions | undefined {
     const threads = block[0] * block[1] * block[2];
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
     const width = gangWidths.find((width) => block[0] % width === 0);
     let run = width === undefined ? undefined : this.#ofWidth(width);
-    // Where the order of the lanes' accesses matters, only the widest gang holds a whole warp.
+    // With lockstep points, the order of the lanes' accesses matters, so the gang must be as wide as possible.
     if (this.#kernel.lockstepPointCount === 0) {
       const best = run && bestWidth(run.compiled);
       if (best !== run?.compiled.width) run = this.#ofWidth(best!);
@@ -185,7 +195,7 @@ export class GangVersions {
   }
 }
 
-/** The best width for a kernel, at most the one for which it was compiled. */
+/** Returns the best gang width for a kernel, at most the width for which it was compiled. */
 function bestWidth({ width, vectorRegisters, wideRegisters, hasMaskedLoops }: GangKernel): GangWidth {
   let best = width;
   const limit = (most: GangWidth) => best = best > most ? most : best;
@@ -196,7 +206,7 @@ function bestWidth({ width, vectorRegisters, wideRegisters, hasMaskedLoops }: Ga
   return best;
 }
 
-/** The bytes of memory that the threads and gangs of a block need at once. */
+/** Returns the size in bytes of the memory that the threads and gangs of a block need at once. */
 function gangMemoryBytes(kernel: GangKernel, threadsPerBlock: number): number {
   const { localBytes, savedBytes, gangBytes, width, hasBarriers } = kernel;
   const threads = hasBarriers ? threadsPerBlock : width;

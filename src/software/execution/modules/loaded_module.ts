@@ -22,13 +22,13 @@ import { type LinearMemory, offsetOfAddress } from "../../memory/linear_memory.t
 
 const loadCall = "cuModuleLoadDataEx";
 const addCall = "cuLinkAddData";
-/** A module, and the device that it was loaded for. */
+/** A module that was loaded for a device. */
 export class LoadedModule {
   readonly device: number;
   /** The handles of the functions that were requested, by name. */
   readonly functions: Map<string, bigint> = new Map();
   readonly variables: ReadonlyMap<string, ModuleVariable>;
-  /** Launches of its kernels that are not done. */
+  /** The number of pending launches of the module's kernels. */
   pendingLaunches = 0;
   readonly #linearMemory: LinearMemory;
   readonly #module: SoftwareModule;
@@ -49,12 +49,12 @@ export class LoadedModule {
     return this.#module.ptxVersion;
   }
 
-  /** The range of its variables in linear memory. Undefined if it has none. */
+  /** The offset of the module's variables in linear memory. Undefined if the module has none. */
   get imageBegin(): number | undefined {
     return this.#module.memory?.begin;
   }
 
-  /** The bytes of its variables in `.const`. */
+  /** The total size of the module's variables in `.const`, in bytes. */
   get constantBytes(): number {
     const variables = [...this.variables.values()].filter(({ space }) => space === "const");
     return variables.reduce((sum, { byteLength }) => sum + byteLength, 0);
@@ -93,7 +93,7 @@ export class LoadedModule {
     }
   }
 
-  /** `cuModuleGetFunction`. Refuses a kernel that the device cannot run. */
+  /** Implements `cuModuleGetFunction`. Throws `cudaErrorNotSupported` for a kernel that the device cannot run. */
   kernel(name: string, call: string): SoftwareKernel {
     const { kernels, refusals } = this.#module;
     const refusal = refusals.get(name);
@@ -102,12 +102,12 @@ export class LoadedModule {
     return kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
-  /** All kernels, including those that the device cannot run. */
+  /** Returns the names of all kernels, including those that the device cannot run. */
   kernelNames(): string[] {
     return [...this.#module.kernels.keys(), ...this.#module.refusals.keys()];
   }
 
-  /** `cuModuleGetGlobal`. Refuses a variable that the device does not support. */
+  /** Implements `cuModuleGetGlobal`. Throws `cudaErrorNotSupported` for a variable that the device does not support. */
   variable(name: string, call: string): ModuleVariable {
     const { kernels, refusals, refusedVariables } = this.#module;
     const refusal = refusedVariables.get(name);
@@ -116,7 +116,10 @@ export class LoadedModule {
     return this.variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
-  /** Whether its kernels may access the ranges, and none of them overlaps its variables, which are not observed. */
+  /**
+   * Returns whether the module's kernels may access all of the ranges, and no range overlaps the module's variables, to
+   * which accesses are not observed.
+   */
   areBuffers(ranges: readonly MemoryRange[]): boolean {
     const { memory } = this.#module;
     return ranges.every(({ address, byteLength }) => {
@@ -126,7 +129,7 @@ export class LoadedModule {
     });
   }
 
-  /** Frees the memory of its variables. */
+  /** Releases the memory of the module's variables. */
   release(): void {
     const { memory } = this.#module;
     if (memory === undefined) return;
@@ -134,7 +137,7 @@ export class LoadedModule {
   }
 }
 
-/** Converts an error of PTX to CUDA's error. Other errors are returned unchanged. */
+/** Converts an error of the PTX compiler or linker to the `CudaError` of a call. Returns other errors unchanged. */
 export function errorOfPtx(error: unknown, call: string): unknown {
   const { cudaErrorInvalidPtx, cudaErrorInvalidSource, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
   if (error instanceof LinkError) return explainedError(cudaErrorInvalidSource, "cuLinkComplete", error.message);
@@ -143,23 +146,23 @@ export function errorOfPtx(error: unknown, call: string): unknown {
   return explainedError(number, call, error.message);
 }
 
-/** The error for a part of a module that the device does not support. */
+/** Returns the error for a kernel or variable that the device does not support. */
 function unsupported(error: UnsupportedPtxError, call: string, note = ""): CudaError {
   return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${error.message}${note}`);
 }
 
-/** Says how many of a module's kernels the device can run, if it has several. */
+/** Describes how many of a module's kernels the device can run. Empty for a module with one kernel. */
 function countKernels(supported: number, refused: number): string {
   const count = supported + refused;
   return count === 1 ? "" : ` (the software device runs ${supported} of the module's ${count} kernels)`;
 }
 
-/** The kinds of images that a GPU loads. */
+/** The kinds of images that contain machine code or LTO IR, which only a GPU's driver accepts. */
 const machineCode: readonly ImageKind[] = ["cubin", "fatbin", "ltoir"];
-/** The kinds of images that have machine code in them, which a linker takes out. */
+/** The kinds of host files in which a linker finds embedded device code. */
 const hostFiles: readonly ImageKind[] = ["object", "library"];
 
-/** The PTX of an image. An error has the image's name, if it has one. */
+/** Returns the PTX of an image. Otherwise, throws an error that includes the image's `name`, if there is one. */
 function textOf(image: string | Uint8Array, call: string, name?: string): string {
   const { cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice } = cudaErrorNumbers;
   const text = ptxText(image);
@@ -173,7 +176,7 @@ function textOf(image: string | Uint8Array, call: string, name?: string): string
   throw explainedError(number, call, name === undefined ? reason : `in ${name}: ${reason}`);
 }
 
-/** The first characters or bytes of an image, for a message. */
+/** Formats the first characters or bytes of an image for a message. */
 function beginningOf(image: string | Uint8Array): string {
   if (typeof image === "string") return JSON.stringify(image.trimStart().slice(0, 20));
   return `the bytes ${Array.from(image.subarray(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join(" ")}`;

@@ -1,5 +1,5 @@
 /**
- * Loads PTX: compiles it, places its variables in linear memory, and binds its kernels to that memory.
+ * Loads PTX: compiles the code, allocates the variables in linear memory, and binds the kernels to that memory.
  *
  * @module
  */
@@ -25,29 +25,29 @@ import { addressOfOffset, type LinearMemory, wholePages } from "../../memory/lin
 export interface SoftwareKernel {
   readonly compiled: CompiledKernel;
   readonly run: RunKernel;
-  /** Counts the steps of the blocks that run. */
+  /** Counts the steps of the running blocks. */
   readonly steps: StepCounter;
-  /** The source that the module's PTX was compiled from. */
+  /** Maps lines of the module's PTX to the source from which the PTX was compiled. */
   readonly lineInfo: LineInfo;
-  /** Its versions that run in gangs. */
+  /** The versions for gangs. */
   readonly gang: GangVersions;
-  /** Versions compiled for particular launches. */
+  /** The versions for particular launches. */
   readonly versions: LaunchVersions<SoftwareKernel>;
-  /** Returns a version that skips more checks, and is compiled on first use. */
+  /** Returns a version that also skips the checks in `more`, and is compiled on first use. */
   without(more: Partial<SkippedChecks>): SoftwareKernel;
 }
 
-/** Checks that a version of the code skips. */
+/** The checks that a version of the code skips. */
 export interface SkippedChecks {
   readonly races: boolean;
   readonly accesses: boolean;
   readonly initialization: boolean;
   readonly barriers: boolean;
-  /** Writes to memory that is read-only: most programs have none. */
+  /** The check for writes to read-only memory, which most programs do not have. */
   readonly writes: boolean;
 }
 
-/** Checks that a launch skips, as far as that is known when it is enqueued. */
+/** The skipped checks of a launch that are known when the launch is enqueued. */
 export type SkippedChecksOfLaunch = Omit<SkippedChecks, "initialization" | "writes">;
 
 /** A variable of a loaded module, with its offset in linear memory. */
@@ -60,50 +60,52 @@ export interface SoftwareVariable {
 /** A compiled module whose kernels can be launched. */
 export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
-  /** The architecture of its target: 90 for sm_90. */
+  /** The target architecture of the PTX: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** The other kernels of the module, with what the device does not support of each. */
+  /** The errors of the kernels that the device cannot run, by name. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
-  /** Variables that the device does not support, with the reasons. */
+  /** The errors of the variables that the device does not support, by name. */
   readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
-  /** The variables in `.global` and `.const`. Each begins a granule. No device's kernels may access them yet. */
+  /**
+   * The variables in `.global` and `.const`, each at the start of a granule. Access is not yet granted to any device.
+   */
   readonly variables: ReadonlyMap<string, SoftwareVariable>;
   /** The part of linear memory that is reserved for the variables. Undefined if there are none. */
   readonly memory: { readonly begin: number; readonly byteLength: number } | undefined;
 }
 
-/** Where to place a module's variables, and how to run its kernels. */
+/** Options for loading a module and running its kernels. */
 export interface ModulePlace {
-  /** Reserves whole pages of linear memory, and returns their offset. Throws if there are not enough. */
+  /** Reserves whole pages of linear memory, and returns their offset. Throws if linear memory is full. */
   reserve(byteLength: number): number;
-  /** The maximum number of steps of a block's threads. Default: unlimited. */
+  /** The maximum total number of steps of a block's threads. Default: unlimited. */
   readonly stepLimit?: number;
-  /** Whether accesses are checked. Default: true. */
+  /** Whether kernels check the bounds of accesses. Default: true. */
   readonly boundsChecks?: boolean;
   /**
-   * Whether to run threads in gangs: never, in large launches where it is likely to be faster, or wherever it is
-   * possible.
+   * Whether threads run in gangs: never (false), in large launches where gangs are profitable (true, the default), or
+   * wherever possible (`"always"`).
    */
   readonly gangs?: boolean | "always";
-  /** The checks of launches while they run. Default: none. */
+  /** Receives the checks' events from running kernels. Default: none. */
   readonly running?: RunningChecks | undefined;
-  /** Whether kernels report every access to global memory. Default: no. */
+  /** Whether kernels report every access to global memory. Default: false. */
   readonly observesAccesses?: boolean;
-  /** Whether the threads of a block run in the order of their launch. Default: as they are counted. */
+  /** Whether the threads of a block run in the order that each launch specifies. Default: in ascending order. */
   readonly variesThreads?: boolean;
-  /** The checks that kernels make. Default: none. */
+  /** The checks that kernels perform. Default: none. */
   readonly kernelChecks?: ReadonlySet<KernelCheck>;
 }
 
-/** The checks that gangs make, too. */
+/** The checks that gangs support. */
 const checksOfGangs: ReadonlySet<KernelCheck> = new Set(["memory"]);
 
-/** The number of threads from which on it pays to compile a kernel again for gangs. */
+/** The minimum number of threads of a launch for which recompiling the kernel for gangs is worthwhile. */
 const leastGangThreads = 4096;
 
 /**
- * Compiles PTX, or several modules linked to one, places its variables in linear memory, and binds its kernels to it.
- * Throws `PtxError` or `LinkError` before anything is reserved.
+ * Compiles PTX, or several modules linked to one, allocates the variables in linear memory, and binds the kernels to
+ * that memory. Throws `PtxError` or `LinkError` before anything is reserved.
  */
 export function loadModule(
   ptx: string | readonly NamedPtx[],
@@ -177,7 +179,7 @@ export function loadModule(
   }
 }
 
-/** @param begin the offset of the module's variables */
+/** @param begin the offset of the module's variables in linear memory */
 function bindKernels(
   code: WebAssembly.Module,
   { kernels, lineInfo, image }: CompiledModule,
@@ -189,7 +191,7 @@ function bindKernels(
     running: RunningChecks | undefined;
     /** Compiles the module without some checks. */
     codeWithout: (left: SkippedChecks) => CompiledCode;
-    /** The checks that this code skips. */
+    /** The checks that `code` skips. */
     left: SkippedChecks;
   },
 ): ReadonlyMap<string, SoftwareKernel> {

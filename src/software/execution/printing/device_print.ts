@@ -1,8 +1,9 @@
 /**
- * What a kernel prints: `printf` and failed assertions, from the strings and values that it left in memory.
+ * The output of kernels: `printf` and failed assertions, from strings and values in device memory.
  *
- * The output is that of a GPU: CUDA C++ Programming Guide, "Formatted Output". What is not a conversion there, such as
- * `%zu` and `%.*f`, is printed literally and takes no argument. A GPU's output for it is arbitrary.
+ * The output is the same as a GPU's: CUDA C++ Programming Guide, "Formatted Output". Conversions that the guide does
+ * not list, such as `%zu` and `%.*f`, are printed literally and consume no argument; a GPU's output for them is
+ * arbitrary.
  *
  * @module
  */
@@ -25,22 +26,22 @@ import {
 
 /** A kernel's call of `vprintf`. */
 export interface PrintCall {
-  /**
-   * The generic addresses of the format, a null-terminated string, and of the arguments, each at a multiple of its
-   * size.
-   */
+  /** The generic address of the format, a null-terminated string. */
   readonly format: bigint;
+  /** The generic address of the arguments, each of which is aligned to its size. */
   readonly arguments: bigint;
   readonly memory: ReadableMemory;
 }
 
 /** The memory that a kernel may read. */
 export interface ReadableMemory {
-  /** The block's shared memory, the thread's local memory and the kernel's parameters. */
+  /** The block's shared memory. */
   readonly shared: ReadableRange;
+  /** The thread's local memory. */
   readonly local: ReadableRange;
+  /** The kernel's parameters. */
   readonly parameters: ReadableRange;
-  /** The offset of the device's bounds table, which tells what global memory may be read. */
+  /** The offset of the device's bounds table, which determines the global memory that may be read. */
   readonly bounds: number;
 }
 
@@ -52,7 +53,7 @@ export interface ReadableRange {
 
 /** A kernel's call of `__assertfail`. */
 export interface AssertionCall {
-  /** The generic addresses of null-terminated strings. */
+  /** The generic address of the message, a null-terminated string, as for `file` and `function`. */
   readonly message: bigint;
   readonly file: bigint;
   readonly function: bigint;
@@ -63,7 +64,7 @@ export interface AssertionCall {
   readonly memory: ReadableMemory;
 }
 
-/** The kernel may not read the memory that it would print. */
+/** Thrown if the kernel may not read the memory to print. */
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
   readonly address: bigint;
@@ -78,17 +79,18 @@ export class UnreadableError extends Error {
 
 /** The maximum number of arguments that one call prints. */
 const maximumArguments = 32;
-/** The maximum length of a format, a string and a printed value: the size of a GPU's buffer for output. */
+/** The maximum length of a format, a string or a formatted value: the size of a GPU's output buffer. */
 const maximumCharacters = 2 ** 20;
-/** The bits of integers by length modifier. Without one, an integer is an `int`. */
+/** The width of integers in bits, by length modifier. Without a modifier, an integer is an `int`. */
 const integerBits: Readonly<Record<string, number>> = { h: 16, l: 64, ll: 64 };
 const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfFgGaAsS%])/y;
 
 /**
- * Prints in one piece, and returns how many arguments were printed. Prints nothing and returns -1 without a format, or
- * -2 if it is too long. Throws {@linkcode UnreadableError} if the kernel may not read the memory.
+ * Prints with a single call of `write`, and returns the number of printed arguments. Returns -1 without a format, and
+ * -2 if the output is too long; prints nothing then. Throws {@linkcode UnreadableError} if the kernel may not read the
+ * memory.
  *
- * @param bytes the memory of the software devices
+ * @param bytes the linear memory of the software devices
  */
 export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text: Uint8Array) => void): number {
   if (call.format === 0n) return -1;
@@ -107,11 +109,11 @@ export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text
 
 /** A failed assertion. */
 export interface FailedAssertion {
-  /** What CUDA prints, without the final line break. */
+  /** The text that CUDA prints, without the final line break. */
   readonly text: string;
-  /** The file, without its folders, and the line. Undefined if the kernel may not read the file's name. */
+  /** The file, without folders, and the line. Undefined if the kernel may not read the file's name. */
   readonly source: string | undefined;
-  /** What an error's message says. */
+  /** The description for an error's message. */
   readonly what: string;
 }
 
@@ -135,7 +137,7 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): Failed
   };
 }
 
-/** The output is too long. */
+/** Thrown if the output is too long. */
 class LengthError extends Error {
   override readonly name = "LengthError";
 
@@ -144,12 +146,12 @@ class LengthError extends Error {
   }
 }
 
-/** Memory as a thread addresses it. */
+/** Reads memory at a thread's generic addresses. */
 class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #bounds: number;
-  /** All memory except global memory, by the high half of its addresses. */
+  /** The ranges of memory other than global memory, by the high half of the address. */
   readonly #ranges: ReadonlyMap<bigint, ReadableRange>;
 
   constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {
@@ -171,7 +173,7 @@ class DeviceText {
     return this.#view.getBigUint64(this.#offsetOf(address, 8), true);
   }
 
-  /** The bytes up to a 0. If there are `maximum` bytes before it, only those are read. */
+  /** Returns the bytes up to a null byte, but at most `maximum` bytes. */
   characters(address: bigint, maximum: number = Infinity): Uint8Array {
     const wanted = Math.min(maximum, maximumCharacters + 1);
     if (wanted === 0) return new Uint8Array();
@@ -184,7 +186,7 @@ class DeviceText {
     return found.slice(0, length < 0 ? undefined : length);
   }
 
-  /** The same, as a string with one character for each byte. */
+  /** Returns the bytes up to a null byte, at most `maximum`, as a string with one character per byte. */
   text(address: bigint, maximum?: number): string {
     const parts: string[] = [];
     for (const byte of this.characters(address, maximum)) parts.push(String.fromCharCode(byte));
@@ -197,7 +199,7 @@ class DeviceText {
     return begin;
   }
 
-  /** The memory that the kernel may read, from an address to the end of the range that contains it. */
+  /** Returns the memory from an address to the end of the range that contains the address. */
   #readableFrom(address: bigint, wanted = 1): ReadableRange {
     const bits = BigInt.asUintN(64, address);
     const offset = Number(BigInt.asUintN(32, bits));
@@ -210,7 +212,7 @@ class DeviceText {
     return { begin: range.begin + within, byteLength: range.byteLength - within };
   }
 
-  /** The allocation whose granules contain a byte of global memory, even if the byte is past its end. */
+  /** Returns the allocation whose granules contain a byte of global memory, even if the byte is past the end. */
   #allocationOf(offset: number): ReadableRange | undefined {
     const entryOf = (granule: number) => this.#bounds + 4 * granule;
     const first = this.#view.getUint32(entryOf(Math.floor(offset / boundsGranuleBytes)), true) - 1;
@@ -232,7 +234,7 @@ class ArgumentReader {
     this.#address = address;
   }
 
-  /** How many arguments have been read. */
+  /** The number of arguments that have been read. */
   get count(): number {
     return this.#count;
   }
@@ -272,7 +274,7 @@ function formatted(format: string, { values, memory }: { values: ArgumentReader;
   return parts.join("");
 }
 
-/** The output of a conversion. Undefined if there is no argument for it. */
+/** Returns the output of a conversion, or undefined if there is no argument left. */
 function converted(
   [, flags = "", width = "", digits, size = "", type = ""]: RegExpExecArray,
   { values, memory }: { values: ArgumentReader; memory: DeviceText },
@@ -288,7 +290,7 @@ function converted(
   }
   const bits = /[cdiouxX]/.test(type) ? integerBits[size] ?? 32 : 64;
   const value = bits === 64 ? values.long() : BigInt(values.int());
-  // For strings, the precision is only an upper bound.
+  // For strings, the precision is not a minimum length.
   const atLeast = Math.max(conversion.width, /[sSc]/.test(type) ? 0 : precision ?? 0);
   if (atLeast > maximumCharacters) {
     throw new LengthError();
@@ -314,14 +316,14 @@ function convert(
       return convertPointer(value, conversion);
     case "c": {
       const code = Number(BigInt.asUintN(isWide ? 32 : 8, value));
-      // In the "C" locale, the C library cannot encode such wide characters.
+      // In the "C" locale, the C library cannot encode wide characters above 0x7f.
       if (isWide && code > 0x7f) return "";
       return convertText(String.fromCharCode(code), { ...conversion, precision: undefined });
     }
     case "s":
     case "S":
       if (value === 0n) return convertNullText(conversion);
-      // A GPU copies a string's bytes up to the first 0, which the C library cannot read as wide characters.
+      // A GPU copies the string only up to the first null byte, which the C library cannot read as wide characters.
       return isWide ? "" : convertText(memory.text(value, precision), conversion);
     default:
       return convertDouble(value, conversion);

@@ -1,21 +1,21 @@
 /**
- * Formats values as C's `printf` does in the "C" locale: the conversions of the C standard, section 7.23.6.1. What the
- * standard leaves open is as in the GNU C library, which formats the output of kernels on Linux.
+ * Formats values like C's `printf` in the "C" locale: the conversions of the C standard, section 7.23.6.1. Where the
+ * standard leaves a choice, follows the GNU C library, which formats the output of kernels on Linux.
  *
  * @module
  */
 
-/** A conversion: what is between `%` and its final letter. */
+/** A conversion specification. */
 export interface Conversion {
-  /** Some of `-`, `+`, space, `#` and `0`. */
+  /** Any of `-`, `+`, space, `#` and `0`. */
   readonly flags: string;
   readonly width: number;
   readonly precision: number | undefined;
-  /** The final letter. */
+  /** The conversion's letter. */
   readonly type: string;
 }
 
-/** Integers: `d`, `i`, `o`, `u`, `x` and `X`. */
+/** Formats an integer: `d`, `i`, `o`, `u`, `x` and `X`. */
 export function convertInteger(value: bigint, conversion: Conversion): string {
   const { flags, precision, type } = conversion;
   const isSigned = type === "d" || type === "i";
@@ -25,7 +25,7 @@ export function convertInteger(value: bigint, conversion: Conversion): string {
   return padded(inCaseOf(type, prefix), inCaseOf(type, digits), { conversion, withZeros: precision === undefined });
 }
 
-/** An address: `p`. */
+/** Formats an address: `p`. */
 export function convertPointer(value: bigint, conversion: Conversion): string {
   if (value === 0n) return convertText("(nil)", { ...conversion, precision: undefined });
   const digits = paddedDigits(value, { ...conversion, type: "x" });
@@ -33,18 +33,18 @@ export function convertPointer(value: bigint, conversion: Conversion): string {
   return padded(`${signOf(false, conversion.flags)}0x`, digits, { conversion, withZeros });
 }
 
-/** Strings and single characters: `s` and `c`. The precision is the maximum length. */
+/** Formats a string or a single character: `s` and `c`. The precision is the maximum length. */
 export function convertText(text: string, conversion: Conversion): string {
   return padded("", text.slice(0, conversion.precision), { conversion, withZeros: false });
 }
 
-/** What is printed for a null string: nothing if it would have to be truncated. */
+/** Formats a null string pointer: `(null)`, or nothing if the precision would truncate that. */
 export function convertNullText(conversion: Conversion): string {
   const text = "(null)";
   return convertText((conversion.precision ?? text.length) < text.length ? "" : text, conversion);
 }
 
-/** 64-bit floating-point numbers: `e`, `f`, `g`, `a`, and the same in upper case. */
+/** Formats a 64-bit floating-point number: `e`, `f`, `g`, `a`, and their upper-case forms. */
 export function convertDouble(bits: bigint, conversion: Conversion): string {
   const { flags, type, precision } = conversion;
   const sign = signOf(bits >> 63n !== 0n, flags);
@@ -81,7 +81,7 @@ function signOf(isNegative: boolean, flags: string): string {
   return flags.includes(" ") ? " " : "";
 }
 
-/** The digits of an integer without its sign, padded with zeros to the precision. */
+/** Returns the digits of an integer without the sign, padded with zeros to the precision. */
 function paddedDigits(value: bigint, { flags, precision = 1, type }: Conversion): string {
   const radix = type === "o" ? 8 : type.toLowerCase() === "x" ? 16 : 10;
   const digits = value === 0n ? "" : (value < 0n ? -value : value).toString(radix);
@@ -99,7 +99,7 @@ function padded(
   return (prefix + body).padStart(width);
 }
 
-/** A 64-bit number without its sign: `significand * 2 ** (exponent - 52)`. */
+/** The absolute value of a 64-bit floating-point number: `significand * 2 ** (exponent - 52)`. */
 interface Double {
   readonly isFinite: boolean;
   readonly fraction: bigint;
@@ -126,16 +126,18 @@ function decimalOf({ significand, exponent }: Double): Decimal {
   return { digits: significand * 5n ** BigInt(-power), scale: -power };
 }
 
-/** A quotient, rounded to nearest. Ties go to even. */
+/** Divides, and rounds to nearest, ties to even. */
 function quotient(dividend: bigint, divisor: bigint): bigint {
   const down = dividend / divisor;
   const twice = 2n * (dividend % divisor);
   return twice > divisor || twice === divisor && down % 2n === 1n ? down + 1n : down;
 }
 
-/** How many digits follow the point, and whether there is a point even if none do. */
+/** The format of a floating-point number. */
 interface Digits {
+  /** The number of digits after the decimal point. */
   readonly precision: number;
+  /** Whether to print a decimal point even without digits after it. */
   readonly isAlternative: boolean;
 }
 
@@ -159,7 +161,7 @@ function exponential(
   const excess = text.length - 1 - precision;
   if (excess > 0) {
     text = quotient(digits, 10n ** BigInt(excess)).toString();
-    // Rounding has carried into one more digit.
+    // Rounding may carry into an additional digit.
     if (text.length > precision + 1) exponent++;
   }
   const fraction = text.slice(1, precision + 1).padEnd(precision, "0");

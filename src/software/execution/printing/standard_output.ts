@@ -1,11 +1,11 @@
 /**
- * The process's standard output and standard error, for what kernels print. Writes are synchronous and complete, and
+ * The process's standard output and standard error, for the output of kernels. Writes are synchronous and complete, and
  * need no permission.
  *
  * @module
  */
 
-/** Writes bytes from the first on, and returns how many were written. */
+/** Writes as many of the bytes as possible, from the start, and returns the number of bytes written. */
 export type WriteSome = (bytes: Uint8Array) => number;
 
 interface Globals {
@@ -21,7 +21,7 @@ const globals = globalThis as unknown as Globals;
 const { Deno: deno } = globals;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 const retryMilliseconds = 1;
-/** What fits in Deno's buffer for its standard output, and what a pipe accepts whole or not at all. */
+/** The maximum bytes per write: small enough for Deno's stdout buffer and for an atomic write to a pipe. */
 const pieceByteLength = 1023;
 const lineFeed = 10;
 
@@ -37,8 +37,8 @@ export function writeStandardError(text: Uint8Array): void {
 }
 
 /**
- * Writes all bytes, in as many writes as it takes, and waits while a pipe is full. What cannot be written, for instance
- * because the reader is gone, is lost: printing does not make a kernel fail.
+ * Writes all bytes, in as many writes as necessary, and waits while a pipe is full. Discards bytes that cannot be
+ * written, for example because the reader has ended: printing must not make a kernel fail.
  */
 export function writeWhole(write: WriteSome, text: Uint8Array): void {
   let written = 0;
@@ -51,8 +51,9 @@ export function writeWhole(write: WriteSome, text: Uint8Array): void {
 }
 
 /**
- * Does the same through Deno's buffer. The buffer accepts what does not end a line even if the pipe is full, and then
- * only has to be flushed. Whole lines bypass the buffer, and must be written again.
+ * Writes all bytes like {@linkcode writeWhole}, but through Deno's line buffer. If the pipe is full, the buffer has
+ * already accepted text without a line break, and only has to be flushed. Text with line breaks bypasses the buffer,
+ * and must be written again.
  */
 export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void {
   let written = 0;
@@ -73,7 +74,9 @@ export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void
   }
 }
 
-/** The number of bytes written, or why there were none. */
+/**
+ * Writes bytes. Returns the number of bytes written, "full" if the pipe is full, or "lost" if writing is impossible.
+ */
 function attempt(write: WriteSome, bytes: Uint8Array): number | "full" | "lost" {
   try {
     return write(bytes);
@@ -86,7 +89,10 @@ function wait(): void {
   Atomics.wait(sleeping, 0, 0, retryMilliseconds);
 }
 
-/** Not for Deno, where this function starts over if a pipe is full, so that what was written before appears twice. */
+/**
+ * Returns a function that writes to a descriptor by `node:fs`. Not used in Deno, where its `writeSync` starts over if a
+ * pipe is full, so that bytes that were already written appear twice.
+ */
 function toDescriptor(descriptor: number): WriteSome {
   const fileSystem = globals.process?.getBuiltinModule?.("node:fs") as NodeFileSystem | undefined;
   if (fileSystem === undefined) return (bytes) => bytes.length;

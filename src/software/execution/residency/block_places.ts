@@ -1,6 +1,6 @@
 /**
- * Memory for blocks that run side by side: each has its own shared memory, thread records, saved registers and local
- * memory; and the workspaces where the blocks of a cooperative launch count who has arrived at the grid's barrier.
+ * The memory of blocks that run concurrently, each with its own shared memory, thread records, saved registers and
+ * local memory; and the workspaces in which the blocks of a cooperative launch count arrivals at the grid's barrier.
  *
  * @module
  */
@@ -17,28 +17,29 @@ import {
 
 /** The offsets of a block's memory. */
 export interface BlockPlace {
-  /** The block's shared memory, which the reserved part precedes. */
+  /** The offset of the block's shared memory, which follows the reserved part. */
   readonly shared: number;
   readonly threads: number;
   readonly local: number;
   readonly saved: number;
 }
 
-/** The bytes of a block's memory. */
+/** The sizes of a block's memory, in bytes. */
 interface BlockMemorySizes {
   readonly shared: number;
+  /** The thread records of all threads. */
   readonly threads: number;
-  /** Of all threads together. */
+  /** The local memory of all threads. */
   readonly local: number;
   readonly saved: number;
 }
 
-/** Parts of a place begin at a multiple of it, so that no alignment is lost. */
+/** The alignment of the parts of a block's memory, in bytes. Sufficient for variables of any alignment. */
 const alignment = 1024;
 
 /**
- * Larger pieces of memory are returned to the system. Smaller ones are not: most likely the next launch takes the same
- * pages again, and getting them anew would take longer than a short kernel.
+ * The maximum size in bytes of memory that is released without returning it to the system: the next launch will most
+ * likely use the same pages, and allocating them again would take longer than a short kernel.
  */
 const mostKeptBytes = 2 ** 24;
 
@@ -47,8 +48,8 @@ function aligned(byteLength: number): number {
 }
 
 /**
- * The places of a launch's blocks. The first is in the scratch ranges, where blocks run that never wait for others. The
- * others are reserved as they are needed, each time as many as there are.
+ * Allocates the memory of a launch's blocks. The first block uses the scratch ranges, like blocks that never wait for
+ * others. Memory for more blocks is reserved when needed, doubling the number each time.
  */
 export class BlockPlaces {
   readonly #linearMemory: LinearMemory;
@@ -57,11 +58,11 @@ export class BlockPlaces {
   readonly #most: number;
   readonly #free: BlockPlace[];
   readonly #reserved: { readonly begin: number; readonly byteLength: number }[] = [];
-  /** A copy of the scratch ranges from before another launch used them. */
+  /** A copy of the scratch ranges, while another launch uses them. */
   #saved: readonly Uint8Array[] | undefined;
   #count = 1;
 
-  /** @param most the number of blocks that fit on the device at once */
+  /** @param most the maximum number of blocks that are resident on the device at once */
   constructor(
     linearMemory: LinearMemory,
     { sizes, first, most }: { sizes: BlockMemorySizes; first: BlockPlace; most: number },
@@ -73,12 +74,12 @@ export class BlockPlaces {
     this.#free = [first];
   }
 
-  /** How many blocks have a place, running or not. */
+  /** The number of blocks for which memory is reserved, used or not. */
   get count(): number {
     return this.#count;
   }
 
-  /** Returns a free place, or undefined if no more fit on the device or in linear memory. */
+  /** Returns free memory for a block, or undefined if no more blocks fit on the device or in linear memory. */
   take(): BlockPlace | undefined {
     if (this.#free.length === 0 && this.#count < this.#most) this.#reserve();
     return this.#free.pop();
@@ -109,14 +110,14 @@ export class BlockPlaces {
     }
   }
 
-  /** Saves the block in the scratch ranges, if there is one. */
+  /** Saves the contents of the scratch ranges, if a block uses them. */
   saveScratch(): void {
     if (this.#free.includes(this.#first)) return;
     const { bytes } = this.#linearMemory;
     this.#saved = this.#scratchRanges().map(({ begin, byteLength }) => bytes.slice(begin, begin + byteLength));
   }
 
-  /** Puts the saved block back into the scratch ranges. */
+  /** Restores the saved contents of the scratch ranges. */
   restoreScratch(): void {
     if (this.#saved === undefined) return;
     this.#scratchRanges().forEach(({ begin }, index) => this.#linearMemory.bytes.set(this.#saved![index]!, begin));
@@ -130,7 +131,7 @@ export class BlockPlaces {
       { begin: shared - sharedSpan.reserved, byteLength: sharedSpan.reserved + sizes.shared },
       { begin: threads, byteLength: sizes.threads },
     ];
-    // Large local memory is the launch's own.
+    // Large local memory is reserved by the launch, outside of the scratch ranges.
     if (local !== scratch.local.begin) return ranges;
     return [...ranges, { begin: local, byteLength: sizes.local }, { begin: saved, byteLength: sizes.saved }];
   }
@@ -145,7 +146,7 @@ export class BlockPlaces {
   }
 }
 
-/** The memory of a block of a kernel. */
+/** Returns the sizes of the memory of a kernel's block. */
 export function blockMemorySizes(
   { sharedBytes, localBytes, savedBytes }: Pick<CompiledKernel, "sharedBytes" | "localBytes" | "savedBytes">,
   { threads, sharedMemoryBytes }: { threads: number; sharedMemoryBytes: number },
@@ -158,7 +159,7 @@ export function blockMemorySizes(
   };
 }
 
-/** Whether there is memory for some more blocks beside the first. */
+/** Returns whether linear memory has room for a number of blocks in addition to the first one. */
 export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: BlockMemorySizes): boolean {
   const byteLength = wholePages(blocks * placeBytes(sizes));
   if (byteLength === 0) return true;
@@ -167,12 +168,12 @@ export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: Bl
   return begin !== undefined;
 }
 
-/** The bytes between two places. */
+/** Returns the total size of a block's memory in bytes. */
 function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number {
   return aligned(sharedSpan.reserved) + aligned(shared) + aligned(threads) + aligned(local) + aligned(saved);
 }
 
-/** The workspaces of a driver's devices. Each takes one granule. Their pages are reserved until the driver is closed. */
+/** The workspaces of a driver's devices, one granule each. Their pages stay reserved until the driver is closed. */
 export class GridWorkspaces {
   readonly #linearMemory: LinearMemory;
   readonly #free: number[] = [];
@@ -183,8 +184,8 @@ export class GridWorkspaces {
   }
 
   /**
-   * Returns the offset of a workspace that the device's kernels may access, or undefined without free memory. It is 0
-   * but for its first word, which is its size.
+   * Returns the offset of a workspace that the device's kernels may access, or undefined if linear memory is full. The
+   * first word of the workspace is its size in bytes, and the rest is 0.
    */
   take(device: number): number | undefined {
     if (this.#free.length === 0 && !this.#addPage()) return undefined;

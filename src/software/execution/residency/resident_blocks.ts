@@ -1,7 +1,7 @@
 /**
- * Runs blocks that may wait for each other. As long as blocks run to their end, they run one after another. When a
- * block cannot continue, because all its threads wait or spin, the next one starts beside it, until no more fit on the
- * device, and the running blocks take turns.
+ * Runs blocks that may wait for each other. Blocks run one after another as long as each runs to completion. When a
+ * block cannot continue, because all its threads wait or spin, the next block starts concurrently, until no more blocks
+ * fit on the device. Resident blocks take turns.
  *
  * @module
  */
@@ -21,56 +21,60 @@ import { activeBlocks } from "../../software_device.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
 
-/** A block that has started and not ended. */
+/** A block that has started but not ended. */
 interface Resident {
   readonly block: Coordinates;
   readonly multiprocessor: number;
   readonly place: BlockPlace;
   readonly scheduler: BlockScheduler;
-  /** The steps that its threads have done. */
+  /** The number of steps that the block's threads have run. */
   steps: number;
 }
 
-/** How many blocks fit on a device at once. */
+/** Returns the maximum number of blocks that are resident on a device at once. */
 export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): number {
   return multiProcessorCount * activeBlocks(threadsPerBlock, sharedBytes);
 }
 
 /**
- * The number of turns that a lone block gets before the next one starts, and the number that a turn counts for in which
- * it only waits. The threads may only be spinning until another thread of their block is done.
+ * The number of turns that a single block gets before the next block starts. Its threads may only be spinning until
+ * another thread of the same block is done.
  */
 const patience = 64;
+/** The number of turns, out of `patience`, for which a turn counts in which the block made no progress. */
 const weightOfStuckTurn = 4;
-/**
- * The number of steps that a turn counts for in which a block only waits: as many as take as long as the turn itself.
- */
+/** The number of steps for which a turn without progress counts: about as many as run in the time of such a turn. */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
 /** The maximum number of blocks that a message describes one by one. */
 const describedBlocks = 4;
 
-/** The blocks of a launch from the first on that waits for others, as work in time slices. */
+/** Runs the blocks of a launch, starting with the first one that waits for others, in time slices. */
 export class ResidentBlocks implements ScratchOwner {
   readonly #launch: LaunchRecord;
   readonly #index: BlockIndex;
   readonly #places: BlockPlaces;
   readonly #schedulers = new Map<BlockPlace, BlockScheduler>();
   readonly #residents: Resident[] = [];
-  /** The blocks on each multiprocessor. */
+  /** The number of resident blocks on each multiprocessor. */
   readonly #loads: number[] = new Array(multiProcessorCount).fill(0);
-  /** The resident whose turn is next, and the multiprocessor where a block last started. */
+  /** The index of the resident block that runs next. */
   #next = 0;
+  /** The multiprocessor where a block last started. */
   #lastMultiprocessor = -1;
   /** The number of turns since a block started or ended. */
   #turnsSinceChange = 0;
-  /** The number of turns since a thread of any block made progress, and the steps of these turns. */
+  /** The number of turns since any thread made progress. */
   #stuckTurns = 0;
+  /** The number of steps in the turns since any thread made progress. */
   #stuckSteps = 0;
   /** Whether blocks of this launch have waited for others. */
   #waits: boolean;
 
-  /** Takes over from a block that has run alone, of the given index, and has not ended. */
+  /**
+   * @param index the index of the block that has run alone so far, and has not ended
+   * @param scheduler the scheduler of that block
+   */
   constructor(launch: LaunchRecord, index: BlockIndex, scheduler: BlockScheduler) {
     const { geometry: { block }, kernel: { compiled }, place } = launch;
     const threads = block[0] * block[1] * block[2];
@@ -105,7 +109,7 @@ export class ResidentBlocks implements ScratchOwner {
       }
       this.#takeTurn();
       turns++;
-      // If no block makes progress, they may wait for a store by another stream's work.
+      // If no block makes progress, the blocks may wait for a store by work of another stream.
       if (turns >= this.#residents.length && turns >= patience && this.#stuckTurns >= turns) break;
     } while (performance.now() - start < sliceMilliseconds);
     return false;
@@ -115,7 +119,7 @@ export class ResidentBlocks implements ScratchOwner {
     this.#places.saveScratch();
   }
 
-  /** Releases the memory of a launch that is not run again. */
+  /** Releases the memory of the launch, which must not be run again. */
   release(): void {
     this.#launch.place.linearMemory.leaveScratch(this);
     this.#places.close();
@@ -154,7 +158,7 @@ export class ResidentBlocks implements ScratchOwner {
     return turn;
   }
 
-  /** Starts the next block, and gives it the next turn. Returns false if there is none, or no place for it. */
+  /** Starts the next block, which then gets the next turn. Returns false if there is no next block or no memory. */
   #begin(): boolean {
     const index = this.#index;
     if (index.isPastEnd) return false;
@@ -165,13 +169,13 @@ export class ResidentBlocks implements ScratchOwner {
     const { scheduler } = this.#add(place, this.#freestMultiprocessor());
     scheduler.start();
     this.#next = this.#residents.length - 1;
-    // If this block must wait as well, the next one starts after its first turn.
+    // If this block must wait as well, the next one starts right after this block's first turn.
     this.#turnsSinceChange = this.#waits ? this.#next : 0;
     this.#stuckTurns = this.#stuckSteps = 0;
     return true;
   }
 
-  /** Adds the next block. */
+  /** Adds the next block to the resident blocks. */
   #add(place: BlockPlace, multiprocessor: number): Resident {
     const { x, y, z } = this.#index;
     this.#index.advanceTo(x + 1);
@@ -190,7 +194,7 @@ export class ResidentBlocks implements ScratchOwner {
     this.#turnsSinceChange = this.#stuckTurns = this.#stuckSteps = 0;
   }
 
-  /** Of the multiprocessors with the fewest blocks, the next one in turn. */
+  /** Returns the multiprocessor with the fewest blocks; of several, the next one in round-robin order. */
   #freestMultiprocessor(): number {
     let freest = (this.#lastMultiprocessor + 1) % multiProcessorCount;
     for (let step = 1; step < multiProcessorCount; step++) {
@@ -211,7 +215,7 @@ export class ResidentBlocks implements ScratchOwner {
     return scheduler;
   }
 
-  /** Stops the kernel if its blocks have only waited for too many steps. */
+  /** Stops the kernel if all its blocks have only waited for more steps than the limit. */
   #checkDeadlock(): void {
     if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
     const steps = this.#stuckSteps;

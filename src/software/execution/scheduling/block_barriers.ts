@@ -1,25 +1,26 @@
 /**
- * The barriers of a block, and threads that wait at them, as messages name them.
+ * The barriers of a block, and the descriptions of waiting threads in messages.
  *
  * @module
  */
 import type { Suspension } from "../../abi/launch_record.ts";
 import { warpSize } from "./warp_operations.ts";
 
-/** Threads that wait at the same place. */
+/** The threads that wait at one suspend point. */
 export interface WaitingThreads {
-  /** Their numbers in the block: `0-31, 40`. */
+  /** The numbers of the threads in the block: `0-31, 40`. */
   readonly threads: string;
+  /** Whether there is only one thread. */
   readonly isOne: boolean;
-  /** The first of them. */
+  /** The number of the first thread. */
   readonly first: number;
   readonly suspension: Suspension;
 }
 
-/** Thrown if no thread of a block can run. */
+/** The error that is thrown if no thread of a block can run. */
 export class DeadlockError extends Error {
   override readonly name = "DeadlockError";
-  /** The line where the first thread waits. */
+  /** The PTX line where the first thread waits. */
   readonly line: number;
   readonly #waiting: readonly WaitingThreads[];
 
@@ -37,7 +38,7 @@ export class DeadlockError extends Error {
   }
 }
 
-/** Describes which threads wait where. */
+/** Describes the waiting threads, with the line and kind of each suspend point. */
 export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
   return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
     const kind = request.kind === "yield" || request.kind === "lockstep" ? "loop" : request.kind;
@@ -45,7 +46,7 @@ export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (l
   }).join(", ");
 }
 
-/** Ascending numbers as ranges: `0-31, 40`. */
+/** Formats ascending numbers as ranges: `0-31, 40`. */
 export function ranges(numbers: readonly number[]): string {
   const texts: string[] = [];
   for (let begin = 0, end = 0; begin < numbers.length; begin = ++end) {
@@ -55,35 +56,39 @@ export function ranges(numbers: readonly number[]): string {
   return texts.join(", ");
 }
 
-/** A barrier that threads have arrived at. */
+/** The state of a barrier at which threads have arrived. */
 interface Barrier {
-  /** How many threads must arrive, or 0 for all threads of the block. */
+  /** The number of threads that must arrive, or 0 for all threads of the block. */
   readonly count: number;
-  /** The threads that wait. */
+  /** The waiting threads, except those in `warps`. */
   readonly waiting: number[];
-  /** Warps that wait as a whole, in addition. */
+  /** The warps that arrived as a whole and wait. */
   readonly warps: number[];
-  /** For each warp, a bit for each lane that has arrived, including those that do not wait. */
+  /** For each warp, the mask of the lanes that have arrived, including those that do not wait. */
   readonly lanes: Map<number, number>;
-  /** How many threads have arrived. */
+  /** The number of threads that have arrived. */
   arrived: number;
-  /** In the warps of these threads, how many lanes will never arrive, because they have exited or do not exist. */
+  /** The number of lanes in arrived warps that will never arrive, because they have exited or do not exist. */
   missing: number;
-  /** How many of the reduced predicates were true, and how many predicates there were. */
+  /** The number of reduced predicates that were true. */
   held: number;
+  /** The number of reduced predicates. */
   reduced: number;
 }
 
 /** A completed barrier, with the threads that it releases. */
 export interface CompletedBarrier {
+  /** The number of the barrier. */
   readonly barrier: number;
-  /** How many threads it counts, or 0 for all threads of the block. */
+  /** The number of threads that the barrier counts, or 0 for all threads of the block. */
   readonly count: number;
+  /** The released threads, except those in `warps`. */
   readonly threads: readonly number[];
-  /** Whole warps, in addition. */
+  /** The released warps that arrived as a whole. */
   readonly warps: readonly number[];
-  /** How many of the predicates were true, and whether all were. */
+  /** The number of predicates that were true. */
   readonly held: number;
+  /** Whether all predicates were true. */
   readonly allHeld: boolean;
 }
 
@@ -93,13 +98,13 @@ interface Arrival {
   readonly count: number;
   /** Whether the thread waits at the barrier. */
   readonly waits: boolean;
-  /** Undefined if there is nothing to reduce. */
+  /** The predicate to reduce. Undefined for barriers without a reduction. */
   readonly predicate: boolean | undefined;
 }
 
 /**
- * The barriers of a block, by number, wherever they are in the code. Threads that have exited no longer count. A
- * barrier that counts threads counts whole warps, including threads that have exited, as the hardware does.
+ * The barriers of a block, identified by number alone, not by code location. A barrier of all threads does not wait for
+ * threads that have exited. As in hardware, a barrier with a thread count counts whole warps, including exited threads.
  */
 export class BlockBarriers {
   readonly #barriers = new Map<number, Barrier>();
@@ -116,8 +121,8 @@ export class BlockBarriers {
   }
 
   /**
-   * Records a thread's arrival at a barrier. Returns the barrier if it counts threads and has all of them; later
-   * arrivals belong to its next use.
+   * Records a thread's arrival at a barrier. Returns the barrier if it has a thread count that is now reached; later
+   * arrivals then belong to the next use of the barrier.
    */
   arrive(thread: number, { barrier: number, count, waits, predicate }: Arrival): CompletedBarrier | undefined {
     const barrier = this.#barrier(number, count);
@@ -136,8 +141,7 @@ export class BlockBarriers {
   }
 
   /**
-   * Records that all threads of a warp, of the given number, have arrived at a barrier of the whole block and wait
-   * there.
+   * Records that all threads of a warp have arrived at a barrier of the whole block and wait.
    */
   arriveTogether(warp: number, { barrier: number, threads }: { barrier: number; threads: number }): void {
     const barrier = this.#barrier(number, 0);
@@ -146,10 +150,9 @@ export class BlockBarriers {
   }
 
   /**
-   * The barriers that are complete, because all threads have arrived or the others have exited. They are free for their
-   * next use.
+   * Returns and resets the complete barriers: those at which all required threads have arrived or exited.
    *
-   * @param live how many threads of the block have not exited
+   * @param live the number of threads of the block that have not exited
    */
   complete(live: number): CompletedBarrier[] {
     const completed: CompletedBarrier[] = [];
@@ -182,7 +185,7 @@ export class BlockBarriers {
     return missing;
   }
 
-  /** How many lanes of a warp have not arrived and never will. */
+  /** Returns the number of lanes of a warp that have not arrived and never will, because they are not live. */
   #missing(warp: number, arrived: number): number {
     let missing = 0;
     for (let lane = 0; lane < warpSize; lane++) {

@@ -1,5 +1,6 @@
 /**
- * The records of a block's threads, which compiled code reads and writes, where the threads are, and who observes them.
+ * The thread records of a block, which compiled code reads and writes; the positions of suspended threads; and the
+ * interface for observers of a block's threads.
  *
  * @module
  */
@@ -15,14 +16,18 @@ import { shadowOffset } from "../../abi/addresses.ts";
 import type { KernelOrder } from "../../schedule.ts";
 import { WarpRecords, warpSize } from "./warp_operations.ts";
 
-/** Where a thread is: the places of the calls that it is in, from the kernel's on, and the place in the last function. */
+/**
+ * The position of a suspended thread: the `order` of each active call site, starting with the kernel's, and then that
+ * of the suspend point in the innermost function.
+ */
 export type Position = readonly number[];
 
-/** What the positions of a block's threads are read from. */
+/** Parameters of {@linkcode ThreadPositions}. */
 interface PositionsOptions {
   readonly memory: WebAssembly.Memory;
-  /** The offsets of the thread records and of the saved registers. */
+  /** The offset of the thread records. */
   readonly threads: number;
+  /** The offset of the saved registers. */
   readonly saved: number;
   readonly kernel: {
     readonly suspensions: readonly Suspension[];
@@ -35,7 +40,7 @@ interface PositionsOptions {
 export class ThreadPositions {
   readonly #options: PositionsOptions;
   readonly #words: Int32Array;
-  /** The positions in the kernel itself. */
+  /** The position of each suspension of the kernel, without call sites. */
   readonly #ofSuspensions: readonly Position[];
 
   constructor(options: PositionsOptions) {
@@ -44,12 +49,12 @@ export class ThreadPositions {
     this.#ofSuspensions = options.kernel.suspensions.map(({ order }) => [order]);
   }
 
-  /** Whether threads that are suspended at the same place may have reached it by different calls. */
+  /** Whether threads at the same suspend point may have reached it through different call sites. */
   get mayDiffer(): boolean {
     return (this.#options.kernel.callSites?.size ?? 0) > 0;
   }
 
-  /** The position of a thread. */
+  /** Returns the position of a suspended thread. */
   of(thread: number): Position {
     const { threads, saved, kernel: { callSites, savedBytes } } = this.#options;
     const record = threads + thread * threadRecordByteLength;
@@ -68,7 +73,7 @@ export class ThreadPositions {
   }
 }
 
-/** Negative if a position comes before another, 0 if they are the same. */
+/** Compares positions in program order. Returns a negative number if `a` precedes `b`, and 0 if they are equal. */
 export function comparePositions(a: Position, b: Position): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
@@ -80,15 +85,17 @@ const words = threadRecordByteLength / 4;
 const warpWords = warpSize * words;
 const requestWord = threadRecord.request / 4;
 
-/** What is needed to run a block's threads. */
+/** Parameters for running a block's threads. */
 export interface BlockThreads {
   readonly memory: WebAssembly.Memory;
   readonly block: readonly [x: number, y: number, z: number];
-  /** The offsets of the thread records, of the saved registers and of the local memory of the threads. */
+  /** The offset of the thread records. */
   readonly threads: number;
+  /** The offset of the threads' saved registers. */
   readonly saved: number;
+  /** The offset of the threads' local memory. */
   readonly local: number;
-  /** Called before the threads are put at the kernel's start. */
+  /** Called before a block's threads start. */
   readonly onStart?: (() => void) | undefined;
   /** Whether the kernel tracks uninitialized values. */
   readonly hasShadows?: boolean;
@@ -97,16 +104,16 @@ export interface BlockThreads {
     readonly savedBytes: number;
     readonly localBytes: number;
     readonly frameBytes: number;
-    /** Undefined if it calls no functions. */
+    /** The call sites, by the number of their resume point. Undefined if the kernel calls no functions. */
     readonly callSites?: ReadonlyMap<number, CallSite>;
   };
-  /** Observes the threads. Default: none. */
+  /** Observes the block's threads. Default: none. */
   readonly observer?: BlockObserver | undefined;
-  /** The order of warps and threads. Default: as they are counted. */
+  /** The order of warps and threads. Default: ascending. */
   readonly order?: KernelOrder | undefined;
-  /** Runs the threads of a range that do not wait. */
+  /** Runs those threads of a range that can run. `lastThread` is exclusive. */
   run(firstThread: number, lastThread: number): void;
-  /** Counts steps of a thread or, from that thread on, of its warp. Throws if there were too many. */
+  /** Counts steps of a thread, or of the warp that starts with the thread. Throws if the limit is exceeded. */
   countSteps(steps: number, thread: number): void;
 }
 
@@ -135,7 +142,7 @@ export class BlockRecords {
     });
   }
 
-  /** What a thread has asked for: a suspension's index plus 1, `exited`, or 0 for a thread that can run. */
+  /** Returns a thread's request: a suspension's index plus 1, `exited`, or 0 if the thread can run. */
   requestOf(thread: number): number {
     return this.#words[thread * words + requestWord]!;
   }
@@ -153,25 +160,25 @@ export class BlockRecords {
     return Math.min(warpSize, this.count - warp * warpSize);
   }
 
-  /** The mask of these lanes. */
+  /** Returns the mask of all lanes of a warp. */
   allLanesOf(warp: number): number {
     const lanes = this.lanesOf(warp);
     return lanes === warpSize ? -1 : (1 << lanes) - 1;
   }
 
-  /** A bit for each lane of a warp that has not exited. */
+  /** Returns the mask of the lanes of a warp that have not exited. */
   presentLanesOf(warp: number): number {
     let lanes = 0;
     for (const thread of this.threadsOf(warp)) if (this.requestOf(thread) !== exited) lanes |= 1 << thread % warpSize;
     return lanes;
   }
 
-  /** The threads of a warp. */
+  /** Returns the numbers of a warp's threads. */
   threadsOf(warp: number): number[] {
     return Array.from({ length: this.lanesOf(warp) }, (_, lane) => warp * warpSize + lane);
   }
 
-  /** Puts every thread at the kernel's start. */
+  /** Initializes the records so that every thread starts at the beginning of the kernel. */
   start(): void {
     const { block: [blockX, blockY], kernel: { savedBytes, localBytes, frameBytes }, saved, local } = this.#options;
     this.#options.onStart?.();
@@ -193,7 +200,7 @@ export class BlockRecords {
     }
   }
 
-  /** The request that all threads of a warp have made together. 0 if they differ, or if some were waiting already. */
+  /** Returns the request that all threads of a warp have in common, or 0 if the requests differ. */
   commonRequestOf(warp: number): number {
     const records = this.#words;
     const at = warp * warpWords + requestWord;
@@ -203,7 +210,10 @@ export class BlockRecords {
     return request;
   }
 
-  /** The barrier that all threads of a warp name, for all threads of the block. Undefined if they differ. */
+  /**
+   * Returns the number of the barrier of the whole block at which all threads of a warp wait. Returns undefined if the
+   * threads name different barriers, or thread counts.
+   */
   commonBarrierOf(warp: number): number | undefined {
     const records = this.#words;
     const begin = warp * warpWords;
@@ -217,7 +227,7 @@ export class BlockRecords {
     return barrier;
   }
 
-  /** Whether the mask of each thread of a warp names all of them. */
+  /** Returns whether each thread's mask includes all lanes of the warp. */
   nameAll(warp: number): boolean {
     const records = this.#words;
     const all = this.allLanesOf(warp);
@@ -227,7 +237,7 @@ export class BlockRecords {
     return true;
   }
 
-  /** Lets all threads of a warp run. */
+  /** Clears the requests of all threads of a warp, so that they can run. */
   clearRequestsOf(warp: number): void {
     const records = this.#words;
     const begin = warp * warpWords + requestWord;
@@ -236,24 +246,24 @@ export class BlockRecords {
   }
 }
 
-/** Observes the threads of a block, and of the blocks that run after it in its place. */
+/** Observes the threads of the blocks that a scheduler runs, one block after another. */
 export interface BlockObserver {
-  /** All threads are at the kernel's start. */
+  /** Called when a block starts. */
   start(): void;
-  /** Threads of the block are about to run. */
+  /** Called before threads of the block run. */
   resume(): void;
-  /** A thread, or the first one of a warp that arrives as a whole, has arrived at a barrier. */
+  /** Called when a thread arrives at a barrier; for a warp that arrives as a whole, only with its first thread. */
   arrive(thread: number, arrival: ObservedArrival): void;
-  /** The threads that wait at a barrier are about to resume. */
+  /** Called before the threads that wait at a barrier resume. */
   complete(barrier: ObservedBarrier): void;
-  /** Lanes of a warp have met, at its barrier or to exchange values, and are about to resume. */
+  /** Called before lanes of a warp resume from a warp barrier or an exchange of values. */
   meet(warp: number, meeting: ObservedMeeting): void;
 }
 
 /** An arrival at a barrier. */
 export interface ObservedArrival {
   readonly barrier: number;
-  /** The number of threads that the barrier is for, or 0 for all threads of the block. */
+  /** The number of threads that the barrier counts, or 0 for all threads of the block. */
   readonly count: number;
   readonly suspension: Suspension;
 }
@@ -261,30 +271,32 @@ export interface ObservedArrival {
 /** A barrier whose threads are about to resume. */
 export interface ObservedBarrier {
   readonly barrier: number;
-  /** The threads that have waited, and their places. */
+  /** Returns the threads that have waited at the barrier. */
   threads(): readonly number[];
+  /** Returns the suspend point of a thread. Undefined if the thread does not wait. */
   suspensionOf(thread: number): Suspension | undefined;
-  /** Whether a thread has exited, or does not exist. */
+  /** Returns whether a thread has exited, or does not exist. */
   hasExited(thread: number): boolean;
-  /** Whether whole warps have waited, and each of them at one place. */
+  /** Whether only whole warps have waited, each at a single suspend point. */
   readonly isOfWholeWarps: boolean;
-  /** Whether the other threads of the block have exited. */
+  /** Whether all other threads of the block have exited. */
   readonly isOfAll: boolean;
 }
 
-/** Lanes of a warp that have met. */
+/** A warp barrier, or an exchange of values, of some lanes of a warp. */
 export interface ObservedMeeting {
-  /** A bit for each of them, and for each lane that has not exited. */
+  /** The mask of the participating lanes. */
   readonly lanes: number;
+  /** The mask of the lanes that have not exited. */
   readonly present: number;
   readonly suspension: Suspension;
-  /** The lanes in a lane's mask. */
+  /** Returns the mask operand of a lane. */
   maskOf(lane: number): number;
-  /** The first lane that would receive the value of a lane that does not participate in a shuffle. */
+  /** Returns the first lane of a shuffle that would receive the value of a lane that does not participate. */
   readerOfAbsentLane(): number | undefined;
 }
 
-/** Combines several observers into one. Undefined for none. */
+/** Combines observers into one. Returns undefined if there are none. */
 export function observeTogether(observers: readonly (BlockObserver | undefined)[]): BlockObserver | undefined {
   const all = observers.filter((observer) => observer !== undefined);
   if (all.length < 2) return all[0];

@@ -1,6 +1,6 @@
 /**
- * Runs the threads of a block that may wait for each other. Warp by warp, it runs each thread until it is suspended or
- * exits, and answers requests that are complete, until all threads have exited.
+ * Runs the threads of a block that may wait for each other. Warp by warp, the scheduler runs each thread until it is
+ * suspended or exits, and answers complete requests, until all threads have exited.
  *
  * @module
  */
@@ -17,19 +17,19 @@ export type Turn =
   | "ended"
   /** Threads made progress, and now all wait or spin. */
   | "waiting"
-  /** No progress: all threads wait or spin at the same places as before. */
+  /** No thread made progress: all wait or spin at the same suspend points as before. */
   | "stuck"
-  /** The turn was long. Threads still run, but may only be waiting in a loop with barriers. */
+  /** The maximum length of a turn was reached. Threads still run, but may only be waiting in a loop with barriers. */
   | "busy";
 
-/** The number of steps that a yield counts for. */
+/** The number of steps for which a yield counts. */
 const stepsOfYield = 64;
 /**
- * In a kernel that may wait for other blocks: the maximum number of rounds of a turn in which no thread exits. Observed
- * blocks take turns more often: a block that runs far ahead of the others hides their early accesses.
+ * The maximum number of rounds per turn in which no thread exits, in a kernel that may wait for other blocks. For
+ * observed blocks, turns are shorter: a block that runs far ahead of the others would hide their early accesses.
  */
 const roundsPerTurn = { usual: 8, observed: 1 } as const;
-/** In such a kernel: the number of operations of a warp that are answered before other warps run. */
+/** The number of a warp's operations that are answered before other warps run, in a kernel that may wait for others. */
 const answersPerRound = 4;
 
 /** Runs the blocks of a launch, one after another. */
@@ -38,14 +38,14 @@ export class BlockScheduler {
   readonly #records: BlockRecords;
   readonly #count: number;
   readonly #barriers: BlockBarriers;
-  /** For each thread, the request that has been examined already. */
+  /** For each thread, the last request that has been examined. */
   readonly #seen: Int32Array;
-  /** For each warp, how many of its threads wait or have exited, except those that wait as a whole warp. */
+  /** For each warp, the number of threads that wait or have exited. Warps that wait as a whole are not counted. */
   readonly #waiting: Int32Array;
   /** For each warp, whether any of its threads can run. */
   readonly #isReady: boolean[];
   readonly #groups: WarpGroups;
-  /** Whether threads may spin, perhaps until another block does something. */
+  /** Whether threads may spin, possibly waiting for another block. */
   readonly #maySpin: boolean;
   /** For each thread, the request with which it last yielded. */
   readonly #yielded: Int32Array;
@@ -53,8 +53,9 @@ export class BlockScheduler {
   readonly #positions: ThreadPositions;
   readonly #roundsPerTurn: number;
   #live = 0;
-  /** Counts operations of threads other than yields, and yields at another place than before. */
+  /** The number of threads' requests and exits, except for yields. */
   #events = 0;
+  /** The number of yields of threads at another suspend point than their previous yield. */
   #moves = 0;
 
   constructor(options: BlockThreads) {
@@ -82,7 +83,7 @@ export class BlockScheduler {
     while (this.takeTurn() !== "ended");
   }
 
-  /** Runs the rest of a block from the state in its thread records. Each thread waits or has exited. */
+  /** Runs the rest of a block from the state in the thread records. Each thread must wait or have exited. */
   finishBlock(): void {
     this.#forget();
     for (let warp = 0; warp < this.#isReady.length; warp++) this.#answerWarp(warp);
@@ -90,7 +91,7 @@ export class BlockScheduler {
   }
 
   /**
-   * Runs threads until all have exited or, in a kernel whose threads may spin, until another block should have a turn.
+   * Runs threads until all have exited or, in a kernel whose threads may spin, until other blocks should run.
    * Throws {@linkcode DeadlockError} if the threads wait for each other forever.
    */
   takeTurn(): Turn {
@@ -125,7 +126,7 @@ export class BlockScheduler {
     return "ended";
   }
 
-  /** Puts every thread at the kernel's start. */
+  /** Starts a block: every thread is at the beginning of the kernel. */
   start(): void {
     this.#records.start();
     this.#options.observer?.start();
@@ -154,7 +155,7 @@ export class BlockScheduler {
     else this.#runInOrder(first, last, order);
   }
 
-  /** Runs the threads of a warp, starting with one of them and wrapping around. */
+  /** Runs the threads of a warp in a cyclic order. */
   #runInOrder(first: number, last: number, order: ThreadOrder): void {
     const middle = first + order.start;
     if (order.isReversed) {
@@ -165,7 +166,7 @@ export class BlockScheduler {
     }
   }
 
-  /** Examines the requests of a warp's threads. Returns whether any of them can run at once. */
+  /** Examines the requests of a warp's threads. Returns whether any of the threads can run immediately. */
   #answerWarp(warp: number): boolean {
     const asked = this.#waiting[warp] === 0 ? this.#records.commonRequestOf(warp) : 0;
     if (asked > 0) {
@@ -183,7 +184,7 @@ export class BlockScheduler {
   }
 
   /**
-   * Records that a whole warp has arrived at a barrier of the block. Returns false if its threads name different
+   * Records that a whole warp has arrived at a barrier of the block. Returns false if the threads name different
    * barriers.
    */
   #arriveTogether(warp: number): boolean {
@@ -195,7 +196,7 @@ export class BlockScheduler {
     return true;
   }
 
-  /** Answers a request of all threads of a warp. Returns false if it is not for all of them. */
+  /** Answers a common request of all threads of a warp. Returns false if their masks do not include all lanes. */
   #answerTogether(warp: number, request: SuspensionRequest): boolean {
     if (request.kind !== "activeMask" && !this.#records.nameAll(warp)) return false;
     const lanes = this.#records.allLanesOf(warp);
@@ -215,7 +216,7 @@ export class BlockScheduler {
     this.#isReady[warp] = true;
   }
 
-  /** Examines the request of each thread of a warp. */
+  /** Examines the request of each thread of a warp. Returns whether any of the threads can run immediately. */
   #answerThreads(warp: number): boolean {
     const { suspensions } = this.#options.kernel;
     const first = warp * warpSize;
@@ -269,7 +270,7 @@ export class BlockScheduler {
     this.#resume(thread);
   }
 
-  /** Records where a thread is in a loop that may wait for others. */
+  /** Records the suspend point of a thread in a loop that may wait for other threads. */
   #noteSpin(thread: number, request: number): void {
     if (this.#yielded[thread] !== request) this.#moves++;
     this.#yielded[thread] = request;
@@ -285,7 +286,7 @@ export class BlockScheduler {
 
   /**
    * Answers the complete groups of a warp. Lanes at lockstep points and requests for the active mask are answered last,
-   * because other threads may still reach the same place. `yielded` has a bit for each lane that resumes after a yield.
+   * because other threads may still reach the same point. `yielded` is the mask of the lanes that resume after a yield.
    */
   #answerGroups(warp: number, yielded: number): boolean {
     const { complete, active, atLockstepPoints } = this.#groups.of(warp);
@@ -376,7 +377,7 @@ export class BlockScheduler {
     });
   }
 
-  /** The place where a thread waits. Undefined if it does not wait. */
+  /** Returns the suspend point where a thread waits, or undefined if it does not wait. */
   #suspensionOf(thread: number): Suspension | undefined {
     return this.#options.kernel.suspensions[this.#records.requestOf(thread) - 1];
   }
@@ -385,7 +386,7 @@ export class BlockScheduler {
     return new DeadlockError(this.waitingThreads());
   }
 
-  /** The waiting threads, by place. Includes spinning threads if all threads wait or spin. */
+  /** Returns the waiting threads, grouped by suspend point. With `spinning`, includes threads that spin. */
   waitingThreads({ spinning = false }: { spinning?: boolean } = {}): WaitingThreads[] {
     const { suspensions } = this.#options.kernel;
     const places = new Map<number, number[]>();
@@ -407,12 +408,12 @@ export class BlockScheduler {
   }
 }
 
-/** Whether threads may yield because they spin, perhaps until another block does something. */
+/** Returns whether threads may yield because they spin, possibly waiting for another block. */
 export function maySpin(suspensions: readonly Suspension[]): boolean {
   return suspensions.some(({ request }) => request.kind === "yield");
 }
 
-/** Whether a thread cannot continue by itself. */
+/** Returns whether a thread with this request needs other threads to continue. */
 function waitsForOthers({ kind }: SuspensionRequest): boolean {
   return kind !== "yield" && kind !== "lockstep";
 }

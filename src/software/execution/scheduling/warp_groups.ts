@@ -1,10 +1,10 @@
 /**
- * The groups of lanes of a warp that ask for the same operation together, and which lanes continue when lanes wait for each
- * other at lockstep points.
+ * The groups of a warp's lanes that request the same operation together, and the choice of the lanes that resume when
+ * lanes wait for each other at lockstep points.
  *
- * Lanes at the same place continue together. If lanes wait at several places, those whose place comes first in the program
- * continue, so that lanes that diverged reconverge behind it. In a loop where a lane may wait for what another one stores,
- * they take turns.
+ * Lanes at the same suspend point resume together. If lanes wait at several suspend points, those at the first one in
+ * program order resume, so that diverged lanes reconverge after it. In a loop where a lane may wait for a store of
+ * another lane, the groups take turns.
  *
  * @module
  */
@@ -12,21 +12,22 @@ import { exited, type Suspension, type SuspensionRequest, threadRecord } from ".
 import { type BlockRecords, comparePositions, type Position } from "./block_records.ts";
 import { warpSize } from "./warp_operations.ts";
 
-/** Lanes that request an operation. */
+/** Lanes that request the same operation together. */
 interface WarpGroup {
-  /** A bit for each of them. */
+  /** The mask of the lanes. */
   readonly group: number;
   readonly request: SuspensionRequest;
 }
 
-/** Lanes that request the active mask, and the first of them. */
+/** Lanes that request the active mask together. */
 export interface ActiveGroup extends WarpGroup {
+  /** The first lane of the group. */
   readonly lane: number;
 }
 
 /** The requests of the lanes of a warp. */
 interface WarpRequests {
-  /** Groups whose lanes have all arrived. */
+  /** The groups whose lanes have all arrived. */
   readonly complete: readonly WarpGroup[];
   /** The first group that requests the active mask, which is always complete. */
   readonly active: ActiveGroup | undefined;
@@ -38,7 +39,7 @@ interface WarpRequests {
 export class WarpGroups {
   readonly #records: BlockRecords;
   readonly #suspensions: readonly Suspension[];
-  /** Suspensions with equal requests of the warp have the same number. */
+  /** The operation number of each suspension. Suspensions with equal requests have the same number. */
   readonly #operations: readonly number[];
 
   constructor(records: BlockRecords, suspensions: readonly Suspension[]) {
@@ -69,7 +70,7 @@ export class WarpGroups {
       const { request } = this.#suspensions[operation]!;
       const isActiveMask = request.kind === "activeMask";
       const place = records.requestOf(first + lane);
-      // A lane that is not in its own mask does not wait, as on a GPU.
+      // As on a GPU, a lane that is missing in its own mask does not wait for other lanes.
       const named = isActiveMask ? present : records.get(first + lane, threadRecord.mask);
       const mask = (named >>> lane & 1) === 1 ? named : 1 << lane;
       let group = 0;
@@ -86,7 +87,7 @@ export class WarpGroups {
     return { complete, active, atLockstepPoints };
   }
 
-  /** The number of the warp operation that a thread requests. Negative if it requests none. */
+  /** Returns the number of the warp operation that a thread requests, or -1 if it requests none. */
   #operationOf(thread: number): number {
     const request = this.#records.requestOf(thread);
     if (request <= 0) return -1;
@@ -95,45 +96,47 @@ export class WarpGroups {
   }
 }
 
-/** Whether a request is answered for lanes of a warp together. */
+/** Returns whether a request is answered for lanes of a warp together. */
 export function isOfWarp({ kind }: SuspensionRequest): boolean {
   return kind !== "barrier" && kind !== "yield";
 }
 
 /**
- * How often the lanes at the first place may resume while others wait. In a loop that may wait for the others, the
- * limit is halved each time, because a lock is taken many times.
+ * The maximum number of times that the lanes at the first suspend point resume in a row while other lanes wait. In a
+ * spin loop, the limit starts at `first` and is halved each time that it is reached, down to `least`, because locks are
+ * usually acquired many times.
  */
 const mostTurns = { spinning: { first: 256, least: 4 }, other: 2 ** 14 } as const;
-/** How often lanes that yielded may yield again before the others resume without them. */
+/** The maximum number of times that lanes may yield in a row before other lanes resume without them. */
 const mostYields = 4;
-/** How often a warp resumes before other warps run. */
+/** The number of times that a warp resumes before other warps run. */
 const turnsOfWarp = 64;
 
-/** The places where the lanes of a warp wait. */
+/** The state of a warp's lanes, some of which wait at lockstep points. */
 interface WaitingLanes {
   requestOf(lane: number): number;
   positionOf(lane: number): Position;
   readonly lanes: number;
-  /** A bit for each lane that resumes after a yield. */
+  /** The mask of the lanes that resume after a yield. */
   readonly yielded: number;
-  /** A lane that requests the active mask, if there is one. */
+  /** A lane that requests the active mask. Undefined if there is none. */
   readonly active: number | undefined;
 }
 
-/** The turns of the lanes of a block's warps. */
+/** Chooses the lanes that resume at lockstep points, for all warps of a block. */
 export class LockstepTurns {
   readonly #suspensions: readonly Suspension[];
-  /**
-   * For each warp, how often the first lanes have resumed in a row, how often they may in a spin loop, and how often
-   * lanes have yielded meanwhile.
-   */
+  /** For each warp, the number of times that the lanes at the first suspend point have resumed in a row. */
   readonly #turns: Int32Array;
+  /** For each warp, the current limit of `#turns` in a spin loop. */
   readonly #spinning: Int32Array;
+  /** For each warp, the number of times in a row that lanes have yielded. */
   readonly #yields: Int32Array;
+  /** For each warp, the number of resumptions. */
   readonly #goings: Int32Array;
-  /** For each thread, when it last resumed. */
+  /** For each thread, the time of the last resumption, in units of `#now`. */
   readonly #last: Float64Array;
+  /** The number of choices so far. */
   #now = 0;
 
   constructor(suspensions: readonly Suspension[], { warps, threads }: { warps: number; threads: number }) {
@@ -151,12 +154,15 @@ export class LockstepTurns {
     this.#yields.fill(0);
   }
 
-  /** Counts a resumption of a warp. Returns whether the warp runs at once; if not, other warps run first. */
+  /** Counts a resumption of a warp. Returns whether the warp runs immediately; otherwise, other warps run first. */
   resume(warp: number): boolean {
     return ++this.#goings[warp]! % turnsOfWarp !== 0;
   }
 
-  /** The lanes to resume, as bits: none while other lanes can still run; or the lanes that request the active mask. */
+  /**
+   * Returns the mask of the lanes to resume, or "active" for the lanes that request the active mask. Returns 0 while
+   * other lanes can still run.
+   */
   next(warp: number, { requestOf, positionOf, lanes, yielded, active }: WaitingLanes): number | "active" {
     let runs = 0;
     for (let lane = 0; lane < lanes; lane++) if (requestOf(lane) === 0) runs |= 1 << lane;
@@ -187,7 +193,7 @@ export class LockstepTurns {
       if (isOver ? this.#now % 2 === 0 : isFirst) return "active";
     }
     const first = warp * 32;
-    // The lanes that have waited longest.
+    // When the limit is reached, the lanes that have waited longest resume.
     if (isOver) {
       for (const other of waiting) {
         if (this.#last[first + other.lane]! < this.#last[first + chosen.lane]!) chosen = other;

@@ -1,12 +1,12 @@
 /**
- * The records of a warp's threads, and the operations of the threads together: shuffles, votes, matches, reductions and
- * matrices. PTX ISA, sections 9.7.9.6, 9.7.13, and 9.7.14.5.15 to 9.7.14.5.17.
+ * The thread records of a warp, and the warp-level operations: shuffles, votes, matches, reductions and matrix
+ * operations. PTX ISA, sections 9.7.9.6, 9.7.13, and 9.7.14.5.15 to 9.7.14.5.17.
  *
  * A matrix has 8 rows of 8 elements of 16 bits. Lane 4 r + c holds the elements 2 c and 2 c + 1 of row r, or, if the
  * matrix is transposed, of column r.
  *
- * Each operation also computes what is uninitialized of its results, from the shadows of the values, which lie in the
- * shadows of the records.
+ * If uninitialized values are tracked, each operation also computes the shadows of its results from the shadows of the
+ * operands, which are located in the shadows of the thread records.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export const warpSize = 32;
 
 const words = threadRecordByteLength / 4;
 
-/** The records of a warp's threads, as 32-bit numbers, from the first thread's record on. */
+/** The thread records of a warp, as an array of 32-bit numbers. */
 export class WarpRecords {
   /** The shadows of the records, if the kernel tracks uninitialized values. */
   readonly shadows: WarpRecords | undefined;
@@ -37,13 +37,13 @@ export class WarpRecords {
     this.#records[lane * words + field / 4] = value;
   }
 
-  /** All of linear memory, as 16-bit numbers. */
+  /** All of linear memory, as an array of 16-bit numbers. */
   get memory(): Uint16Array {
     return new Uint16Array(this.#records.buffer);
   }
 }
 
-/** Calls a function for each lane that has a bit in `group`, in ascending order. */
+/** Calls a function for each lane of the mask `group`, in ascending order. */
 export function forEachLane(group: number, action: (lane: number) => void): void {
   for (let rest = group; rest !== 0; rest &= rest - 1) action(31 - Math.clz32(rest & -rest));
 }
@@ -51,8 +51,9 @@ export function forEachLane(group: number, action: (lane: number) => void): void
 type ShuffleMode = "up" | "down" | "bfly" | "idx";
 
 /**
- * Shuffles the values of records. The source lanes come from other records, usually the same ones. A lane reads its own
- * value if its source is outside its segment, and `absent` if its source does not participate.
+ * Shuffles the values in `values`. The operands that select the source lanes are read from `records`, which is
+ * different when shadows are shuffled. A lane reads its own value if the source is outside of the lane's segment, and
+ * `absent` if the source does not participate.
  */
 function shuffle(
   values: WarpRecords,
@@ -67,7 +68,7 @@ function shuffle(
   });
 }
 
-/** The first lane whose source does not participate. Undefined if there is none. */
+/** Returns the first lane of a shuffle whose source lane does not participate, or undefined if there is none. */
 export function readerOfAbsentLane(
   records: WarpRecords,
   { group, mode }: { readonly group: number; readonly mode: ShuffleMode },
@@ -116,9 +117,10 @@ interface MovedMatrices {
 }
 
 /**
- * `ldmatrix`: loads every lane's fragments from the rows that the lanes name. An absent lane's row is 0.
+ * `ldmatrix`: loads every lane's fragments from the rows whose addresses the lanes provide. Rows of absent lanes are 0.
  *
- * @param options where the fragments go, and how many bytes behind the rows to read. Default: to the records themselves
+ * @param options `fragments` receives the fragments, by default the records themselves. `distance` is added to the
+ * addresses of the rows, in bytes
  */
 function loadMatrices(
   records: WarpRecords,
@@ -135,7 +137,7 @@ function loadMatrices(
   });
 }
 
-/** `stmatrix`: stores every lane's fragments to the rows that the lanes name. */
+/** `stmatrix`: stores every lane's fragments to the rows whose addresses the lanes provide. */
 function storeMatrices(
   records: WarpRecords,
   group: number,
@@ -152,7 +154,7 @@ function storeMatrices(
   });
 }
 
-/** `movmatrix` */
+/** `movmatrix`: transposes a matrix. */
 function transposeMatrix(records: WarpRecords, group: number): void {
   const element = (row: number, column: number) => {
     const lane = row * 4 + (column >> 1);
@@ -165,7 +167,7 @@ function transposeMatrix(records: WarpRecords, group: number): void {
   });
 }
 
-/** The places in memory, counted in elements, of a lane's two elements of a matrix: 0 where no lane names the row. */
+/** Returns the offsets, in 16-bit elements, of a lane's two elements of a matrix: 0 if no lane provides the row. */
 function elementsOf(
   records: WarpRecords,
   { lane, matrix, group, transposed }: {
@@ -214,7 +216,7 @@ function answerShadows(
   }
 }
 
-/** A single initialized predicate may decide the result for all. */
+/** Computes the shadows of a vote's results. A single initialized predicate may determine the result. */
 function voteShadows(
   records: WarpRecords,
   shadows: WarpRecords,
@@ -236,7 +238,7 @@ function voteShadows(
   forEachLane(group, (lane) => shadows.set(lane, threadRecord.result, results[mode]));
 }
 
-/** Every result is uninitialized if any value is. */
+/** Computes the shadows of a reduction or match: if any operand is uninitialized, so is every result. */
 function reduceShadows(shadows: WarpRecords, group: number): void {
   let unknown = 0;
   forEachLane(group, (lane) => {
@@ -248,7 +250,7 @@ function reduceShadows(shadows: WarpRecords, group: number): void {
   });
 }
 
-/** Computes the results of an operation for a group of lanes. `group` has a bit for each participating lane. */
+/** Computes the results of an operation for the participating lanes, whose mask is `group`. */
 export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {
   if (records.shadows !== undefined) answerShadows(records, records.shadows, { group, request });
   switch (request.kind) {
