@@ -1,12 +1,12 @@
 /**
- * What the commands share: options, messages and exit codes.
+ * Shared definitions of the commands: their interface, and the parsing of options.
  *
  * @module
  */
 import { parseArgs } from "node:util";
 import { didYouMean } from "../src/support/validation.ts";
 
-/** The command line is wrong. The program exits with 2. */
+/** Thrown if the command line is wrong. The program then exits with code 2. */
 export class UsageError extends Error {
   override readonly name: "UsageError" = "UsageError";
 }
@@ -14,9 +14,9 @@ export class UsageError extends Error {
 /** A command of `poolpass`. */
 export interface Command {
   readonly name: string;
-  /** What it does, in a line. */
+  /** A description of the command in one line. */
   readonly summary: string;
-  /** What `--help` prints. */
+  /** The text that `--help` prints. */
   readonly help: string;
   /**
    * Runs the command. Resolves to the exit code.
@@ -26,21 +26,21 @@ export interface Command {
   run(args: readonly string[], terminal: Terminal): Promise<number>;
 }
 
-/** Where a command is run. */
+/** The environment in which a command runs. */
 export interface Terminal {
-  /** Prints lines that were asked for. */
+  /** Prints the output of the command. */
   print(text: string): void;
   /** Prints errors and warnings. */
   printError(text: string): void;
-  /** Aborted by Ctrl-C. */
+  /** Aborted by Ctrl-C or another signal that ends the program. */
   readonly signal: AbortSignal;
-  /** The command that runs this program in another process, to which arguments are appended. */
+  /** Returns the command that runs this program in another process, to which arguments can be appended. */
   program?(): readonly string[];
   /** Whether the command may take over the terminal of the process. */
   readonly isInteractive?: boolean;
 }
 
-/** Waits until Ctrl-C, whatever else would end the process. */
+/** Resolves when the signal is aborted. Keeps the process alive until then. */
 export function interrupted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setInterval(() => {}, 2 ** 30);
@@ -53,10 +53,10 @@ export function interrupted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** How an option is given: `string` takes a value, `strings` takes one each time, `boolean` takes none. */
+/** The kind of an option: `string` takes a value, `strings` takes a value and can be repeated, `boolean` takes none. */
 export interface OptionKind {
   readonly type: "string" | "strings" | "boolean";
-  /** A letter, as in `-o`. */
+  /** The letter of the short form, as in `-o`. */
   readonly short?: string;
 }
 
@@ -68,9 +68,9 @@ export type OptionValues<Options extends Readonly<Record<string, OptionKind>>> =
 };
 
 /**
- * Reads a command's arguments.
+ * Parses the arguments of a command.
  *
- * @throws {UsageError} If there is an option that the command does not have, or one without its value
+ * @throws {UsageError} If an option is unknown, lacks its value, or has a value that it does not take
  */
 export function readOptions<const Options extends Readonly<Record<string, OptionKind>>>(
   args: readonly string[],
@@ -83,7 +83,7 @@ export function readOptions<const Options extends Readonly<Record<string, Option
       ...(short === undefined ? {} : { short }),
     }]),
   );
-  // Not strict: the messages of parseArgs suggest what these programs do not have.
+  // Not strict, because the error messages of parseArgs suggest a syntax that these commands do not support.
   const { values, positionals, tokens } = parseArgs({
     args: [...args],
     options: config,

@@ -1,5 +1,5 @@
 /**
- * `poolpass devices`: the devices that programs find here.
+ * `poolpass devices`: lists the devices that `open()` finds on this machine.
  *
  * @module
  */
@@ -28,19 +28,19 @@ const options = {
   json: { type: "boolean" },
 } as const;
 
-/** The lines that describe a device. */
+/** The description of a device, as it is printed in JSON. */
 interface DescribedDevice {
   readonly ordinal: number;
   readonly name: string;
   readonly uuid: string;
   readonly computeCapability: string;
-  /** In bytes. */
+  /** The free and the total memory in bytes. */
   readonly memory: { readonly free: number; readonly total: number };
-  /** The ordinals of the devices whose memory it can access. */
+  /** The ordinals of the devices whose memory this device can access. */
   readonly peers: readonly number[];
 }
 
-/** The command. */
+/** The command `poolpass devices`. */
 export const devices: Command = { name: "devices", summary: "list the devices that programs find", help, run };
 
 function run(args: readonly string[], terminal: Terminal): Promise<number> {

@@ -1,5 +1,6 @@
 /**
- * `poolpass doctor`: what this machine has, and what prevents the use of its GPUs.
+ * `poolpass doctor`: describes the CUDA installation of this machine, and finds problems that prevent the use of its
+ * GPUs.
  *
  * @module
  */
@@ -41,7 +42,7 @@ Examples:
 
 const options = { ...connectionOptions, "try-imports": { type: "boolean" }, json: { type: "boolean" } } as const;
 
-/** The command. */
+/** The command `poolpass doctor`. */
 export const doctor: Command = { name: "doctor", summary: "say what is here, and what is in the way", help, run };
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
@@ -70,7 +71,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   return findings.some(({ level }) => level === "problem") ? 1 : 0;
 }
 
-/** Findings as text. */
+/** Formats findings as text. */
 export function asText(findings: readonly DoctorFinding[]): string {
   const width = Math.max(...findings.map(({ topic }) => topic.length));
   const lines = findings.flatMap(({ level, topic, found, advice }) => [

@@ -1,5 +1,5 @@
 /**
- * `poolpass list`: what an exporter or a store has, and who holds it since when.
+ * `poolpass list`: lists the offers, channels or entries of an exporter or a store, and the processes that hold them.
  *
  * @module
  */
@@ -35,7 +35,7 @@ Examples:
 
 const options = { ...connectionOptions, json: { type: "boolean" } } as const;
 
-/** The command. */
+/** The command `poolpass list`. */
 export const list: Command = { name: "list", summary: "list what a process shares, and who holds it", help, run };
 
 const columns = columnsWith([
@@ -57,18 +57,18 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   return 0;
 }
 
-/** A status as text. */
+/** Formats a status as text. */
 export function asText(parts: SummaryParts): string {
   const { status, listenerPid, now } = parts;
   const rows = rowsOf(status);
-  // Only then are the numbers those of processes that this program sees.
+  // The process IDs in the status are valid here only if the listener is in the same PID namespace.
   const isSameNamespace = status.pid === listenerPid;
   const cells = rows.flatMap((row) => cellsOf(row, { isSameNamespace, now, numbersOf }));
   const table = rows.length === 0 ? [] : ["", ...formatTable(columns, cells)];
   return [...summaryOf(parts).map(harmless), ...table].join("\n");
 }
 
-/** The frames of a channel, or of one of its consumers. */
+/** Returns the cells with the numbers of frames of a channel, or of one of its consumers. */
 function numbersOf({ channel }: Row, consumer?: ConsumerStatistics): string[] {
   if (channel === undefined) return ["", "", ""];
   const { sent, dropped } = consumer ?? channel;

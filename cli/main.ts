@@ -1,5 +1,6 @@
 /**
- * The program `poolpass`: `npx poolpass COMMAND`, in a checkout `deno run -A cli/main.ts COMMAND`.
+ * The entry point of the program `poolpass`: `npx poolpass COMMAND`, or `deno run -A cli/main.ts COMMAND` in a
+ * checkout.
  *
  * @module
  */
@@ -13,7 +14,7 @@ process.on("SIGINT", interrupt);
 process.on("SIGTERM", interrupt);
 process.on("SIGHUP", interrupt);
 process.exitCode = await run(process.argv.slice(2), {
-  // Another process may have chosen the paths, names and messages in it. A program that reads it gets every byte.
+  // Escape control characters for a terminal, since other processes choose names and messages. A pipe gets all bytes.
   print: (text) => console.log(process.stdout.isTTY ? escapeControlsInLines(text) : text),
   printError: (text) => console.error(escapeControlsInLines(text)),
   signal: interrupted.signal,
@@ -27,7 +28,7 @@ process.off("SIGHUP", interrupt);
 function program(): readonly string[] {
   const { Deno: deno } = globalThis as { Deno?: { readonly mainModule: string } };
   if (deno === undefined) return [process.execPath, ...process.execArgv, process.argv[1]!];
-  // The settings of a project in the current folder are not for this program.
+  // Ignore the configuration of a project in the current folder.
   const options = ["--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-check"];
   const permissions = ["--allow-ffi", "--allow-env", "--allow-read", "--allow-sys"];
   return [process.execPath, "run", ...options, ...permissions, deno.mainModule];

@@ -1,5 +1,5 @@
 /**
- * `poolpass metrics`: the numbers of an exporter or a store for Prometheus.
+ * `poolpass metrics`: prints or serves the metrics of an exporter or a store for Prometheus.
  *
  * @module
  */
@@ -27,7 +27,7 @@ Examples:
 
 const options = { ...connectionOptions, port: { type: "string" } } as const;
 
-/** The command. */
+/** The command `poolpass metrics`. */
 export const metrics: Command = { name: "metrics", summary: "print or serve numbers for Prometheus", help, run };
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
@@ -39,11 +39,11 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const first = await sampler.next();
   if (port === undefined) {
     const lines = textOf(first.status).trimEnd().split("\n");
-    // Prometheus reads names as they are, and people do not.
+    // Escape control characters for a terminal, but not for a pipe: Prometheus needs the exact names.
     terminal.print((process.stdout.isTTY ? lines.map(harmless) : lines).join("\n"));
     return 0;
   }
-  // Requests that come meanwhile get the same answer.
+  // Requests that arrive before the answer get the same one.
   let answer: Promise<string> | undefined;
   const next = (): Promise<string> =>
     answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);

@@ -2,9 +2,9 @@ import { type Cuda, open } from "../mod.ts";
 import { UsageError } from "./command_line.ts";
 
 /**
- * Opens what `--driver` names; without it, what `open` takes by itself.
+ * Opens the driver that the option `--driver` names, or the default of `open` without the option.
  *
- * @throws {UsageError} If there is no such driver
+ * @throws {UsageError} If the name is not that of a driver
  */
 export function openCuda(driver: string | undefined): Cuda {
   if (driver === undefined) return open();

@@ -1,5 +1,5 @@
 /**
- * The commands of `poolpass`.
+ * Dispatches the commands of `poolpass`.
  *
  * @module
  */

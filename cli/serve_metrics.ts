@@ -1,23 +1,23 @@
 /**
- * Numbers for programs, over HTTP.
+ * Serves metrics over HTTP.
  *
  * @module
  */
 import { createServer, type Server, type Socket } from "node:net";
 
-/** The only address: other programs decide who else may see the numbers. */
+/** The listening address: loopback only. Access from other machines needs a proxy. */
 const address = "127.0.0.1";
-/** The maximum number of connections, of which the oldest are ended if there are more. */
+/** The maximum number of connections. If there are more, the oldest are closed. */
 const maximumConnections = 256;
-/** Milliseconds from when there are too many connections until some are ended. */
+/** The delay in milliseconds before connections above the maximum are closed. */
 const endingPause = 10;
-/** The maximum number of connections that the system has accepted and this server has not. */
+/** The maximum number of connections in the system's queue that this server has not accepted yet. */
 const backlog = 256;
-/** The maximum number of those that have not read their answer: each answer takes memory. */
+/** The maximum number of connections that are receiving their answer, since each answer takes memory. */
 const maximumReading = 16;
-/** The maximum number of bytes of a request. */
+/** The maximum size of a request in bytes. */
 const maximumRequest = 16_384;
-/** Milliseconds from a connection's begin in which it must have asked and read the answer. */
+/** The maximum lifetime of a connection in milliseconds. */
 const connectionTimeout = 10_000;
 
 const plainText = "text/plain; charset=utf-8";
@@ -34,7 +34,7 @@ const reasons = {
 
 /** A server of metrics. */
 export interface MetricsServer extends AsyncDisposable {
-  /** Where the metrics are. */
+  /** The URL of the metrics. */
   readonly url: string;
 }
 
@@ -45,13 +45,13 @@ interface Answer {
 }
 
 /**
- * Answers GET /metrics at a port of 127.0.0.1, and nothing else. Resolves once it listens. The runtimes' own servers of
- * HTTP do not know all connections that ask for nothing or read nothing: this one knows them, and ends the oldest if
- * there are many.
+ * Serves GET /metrics at a port of 127.0.0.1. Resolves once the server listens. The runtimes' HTTP servers do not limit
+ * connections that send no request or do not read the answer. This server tracks all connections, and closes the oldest
+ * if there are too many.
  *
- * @param port 0 for any that is free
- * @param text Returns the metrics. If it throws, the answer is 503 with the error's message.
- * @param options `timeout`: milliseconds after which a connection ends, whatever it does
+ * @param port the port; 0 for any free one
+ * @param text returns the metrics; if it throws, the answer is 503 with the error's message
+ * @param options `timeout`: the maximum lifetime of a connection in milliseconds
  */
 export async function serveMetrics(
   port: number,
@@ -59,7 +59,7 @@ export async function serveMetrics(
   { timeout = connectionTimeout }: { readonly timeout?: number } = {},
 ): Promise<MetricsServer> {
   const connections = new Connections();
-  // All connections that get the same metrics share one encoded copy.
+  // Connections that receive the same metrics share one encoded copy.
   let last = { body: "", bytes: new Uint8Array() };
   const encode = (body: string): Uint8Array => {
     if (body !== last.body) last = { body, bytes: new TextEncoder().encode(body) };
@@ -101,22 +101,22 @@ export async function serveMetrics(
   };
 }
 
-/** The state of a connection: it sends a request, waits for the answer, or reads it. */
+/** The state of a connection: its client sends a request, waits for the answer, or reads the answer. */
 type Activity = "asking" | "answered" | "reading";
 
-/** The connections, grouped by activity, the oldest first. */
+/** The connections, grouped by activity. In each group, the oldest is first. */
 class Connections {
   readonly #groups: Readonly<Record<Activity, Set<Socket>>> = {
     asking: new Set(),
     answered: new Set(),
     reading: new Set(),
   };
-  /** Whether there are too many, and some are about to be ended. */
+  /** Whether there are more connections than the maximum, and a timer will close some. */
   #isOverflowing = false;
-  /** The connections that were open when some were last ended. */
+  /** The connections that were open at the end of the last call of `#endSome`. */
   #known: ReadonlySet<Socket> = new Set();
 
-  /** Adds one that asks. */
+  /** Adds a new connection. */
   add(socket: Socket): void {
     this.#groups.asking.add(socket);
     if (this.#isOverflowing || this.#size <= maximumConnections) return;
@@ -129,8 +129,8 @@ class Connections {
   }
 
   /**
-   * Ends the oldest connections of the largest group until the limit holds. Keeps those accepted since the last call:
-   * their requests may still be unread.
+   * Closes the oldest connections of the largest group until the maximum is not exceeded. Keeps connections that were
+   * accepted since the last call, because their requests may still be unread.
    */
   #endSome(): void {
     const groups = Object.values(this.#groups);
@@ -145,6 +145,7 @@ class Connections {
     if (this.#isOverflowing) setTimeout(() => this.#endSome(), endingPause);
   }
 
+  /** Moves a connection to the group of an activity. */
   move(socket: Socket, activity: Activity): void {
     if (socket.destroyed) return;
     this.delete(socket);
@@ -159,16 +160,18 @@ class Connections {
     oldest!.destroy();
   }
 
+  /** Removes a connection that was closed. */
   delete(socket: Socket): void {
     for (const group of Object.values(this.#groups)) group.delete(socket);
   }
 
+  /** Closes all connections. */
   end(): void {
     for (const group of Object.values(this.#groups)) for (const socket of [...group]) socket.destroy();
   }
 }
 
-/** Resolves with the first request of a connection, without its body, once it has arrived. Ignores what follows. */
+/** Resolves with the head of the first request on a connection, or "" if it is too long. Ignores all later bytes. */
 function requestOf(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let received = "";
@@ -181,7 +184,7 @@ function requestOf(socket: Socket): Promise<string> {
       else if (received.length > maximumRequest) resolve("");
       isOver = end >= 0 || received.length > maximumRequest;
     });
-    // The client has closed its sending side only: it may still read the answer.
+    // After a complete request, the client may have closed only its sending side, and may still read the answer.
     socket.on("end", () => isOver || socket.destroy());
   });
 }
@@ -191,7 +194,8 @@ async function answerTo(request: string, text: () => string | Promise<string>): 
   const [, method, target] = /^(\S+) (\S+) HTTP\/1\.[01]$/.exec(first!) ?? [];
   if (target === undefined) return { status: 400, body: "This is no request of HTTP/1.1\n" };
   const hosts = lines.filter((line) => /^host:/i.test(line)).map((line) => line.slice("host:".length).trim());
-  // A page of another site must not read them, which it could by a name that leads here.
+  // Prevents DNS rebinding: a web page of another site could otherwise read the metrics by a name that resolves to
+  // here.
   if (!hosts.every(isLoopback)) return { status: 403, body: "The metrics are for this machine alone\n" };
   if (target.split("?")[0] !== "/metrics") return { status: 404, body: "The metrics are at /metrics\n" };
   if (method !== "GET") return { status: 405, body: "The metrics can be read with GET\n" };
@@ -202,7 +206,7 @@ async function answerTo(request: string, text: () => string | Promise<string>): 
   }
 }
 
-/** Whether a request was made to this machine by a name that leads nowhere else. */
+/** Returns whether a Host header names the loopback interface of this machine. */
 function isLoopback(host: string): boolean {
   return /^(127\.0\.0\.1|localhost)(:\d+)?$/i.test(host);
 }

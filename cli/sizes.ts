@@ -3,9 +3,9 @@ import { UsageError } from "./command_line.ts";
 const units: Readonly<Record<string, number>> = { "": 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
 
 /**
- * The number of bytes that a size stands for, such as `64GiB`.
+ * Parses a size such as `64GiB`, and returns the number of bytes.
  *
- * @throws {UsageError} If it is no whole number of bytes, KiB, MiB, GiB or TiB
+ * @throws {UsageError} If the size is not a positive whole number of bytes, KiB, MiB, GiB or TiB
  */
 export function parseByteLength(size: string, option: string): number {
   const [, digits, unit] = /^(\d{1,16})(|KiB|MiB|GiB|TiB)$/.exec(size) ?? [];

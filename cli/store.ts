@@ -1,5 +1,5 @@
 /**
- * `poolpass store`: memory that outlives the processes that made it.
+ * `poolpass store`: runs a store, whose memory outlives the processes that created it.
  *
  * @module
  */
@@ -42,7 +42,7 @@ const options = {
   driver: { type: "string" },
 } as const;
 
-/** The command. */
+/** The command `poolpass store`. */
 export const store: Command = { name: "store", summary: "keep memory that outlives its makers", help, run };
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {

@@ -1,5 +1,5 @@
 /**
- * `poolpass top`: what an exporter or a store has and does, live.
+ * `poolpass top`: shows the offers, channels or entries of an exporter or a store, live.
  *
  * @module
  */
@@ -40,14 +40,15 @@ const options = {
   json: { type: "boolean" },
 } as const;
 
-/** The command. */
+/** The command `poolpass top`. */
 export const top: Command = { name: "top", summary: "show what a process shares, live", help, run };
 
-/** How samples are taken. */
+/** The options for taking samples. */
 interface Sampling {
   readonly path: string;
-  /** In milliseconds. */
+  /** The time between two samples, in milliseconds. */
   readonly interval: number;
+  /** The number of samples after which the command ends. */
   readonly count: number;
   readonly json: boolean;
 }
@@ -61,7 +62,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const signal = AbortSignal.any([terminal.signal, quitting.signal]);
   const sampling: Sampling = { path, interval, count, json: values.json };
   await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
-  // The first one is an error: the path may be mistyped.
+  // An error of the first sample ends the command, because the path may be mistyped. Later ones are retried.
   const first = await sampler.next();
   if (terminal.isInteractive === true && isTerminal() && !values.json) {
     await showScreen({ first, sampler, sampling, signal, quit: () => quitting.abort() });
@@ -71,7 +72,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   return 0;
 }
 
-/** Prints samples until it is interrupted. */
+/** Prints samples until the program is interrupted or the last one is printed. */
 async function printLines(
   first: Sample,
   { sampler, sampling, signal, terminal }: {
@@ -93,7 +94,7 @@ async function printLines(
     await pause(sampling.interval, signal);
     if (signal.aborted) return;
     sample = await next(sampler, (text) => {
-      // Once, and not each second.
+      // Print each problem once, and not after every attempt.
       if (text !== problem && !signal.aborted) terminal.printError(`${text}; trying again`);
       problem = text;
     });
@@ -142,7 +143,7 @@ async function showScreen(
   }
 }
 
-/** The next sample, or undefined if there is none. */
+/** Returns the next sample. If that fails, calls `onProblem` with the reason, and returns undefined. */
 async function next(sampler: Sampler, onProblem: (text: string) => void): Promise<Sample | undefined> {
   try {
     return await sampler.next();

@@ -1,5 +1,5 @@
 /**
- * Checks of the driver, its libraries and its device files.
+ * Checks the driver, its libraries and its device files.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { Machine } from "./machine.ts";
 const imexFolder = "/dev/nvidia-caps-imex-channels";
 const defaultMpsFolder = "/tmp/nvidia-mps";
 
-/** Opens the devices as programs do. Warnings of `open` become notes. */
+/** Checks that `open` finds devices. Warnings of `open` become notes. */
 export function checkDevices(machine: Machine): DoctorFinding[] {
   const findings: DoctorFinding[] = [];
   const opened = tryOpen({}, findings);
@@ -24,7 +24,7 @@ export function checkDevices(machine: Machine): DoctorFinding[] {
     findings.unshift(finding("ok", "devices", describeDevices(cuda)));
     if (cuda.driver === "cuda") return [...findings, ...librariesOf(cuda, machine)];
   }
-  // Why programs get the software device, and not a GPU.
+  // Find out why programs get the software device instead of a GPU.
   const wanted = machine.variable("POOLPASS_DRIVER");
   try {
     using cuda = open({ driver: "cuda" });
@@ -39,7 +39,7 @@ export function checkDevices(machine: Machine): DoctorFinding[] {
   return findings;
 }
 
-/** Opens devices. If that fails, says so, and returns undefined. */
+/** Opens devices. If that fails, adds a finding and returns undefined. */
 function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | undefined {
   const { warn } = console;
   console.warn = (...words: unknown[]) =>
@@ -60,7 +60,7 @@ function describeDevices({ driver, driverVersion, devices }: Cuda): string {
   return `${kind} ${formatVersion(driverVersion)}, ${countOf(devices.length, "device")}: ${names.join(", ")}`;
 }
 
-/** The files of the libraries that are loaded. */
+/** Checks the CUDA libraries that are loaded. */
 function librariesOf({ runtimeVersion }: Cuda, machine: Machine): DoctorFinding[] {
   const driver = loadedFile("libcuda.so", machine);
   const module = machine.read("/proc/driver/nvidia/version")?.match(/Kernel Module\D*([\d.]+)/)?.[1];
@@ -89,13 +89,13 @@ function librariesOf({ runtimeVersion }: Cuda, machine: Machine): DoctorFinding[
   return findings;
 }
 
-/** The file of a library that this process has loaded. */
+/** Returns the path of a library that this process has loaded, by the beginning of its file name. */
 function loadedFile(name: string, machine: Machine): string | undefined {
   const maps = machine.read("/proc/self/maps")?.split("\n") ?? [];
   return maps.map((line) => line.slice(line.indexOf("/"))).find((path) => path.split("/").at(-1)!.startsWith(name));
 }
 
-/** The libraries that compile and link. */
+/** Checks the libraries that compile and link kernels. */
 export function checkCompilers(machine: Machine): DoctorFinding[] {
   return [checkNvrtc(machine), checkNvJitLink(machine)];
 }
@@ -126,7 +126,7 @@ function checkNvJitLink(machine: Machine): DoctorFinding {
       return finding("ok", "nvJitLink", loadedFile("libnvJitLink", machine) ?? "loaded");
     }
   } catch {
-    // As if there were none: FFI is refused.
+    // FFI is not permitted: treated as a missing library.
   }
   return finding(
     "note",
@@ -136,7 +136,7 @@ function checkNvJitLink(machine: Machine): DoctorFinding {
   );
 }
 
-/** The files that the driver opens, and what else belongs to GPUs. */
+/** Checks the device files that the driver opens, and the IMEX channels and the MPS daemon. */
 export function checkGpuFiles(machine: Machine): DoctorFinding[] {
   const files = deviceFiles(machine);
   if (files.length === 0) {

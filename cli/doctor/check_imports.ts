@@ -1,5 +1,5 @@
 /**
- * Checks of the driver's imports: whether handles of other processes can be validated, and which sizes are imported.
+ * Checks the driver's imports: whether handles of other processes can be validated, and which sizes can be imported.
  *
  * @module
  */
@@ -18,34 +18,34 @@ import { type ImportResult, readResult, tryImportOption } from "./try_import.ts"
 
 const device = 0;
 const mebibyte = 2 ** 20;
-/** The maximum size of a pool's allocation that poolpass imports. */
+/** The maximum size in MiB of a pool's allocation that poolpass imports. */
 const limitMebibytes = 4096;
-/** The sizes that are tried. */
+/** The sizes in MiB of the allocations to import. */
 const triedMebibytes: readonly number[] = [limitMebibytes, 4097, 5376, 16_384];
-/** From here on, drivers that write past an array of theirs have been seen to end the process. */
+/** The size in MiB from which imports have been observed to crash with drivers that write past the end of an array. */
 const fatalMebibytes = 5280;
 /**
- * The memory that must be free on the device beside the allocation, for the contexts of the other process and of other
- * programs.
+ * The memory in MiB that must be free on the device in addition to the allocation, for the contexts of the importing
+ * process and of other programs.
  */
 const reserveMebibytes = 1024;
-/** Milliseconds that another process has for an import. */
+/** The time limit for an import in another process, in milliseconds. */
 const timeout = 20_000;
-/** Maximum number of characters kept of its output. */
+/** The maximum number of characters of the other process's output to keep. */
 const maximumPrinted = 16_384;
-/** The signals by which other processes end one. */
+/** The signals that other processes send to end a process, as opposed to those of a crash. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
 /** The outcome of an import in another process. */
 export type Outcome = ImportResult | { readonly result: "died" | "hung"; readonly why: string };
 
-/** An import that was tried, or was not because there is too little memory. */
+/** The size and the outcome of an import, which was not tried if there is too little memory. */
 export interface Attempt {
   readonly mebibytes: number;
   readonly outcome: Outcome;
 }
 
-/** Whether the layouts are known by which poolpass checks what the driver would believe. */
+/** Checks whether poolpass knows the layout of the driver's handles, and so can validate those of other processes. */
 export function checkLayouts(): DoctorFinding[] {
   switch (kindOfDriver()) {
     case "cuda":
@@ -57,7 +57,7 @@ export function checkLayouts(): DoctorFinding[] {
   }
 }
 
-/** The finding for a driver that does not validate handles. */
+/** Returns the findings for a driver that does not validate handles itself. */
 export function layoutsOf(driver: Driver): DoctorFinding[] {
   const unknown = "this driver's have a layout that is not known:";
   return [
@@ -85,7 +85,7 @@ function layoutOf(
   }
 }
 
-/** Tries imports of 4 GiB and more, each in another process. */
+/** Tries imports of 4 GiB and more, each in a separate process. */
 export async function checkImports({ program, signal }: Terminal): Promise<DoctorFinding[]> {
   const notTried = (why: string, advice?: string) => [finding("note", topicOfAll, `not tried: ${why}`, advice)];
   const kind = kindOfDriver();
@@ -113,7 +113,7 @@ export async function checkImports({ program, signal }: Terminal): Promise<Docto
   }
 }
 
-/** The driver that programs get, if there is one: `checkDevices` says why not. */
+/** Returns the kind of driver that `open` uses, or undefined if there is none, which `checkDevices` reports. */
 function kindOfDriver(): Cuda["driver"] | undefined {
   try {
     using cuda = open();
@@ -124,16 +124,16 @@ function kindOfDriver(): Cuda["driver"] | undefined {
 }
 
 /**
- * Runs a command that prints an `ImportResult`, or ends in another way.
+ * Runs a command that prints an `ImportResult`. Returns another outcome if the process crashes, hangs or fails.
  *
- * @throws If it cannot be started
+ * @throws If the process cannot be started
  */
 export function runAttempt(
   [file, ...args]: readonly string[],
   { timeout, signal }: { timeout: number; signal: AbortSignal },
 ): Promise<Outcome> {
   return new Promise((resolve, reject) => {
-    // Bun would send a report of the crash to its makers.
+    // Prevents Bun from uploading a crash report to its developers.
     const env = { ...process.env, BUN_ENABLE_CRASH_REPORTING: "0" };
     const child = spawn(file!, args, {
       stdio: ["ignore", "pipe", "pipe"],
@@ -145,7 +145,7 @@ export function runAttempt(
       signal.removeEventListener("abort", onAbort);
       resolve(outcome);
     };
-    /** Does not wait for the end of the process, which may hang in the kernel. */
+    /** Kills the process. Does not wait for its end, because it may hang in the kernel. */
     const kill = (outcome: Outcome): void => {
       child.kill("SIGKILL");
       child.stdout.destroy();
@@ -175,7 +175,7 @@ export function runAttempt(
   });
 }
 
-/** Collects the output of a process. Returns a function that returns it. */
+/** Collects the output of a process. Returns a function that returns the output so far. */
 function gather(stream: Readable): () => string {
   let printed = "";
   stream.setEncoding("utf8").on("data", (text: string) => {
@@ -186,7 +186,7 @@ function gather(stream: Readable): () => string {
 
 const topicOfAll = "large imports";
 
-/** A finding for each import, and a summary. */
+/** Returns a finding for each import, and a summary. */
 export function judge(attempts: readonly Attempt[]): DoctorFinding[] {
   const above = attempts.filter(({ mebibytes }) => mebibytes > limitMebibytes);
   const failed = above.filter(({ outcome }) => isFailure(outcome));
@@ -233,7 +233,7 @@ function judgeOne({ mebibytes, outcome }: Attempt, isDefective: boolean): Doctor
   return finding("ok", topic, "imported");
 }
 
-/** Whether an import was tried, and the memory is not there. */
+/** Returns whether an import was tried and has failed, or has mapped the wrong memory. */
 function isFailure(outcome: Outcome): boolean {
   if (outcome.result === "imported") return !outcome.isRight;
   return outcome.result === "refused" || outcome.result === "died" || outcome.result === "hung";

@@ -1,5 +1,5 @@
 /**
- * Checks of a socket: its file, and who listens there.
+ * Checks a socket: its file, and the process that listens there.
  *
  * @module
  */
@@ -9,7 +9,9 @@ import { ask } from "../status/connection.ts";
 import { type DoctorFinding, finding, fromMessage } from "./finding.ts";
 import type { Machine } from "./machine.ts";
 
+/** The mode bits by which the group or others may write. */
 const writableByOthers = 0o022;
+/** The mode bit by which only the owner of a file may remove it from a folder. */
 const sticky = 0o1000;
 const topic = "socket";
 
@@ -110,7 +112,7 @@ function adviceFor(code: string | undefined): string | undefined {
   }
 }
 
-/** Whether the two processes see each other's events. */
+/** Checks whether this process and the listener can open each other's events, which depends on their namespaces. */
 function checkPeerNamespaces(pid: number, machine: Machine): DoctorFinding[] {
   if (pid === 0) {
     return [
@@ -134,7 +136,7 @@ function checkPeerNamespaces(pid: number, machine: Machine): DoctorFinding[] {
 
 const docs = "see docs/containers.md";
 
-/** Whether this process has the devices that the memory belongs to. */
+/** Checks whether this process has the devices of the memory that the listener shares. */
 function checkVisibility(status: ListenerStatus): DoctorFinding[] {
   const rows = status.kind === "exporter" ? status.offers : status.entries;
   const used = new Set(rows.flatMap(({ device }) => device ?? []));

@@ -1,5 +1,5 @@
 /**
- * Checks of the kernel, of namespaces, limits and the environment.
+ * Checks the kernel, namespaces, limits and the environment.
  *
  * @module
  */
@@ -11,14 +11,17 @@ import { formatBytes } from "../status/units.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
 import { isAtLeast, type Machine } from "./machine.ts";
 
-/** The inodes of the namespaces that a machine starts with. */
+/** The links in /proc/self/ns of processes in the initial namespaces, which have fixed inode numbers. */
 const initialNamespaces = { pid: "pid:[4026531836]", ipc: "ipc:[4026531839]", user: "user:[4026531837]" } as const;
 const namesOfNamespaces = { pid: "PID", ipc: "IPC", user: "user" } as const;
-/** Each importer takes two descriptors, and more while they are on their way. */
+/**
+ * The minimum limit of open descriptors without a note. Each importer takes two, and more while they are being sent.
+ */
 const enoughDescriptors = 4096;
+/** The minimum number of free bytes in /dev/shm without a note. */
 const littleSharedMemory = 16 * 2 ** 20;
 
-/** The features of the kernel that sharing needs. */
+/** Checks the features of the kernel that sharing uses. */
 export function checkKernel(machine: Machine): DoctorFinding[] {
   const refusal = shimRefusal();
   if (refusal !== undefined) return [finding("problem", "sharing", `it cannot be used: ${refusal}`)];
@@ -61,7 +64,7 @@ function checkMemoryFiles(): DoctorFinding {
   }
 }
 
-/** The namespaces, which decide whether events can be opened and which processes see each other. */
+/** Checks the namespaces, which decide whether events can be opened and which processes are visible. */
 export function checkNamespaces(machine: Machine): DoctorFinding[] {
   const own = (["pid", "ipc", "user"] as const).filter((name) => {
     const link = machine.link(`/proc/self/ns/${name}`);
@@ -132,7 +135,7 @@ function checkSharedMemory(machine: Machine): DoctorFinding {
   return finding("ok", "/dev/shm", free === undefined ? "writable" : `writable, ${formatBytes(free)} free`);
 }
 
-/** Limits of this process, and who has started it. */
+/** Checks the limits of this process, and whether it is a service of systemd. */
 export function checkLimits(machine: Machine): DoctorFinding[] {
   const limit = machine.read("/proc/self/limits")?.match(/^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m);
   const [, soft = "unknown", hard = "unknown"] = limit ?? [];
@@ -167,6 +170,7 @@ function checkSystemd(machine: Machine): DoctorFinding {
   return finding("ok", "systemd", `NOTIFY_SOCKET is ${socket}, and it keeps up to ${kept} descriptors`);
 }
 
+/** The environment variables to report, in addition to those of poolpass. */
 const variables = [
   "CUDA_VISIBLE_DEVICES",
   "CUDA_DEVICE_ORDER",
@@ -176,7 +180,7 @@ const variables = [
   "LD_LIBRARY_PATH",
 ];
 
-/** The variables that change what programs find. */
+/** Reports the environment variables that affect which driver, devices and libraries programs use. */
 export function checkVariables(machine: Machine, names: readonly string[]): DoctorFinding[] {
   const own = names.filter((name) => name.startsWith("POOLPASS_")).sort();
   const set = [...own, ...variables].flatMap((name) => {

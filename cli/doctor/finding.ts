@@ -1,23 +1,23 @@
-/** How something was found: as it should be, worth knowing, or in the way of programs. */
+/** The severity of a finding: all is well, a fact to note, or a problem that affects programs. */
 export type Level = "ok" | "note" | "problem";
 
-/** The finding about one part of the machine. */
+/** The result of checking one part of the machine. */
 export interface DoctorFinding {
   readonly level: Level;
-  /** Its subject, in a word or two. */
+  /** The checked part, in a word or two. */
   readonly topic: string;
-  /** What was found. */
+  /** The observed state, in a phrase. */
   readonly found: string;
-  /** What to do, if there is something to do. */
+  /** The recommended action, if any. */
   readonly advice?: string;
 }
 
-/** Makes a finding. */
+/** Creates a finding. */
 export function finding(level: Level, topic: string, found: string, advice?: string): DoctorFinding {
   return { level, topic, found, ...advice === undefined ? {} : { advice } };
 }
 
-/** Makes a finding of an error's message, which says behind a semicolon what to do. */
+/** Creates a finding from an error's message. The part after the first semicolon becomes the advice. */
 export function fromMessage(level: Level, topic: string, message: string): DoctorFinding {
   const end = message.indexOf("; ");
   return end < 0

@@ -5,28 +5,32 @@ import process from "node:process";
 /** A file's owner, permissions and kind. */
 export interface FileStatus {
   readonly uid: number;
-  /** Without the kind. */
+  /** The permission bits, without the file type. */
   readonly mode: number;
   readonly kind: "folder" | "socket" | "other";
 }
 
-/** The properties of the machine that the checks read. Properties that cannot be read are undefined. */
+/** The access of the checks to the machine. Functions return undefined for properties that cannot be read. */
 export interface Machine {
   /** The version of the kernel, such as "6.18.1". */
   readonly kernel: string;
-  /** The user that this program runs as. */
+  /** The effective user ID of this program. */
   readonly uid: number;
+  /** Returns the value of an environment variable. */
   variable(name: string): string | undefined;
+  /** Returns the text of a file. */
   read(path: string): string | undefined;
+  /** Returns the target of a symbolic link. */
   link(path: string): string | undefined;
+  /** Returns a path with all symbolic links resolved. */
   realPath(path: string): string | undefined;
-  /** The names in a folder; none if it cannot be read. */
+  /** Returns the names in a folder, or an empty array if it cannot be read. */
   list(path: string): readonly string[];
-  /** Whether this process may read and write a file. Undefined if there is none. */
+  /** Returns whether this process may read and write a file. Undefined if the file does not exist. */
   mayUse(path: string): boolean | undefined;
-  /** The properties of the file itself, if it is a link. */
+  /** Returns the status of a file, without following a symbolic link. */
   status(path: string): FileStatus | undefined;
-  /** The free bytes of the file system that a folder is on. */
+  /** Returns the number of free bytes in the file system of a folder. */
   freeBytes(path: string): number | undefined;
 }
 
@@ -64,7 +68,7 @@ function orUndefined<T>(read: () => T): T | undefined {
   }
 }
 
-/** Whether a version, such as that of the kernel, is at least another one. */
+/** Returns whether a version, such as "6.18.1", is at least another one. */
 export function isAtLeast(version: string, least: string): boolean {
   const [one, other] = [version, least].map((text) => text.split(/[.-]/).map((part) => parseInt(part) || 0));
   const index = other!.findIndex((part, at) => part !== (one![at] ?? 0));

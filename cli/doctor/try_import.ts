@@ -1,6 +1,6 @@
 /**
- * Imports an allocation of a pool in the process that has exported it, which CUDA allows. A driver of NVIDIA's may end the
- * process: so another one tries it for `poolpass doctor`.
+ * Imports an allocation of a pool in the process that has exported it, which CUDA allows. Some drivers of NVIDIA crash
+ * the process, so `poolpass doctor` runs this in a separate process.
  *
  * @module
  */
@@ -22,7 +22,7 @@ const device = 0;
 /** The value of the last byte of the allocation. */
 const pattern = 0xa5;
 
-/** Tries an import in this process, on its first GPU. It may end this process. */
+/** Tries an import in this process, on the first GPU. The driver may crash the process. */
 export function tryImportHere(byteLength: number): ImportResult {
   let driver: Driver;
   try {
@@ -43,7 +43,7 @@ export function tryImport(driver: Driver, byteLength: number): ImportResult {
     const location = { type: memLocationType.device, id: device };
     const pool = driver.memPoolCreate({ handleTypes, location, maxSize: 0n });
     undo.defer(() => driver.memPoolDestroy(pool));
-    // Pools may be destroyed once the frees are done.
+    // Deferred before the frees, so that it runs after them: a pool may be destroyed once its frees are complete.
     undo.defer(() => driver.streamSynchronize(device, stream));
     const exported = driver.mallocFromPoolAsync(device, byteLength, pool, stream);
     undo.defer(() => driver.freeAsync(device, exported, stream));
@@ -75,7 +75,7 @@ function notTried(error: unknown): ImportResult {
   return { result: "not-tried", why: isOutOfMemory(error) ? "too little memory is free" : (error as Error).message };
 }
 
-/** Reads the output of the other process. Undefined if it is not a result. */
+/** Parses the output of the importing process. Returns undefined if it is not a result. */
 export function readResult(printed: string): ImportResult | undefined {
   let value: Partial<Record<string, unknown>> | null;
   try {

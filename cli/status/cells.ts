@@ -23,30 +23,30 @@ const holderColumns: readonly Column[] = [
 const emptyRow = rowColumns.map(() => "");
 const nobody = holderColumns.map(() => "");
 
-/** The columns of a table of rows and their holders, with those for the numbers of channels. */
+/** Returns the columns of a table of rows and their holders. `numbers` are the columns for the numbers of channels. */
 export function columnsWith(numbers: readonly Column[]): readonly Column[] {
   return [...rowColumns, ...numbers, ...holderColumns];
 }
 
-/** How `cellsOf` prints a row. */
+/** The options of `cellsOf`. */
 export interface CellOptions {
-  /** Whether the listener's process IDs are those that this program sees. */
+  /** Whether the listener is in the PID namespace of this program, so that its process IDs are valid here. */
   readonly isSameNamespace: boolean;
-  /** In milliseconds since 1970. */
+  /** The current time in milliseconds since 1970. */
   readonly now: number;
-  /** The cells for the numbers of a row, or of a consumer in it. */
+  /** Returns the cells for the numbers of a row, or of one of the row's consumers. */
   readonly numbersOf: (row: Row, consumer?: ConsumerStatistics) => string[];
-  /** Whether to leave out who holds it, but for their number. */
+  /** Whether to print only the number of holders. */
   readonly isShort?: boolean;
 }
 
-/** The lines of a row: its own, which has its holder if there is one, or one more for each. */
+/** Returns the table lines of a row. A single holder is in the same line; several have a separate line each. */
 export function cellsOf(row: Row, options: CellOptions): string[][] {
   const { name, kind, byteLength, generation, state, since, holders } = row;
   const { now, numbersOf, isShort = false } = options;
   const [first, ...more] = holders;
   const own = [
-    // In one line, whatever it contains. The column is as wide as the text that is printed.
+    // Escaped before the widths of the columns are computed.
     harmless(name),
     kind,
     kind === "pool" ? "" : formatBytes(byteLength),
@@ -71,7 +71,7 @@ function cellsOfHolder(
   { isSameNamespace, now }: CellOptions,
 ): string[] {
   return [
-    // A process of another PID namespace has no ID here.
+    // A process of another PID namespace may have no ID in the listener's one.
     pid === 0 ? "elsewhere" : String(pid),
     String(uid),
     consumer === undefined || consumer.held === 0 ? state : `${state}, ${countOf(consumer.held, "frame")}`,

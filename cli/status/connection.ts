@@ -1,13 +1,13 @@
 import { type ListenerStatus, Operator, type OperatorOptions, SharingError } from "../../mod.ts";
 import { UsageError } from "../command_line.ts";
 
-/** Milliseconds in which a listener must answer. */
+/** The time limit for an answer of a listener, in milliseconds. */
 const answerTimeout = 5000;
 
 /** The options of commands that connect as an operator. */
 export const connectionOptions = { user: { type: "strings" } } as const;
 
-/** The lines of `--help` for these options. */
+/** The lines of `--help` for `connectionOptions`. */
 export const connectionHelp =
   `  --user ID       the process that listens may run as this user, by its number; may be given several times. Otherwise
                   it must run as the user of this program`;
@@ -15,7 +15,7 @@ export const connectionHelp =
 /**
  * Returns the only path among a command's arguments.
  *
- * @throws {UsageError} If there is none, or more than one
+ * @throws {UsageError} If there is no path, or more than one
  */
 export function onlyPath(files: readonly string[]): string {
   const [path, more] = files;
@@ -24,7 +24,7 @@ export function onlyPath(files: readonly string[]): string {
   return path;
 }
 
-/** Reads the options of the connection. */
+/** Converts the values of `connectionOptions` to options of `Operator.connect`. */
 export function readConnectionOptions({ user }: { readonly user: readonly string[] }): OperatorOptions {
   const users = user.map((id) => {
     if (/^\d+$/.test(id)) return Number(id);
@@ -39,12 +39,12 @@ export async function connect(path: string, options: OperatorOptions, signal: Ab
     return await Operator.connect(path, { ...options, signal });
   } catch (error) {
     if (!(error instanceof SharingError)) throw error;
-    // Advice for programs.
+    // Remove advice that is meant for programs.
     throw new SharingError(error.code, error.message.replace(/; with \{ wait: true \}.*$/, ""), { cause: error });
   }
 }
 
-/** Asks for a status, and waits for at most a few seconds. */
+/** Requests the status of a listener. Fails if there is no answer within a few seconds. */
 export function ask(operator: Operator, signal: AbortSignal): Promise<ListenerStatus> {
   return operator.status({ signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeout)]) });
 }

@@ -1,10 +1,12 @@
 /**
- * Characters that JSON permits unescaped, and that a terminal would execute or reorder: DEL, C1 controls, directions,
- * separators.
+ * Matches characters that JSON permits unescaped and that a terminal would interpret: DEL, C1 controls, line separators
+ * and bidirectional controls.
  */
 const controls = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
-/** A value as JSON that is harmless on a terminal, even if another process has chosen the strings in it. */
+/**
+ * Formats a value as JSON without control characters, so that it is safe to print even with strings of other processes.
+ */
 export function formatJson(value: unknown, space?: number): string {
   return JSON.stringify(value, undefined, space).replace(
     controls,

@@ -1,16 +1,16 @@
 import { closeSync, openSync, readSync } from "node:fs";
 
-/** The maximum number of characters of a command that is shown. */
+/** The maximum number of characters of a command line to show. */
 const maximumLength = 60;
-/** The maximum number of bytes that are read: a process chooses how long its command line is. */
+/** The maximum number of bytes of a command line to read, since a process can make its own arbitrarily long. */
 const maximumByteLength = 16_384;
 
-/** Programs that run others, which are named by their first argument that is not an option. */
+/** Matches runtimes: their first argument that is not an option or a command names the program. */
 const runtimes = /^(deno|bun|node|python[\d.]*)$/;
-/** The commands of these that run a program. */
+/** The commands of runtimes that run a program. */
 const runCommands = ["run", "x", "exec"];
 
-/** Returns the command line of a process without a runtime's own options; empty if it cannot be known. */
+/** Returns the command line of a process without the options of a runtime, or "" if it cannot be read. */
 export function commandOf(pid: number): string {
   if (pid === 0) return "";
   let fd: number | undefined;
@@ -27,7 +27,7 @@ export function commandOf(pid: number): string {
   }
 }
 
-/** A program and its arguments in a line. */
+/** Formats a program and its arguments as one line, and truncates it. */
 export function commandLine(program: string, words: readonly string[]): string {
   const first = runtimes.test(program)
     ? words.findIndex((word) => !word.startsWith("-") && !runCommands.includes(word))

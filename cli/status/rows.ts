@@ -1,5 +1,5 @@
 /**
- * The rows of a status: what there is, and below it who holds it.
+ * Converts a status to rows: the offers, channels or entries, each with the processes that hold it.
  *
  * @module
  */
@@ -18,11 +18,11 @@ import type {
 export interface HolderRow {
   readonly pid: number;
   readonly uid: number;
-  /** In milliseconds since 1970; undefined if it is not known. */
+  /** The time since when the process holds the memory, in milliseconds since 1970. Undefined if it is unknown. */
   readonly since: number | undefined;
-  /** `"held"`, `"reads"`, `"quarantined"` ... */
+  /** The kind of hold: `"held"`, `"reads"`, `"quarantined"` and so on. */
   readonly state: string;
-  /** The state of a consumer of a channel. */
+  /** The statistics of the process as a consumer of a channel. */
   readonly consumer?: ConsumerStatistics;
 }
 
@@ -31,22 +31,22 @@ export interface Row {
   readonly name: string;
   /** `"buffer"`, `"pool"`, `"channel"` or `"entry"`. */
   readonly kind: string;
-  /** `"withdrawn"`, `"replaced"` ...; empty if it can be mapped. */
+  /** The state: `"withdrawn"`, `"replaced"` and so on. Empty if the memory can be mapped. */
   readonly state: string;
   readonly byteLength: number;
   readonly generation: number | undefined;
-  /** In milliseconds since 1970. */
+  /** The time of creation, in milliseconds since 1970. */
   readonly since: number;
   readonly channel: ChannelStatistics | undefined;
   readonly holders: readonly HolderRow[];
 }
 
-/** The rows of a status, in its order. */
+/** Returns the rows of a status, in the order of the status. */
 export function rowsOf(status: ListenerStatus): readonly Row[] {
   return status.kind === "exporter" ? rowsOfExporter(status) : rowsOfStore(status);
 }
 
-/** The largest lag of a channel's consumers in frames. */
+/** Returns the largest lag of a channel's consumers, in frames. */
 export function lagOf({ consumers }: ChannelStatistics): number {
   return consumers.reduce((largest, { lag }) => Math.max(largest, lag), 0);
 }
@@ -54,7 +54,7 @@ export function lagOf({ consumers }: ChannelStatistics): number {
 function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
   const channels = new Map(statistics.channels.map((channel) => [channel.name, channel]));
   return offers.map(({ name, kind, isWithdrawn, byteLength, since, holders }) => {
-    // Its name may be that of another channel already.
+    // A withdrawn channel is skipped, because its name may already belong to a new one.
     const channel = kind === "channel" && !isWithdrawn ? channels.get(name) : undefined;
     return {
       name,
@@ -69,7 +69,7 @@ function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
   });
 }
 
-/** The holders of an offer. A consumer of a channel holds its ring. */
+/** Returns the holders of an offer. The consumers of a channel are those of its holders that hold the ring. */
 function holdersOf(holders: readonly HolderStatus[], consumers: readonly ConsumerStatistics[]): HolderRow[] {
   const left = [...consumers];
   const rows = holders.map(({ pid, uid, since, state, count }): HolderRow => {

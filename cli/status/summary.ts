@@ -2,17 +2,17 @@ import type { ListenerStatus } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { formatBytes, formatCount, formatDuration } from "./units.ts";
 
-/** The parts of a summary. */
+/** The input of `summaryOf`. */
 export interface SummaryParts {
   readonly status: ListenerStatus;
   readonly path: string;
-  /** The process that listens, as this program sees it; 0 if it does not. */
+  /** The process ID of the listener in the PID namespace of this program, 0 if it is not visible there. */
   readonly listenerPid: number;
-  /** In milliseconds since 1970. */
+  /** The current time in milliseconds since 1970. */
   readonly now: number;
 }
 
-/** Describes the listener and its totals: two lines, and a third if not everything is listed. */
+/** Returns a description of the listener and its totals: two lines, and a third if rows or holders are left out. */
 export function summaryOf({ status, path, listenerPid, now }: SummaryParts): string[] {
   const { kind, version, statistics: { since } } = status;
   const title =

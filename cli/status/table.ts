@@ -3,16 +3,16 @@ import { escapeControls } from "../../src/support/printing.ts";
 /** A column of a table. */
 export interface Column {
   readonly name: string;
-  /** Numbers are aligned to the right. */
+  /** The alignment. Default: left. Used for numbers. */
   readonly align?: "right";
 }
 
-/** Text that a terminal shows in one line and at its own place, even if another process has written it. */
+/** Escapes control characters, so that text of other processes is safe to print and stays in one line. */
 export function harmless(text: string): string {
   return escapeControls(text);
 }
 
-/** The lines of a table, the names of the columns first. Columns without any text are left out. */
+/** Returns the lines of a table, with a heading first. Omits columns whose cells are all empty. */
 export function formatTable(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
   const shown = columns.map((_, index) => index).filter((index) => rows.some((row) => row[index] !== ""));
   const lines = [columns.map(({ name }) => name), ...rows];
@@ -25,14 +25,14 @@ export function formatTable(columns: readonly Column[], rows: readonly (readonly
   );
 }
 
-/** The number of cells of a terminal that text takes. */
+/** Returns the width of text in cells of a terminal. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const character of text) width += widthOfCharacter(character);
   return width;
 }
 
-/** The longest prefix of a string that takes at most this many cells. */
+/** Returns the longest prefix of a string that is at most `width` terminal cells wide. */
 export function cutTo(text: string, width: number): string {
   let [cut, taken] = ["", 0];
   for (const character of text) {
@@ -43,8 +43,9 @@ export function cutTo(text: string, width: number): string {
   return cut;
 }
 
+/** Matches characters that take no cell, such as combining marks. */
 const combining = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
-/** The scripts and symbols that terminals show in two cells. */
+/** Matches characters that terminals show in two cells. */
 const wide =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]$|^\p{Emoji_Presentation}$|^[\u{20000}-\u{3fffd}]$/u;
 

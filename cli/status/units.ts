@@ -1,4 +1,4 @@
-/** Bytes in a unit that makes the number short: `"512 B"`, `"4.0 MiB"`. */
+/** Formats a number of bytes in a suitable unit: `"512 B"`, `"4.0 MiB"`. */
 export function formatBytes(byteLength: number): string {
   if (byteLength < 1024) return `${Math.round(byteLength)} B`;
   let [value, unit] = [byteLength / 1024, 0];
@@ -11,7 +11,7 @@ export function formatBytes(byteLength: number): string {
 
 const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** A duration of so many milliseconds in its largest unit: `"12 s"`, `"3 min"`. */
+/** Formats a duration in a suitable unit, rounded down: `"12 s"`, `"3 min"`. */
 export function formatDuration(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 120) return `${seconds} s`;
@@ -20,12 +20,12 @@ export function formatDuration(milliseconds: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** A number with a comma between its thousands: `"12,345"`. */
+/** Formats a count with commas as thousands separators: `"12,345"`. */
 export function formatCount(count: number): string {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
-/** A number of things a second: `"59.9"`, `"1,200"`. */
+/** Formats a rate per second: `"59.9"`, `"1,200"`. */
 export function formatRate(perSecond: number): string {
   return perSecond < 100 ? perSecond.toFixed(1) : formatCount(Math.round(perSecond));
 }

@@ -1,11 +1,11 @@
 import type { SortKey, ViewState } from "./view.ts";
 
-/** The action of a key. */
+/** The action of a key: quits, suspends the program, or returns the changed settings. */
 export type Action = "quit" | "suspend" | ((state: ViewState, pageLength: number) => ViewState);
 
 const sortKeys: Readonly<Record<string, SortKey>> = { b: "bytes", f: "frames", d: "dropped", l: "lag", n: "name" };
 
-/** Returns the actions of keys that arrived together. Other keys do nothing. */
+/** Returns the actions of the keys in terminal input. Keys without an action are ignored. */
 export function actionsOf(input: string): Action[] {
   // An escape sequence is one key, and so is every other character.
   // deno-lint-ignore no-control-regex

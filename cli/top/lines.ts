@@ -5,7 +5,7 @@ import { formatBytes, formatCount, formatRate } from "../status/units.ts";
 import type { Sample } from "./sampler.ts";
 import { sortedRows } from "./view.ts";
 
-/** A sample as lines that each say of what and when they are, for a file or a pipe. */
+/** Formats a sample for a file or a pipe: one line per row, each with the time and the name. */
 export function linesOf(sample: Sample): string[] {
   const { channels, time } = sample;
   const rows = sortedRows(sample, { sort: "name", isReversed: false });
@@ -31,7 +31,7 @@ export function linesOf(sample: Sample): string[] {
   });
 }
 
-/** A sample as a JSON object in a line. */
+/** Formats a sample as a JSON object in one line. */
 export function jsonOf({ status, channels, time }: Sample): string {
   return formatJson({ time, status, rates: Object.fromEntries(channels) });
 }

@@ -1,34 +1,34 @@
 import type { ConsumerStatistics, ListenerStatus, Operator, OperatorOptions } from "../../mod.ts";
 import { ask, connect } from "../status/connection.ts";
 
-/** The rates of a channel's frames, per second. */
+/** The rates of a channel or of one of its consumers, per second. */
 export interface Rates {
   readonly framesPerSecond: number;
   readonly bytesPerSecond: number;
   readonly droppedPerSecond: number;
 }
 
-/** A status, and the changes since the previous one. */
+/** The status of a listener, and the rates since the previous status. */
 export interface Sample {
   readonly status: ListenerStatus;
-  /** In milliseconds since 1970. */
+  /** The time of the status, in milliseconds since 1970. */
   readonly time: number;
-  /** The rates of the channels that were in the sample before, by name. */
+  /** The rates of the channels that were also in the previous sample, by name. */
   readonly channels: ReadonlyMap<string, Rates>;
-  /** The rates of their consumers. */
+  /** The rates of the consumers that were also in the previous sample. */
   readonly consumers: ReadonlyMap<ConsumerStatistics, Rates>;
-  /** The process that listens, as this program sees it; 0 if it does not. */
+  /** The process ID of the listener in the PID namespace of this program, 0 if it is not visible there. */
   readonly listenerPid: number;
 }
 
-/** Totals that rates are computed of. */
+/** The totals from which rates are computed. */
 interface Totals {
   readonly sent: number;
   readonly bytesSent?: number;
   readonly dropped: number;
 }
 
-/** Asks a listener for its status again and again, and connects again if it has gone. */
+/** Requests the status of a listener repeatedly, and reconnects after an error. */
 export class Sampler implements AsyncDisposable {
   readonly #path: string;
   readonly #options: OperatorOptions;
@@ -43,9 +43,9 @@ export class Sampler implements AsyncDisposable {
   }
 
   /**
-   * Returns the next sample. If this throws, the next call connects again.
+   * Returns the next sample. If this throws, the next call reconnects.
    *
-   * @throws {SharingError} If nobody listens any more, or does not answer
+   * @throws {SharingError} If no process listens at the path, or if the listener does not answer
    */
   async next(): Promise<Sample> {
     try {
@@ -58,7 +58,7 @@ export class Sampler implements AsyncDisposable {
     }
   }
 
-  /** Ends the connection. */
+  /** Closes the connection. */
   async [Symbol.asyncDispose](): Promise<void> {
     const operator = this.#operator;
     this.#operator = this.#last = undefined;
@@ -74,7 +74,7 @@ export class Sampler implements AsyncDisposable {
   }
 }
 
-/** The rates of the channels and consumers that are in both samples. */
+/** Returns the rates of the channels and consumers that are in both statuses. */
 function ratesOf(
   before: { readonly status: ListenerStatus; readonly at: number },
   { status, at }: { readonly status: ListenerStatus; readonly at: number },
@@ -101,7 +101,7 @@ function ratesOf(
   return { channels, consumers };
 }
 
-/** Undefined if the later totals are not of the same channel or consumer. */
+/** Returns the rates between two totals. Undefined if a total has decreased, so that they are of different channels. */
 function rateOf(before: Totals, after: Totals, seconds: number): Rates | undefined {
   const sent = after.sent - before.sent;
   const dropped = after.dropped - before.dropped;

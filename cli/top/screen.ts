@@ -1,5 +1,5 @@
 /**
- * The terminal as a screen: an alternate one, which is left however the program ends.
+ * Draws on the alternate screen of the terminal, which is restored however the program ends.
  *
  * @module
  */
@@ -7,22 +7,24 @@ import { writeSync } from "node:fs";
 import process from "node:process";
 import type { ViewLine } from "./view.ts";
 
-/** Enters the alternate screen, hides the cursor and does not break long lines. */
+/**
+ * The escape sequences that enter the alternate screen, hide the cursor, disable line wrapping and clear the screen.
+ */
 const enter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-/** Undoes all of that. */
+/** The escape sequences that revert those of `enter`. */
 const leave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
-/** Starts and ends a synchronized update, for terminals that have it: the user never sees half a screen. */
+/** The escape sequences around a synchronized update, which prevents flicker on terminals that support it. */
 const [beginUpdate, endUpdate] = ["\x1b[?2026h", "\x1b[?2026l"];
 
 /** The callbacks of a `Screen`. */
 export interface ScreenHandlers {
-  /** Receives typed characters. */
+  /** Called with typed characters. */
   onInput(input: string): void;
-  /** Called when the size has changed, or the program resumes after it was stopped: everything must be drawn again. */
+  /** Called when the terminal was resized or the program resumed: the screen must be redrawn. */
   onResize(): void;
 }
 
-/** Whether this program runs in a terminal. */
+/** Returns whether the standard input and output of this program are a terminal. */
 export function isTerminal(): boolean {
   return process.stdout.isTTY === true && process.stdin.isTTY === true;
 }
@@ -55,17 +57,17 @@ export class Screen implements Disposable {
     this.#enter();
   }
 
-  /** The number of characters in a line. */
+  /** The width of the terminal in characters. */
   get columns(): number {
     return process.stdout.getWindowSize()[0];
   }
 
-  /** The number of lines. */
+  /** The height of the terminal in lines. */
   get rows(): number {
     return process.stdout.getWindowSize()[1];
   }
 
-  /** Shows lines from the top. */
+  /** Draws lines from the top of the screen, and clears the rest. */
   draw(lines: readonly ViewLine[]): void {
     if (!this.#isEntered) return;
     const drawn = lines.map(({ text, isHeading }, index) =>
@@ -77,7 +79,7 @@ export class Screen implements Disposable {
   /** Stops the program, as Ctrl-Z does. */
   suspend(): void {
     this.#leave();
-    // The whole process group, including the parent, such as npx.
+    // Stop the entire process group, which includes a parent such as npx.
     process.kill(0, "SIGTSTP");
   }
 
@@ -112,7 +114,7 @@ export class Screen implements Disposable {
   }
 }
 
-/** Writes now: a program that ends has no time for more. */
+/** Writes to standard output synchronously, because the program may be about to exit. */
 function write(text: string): void {
   let bytes = new TextEncoder().encode(text);
   while (bytes.length > 0) {

@@ -1,5 +1,5 @@
 /**
- * The screen of `poolpass top`: lines of text, from a sample and the settings that keys change.
+ * Composes the lines of the screen of `poolpass top` from a sample and the settings that keys change.
  *
  * @module
  */
@@ -18,28 +18,30 @@ export type SortKey = "bytes" | "frames" | "dropped" | "lag" | "name";
 export interface ViewState {
   readonly sort: SortKey;
   readonly isReversed: boolean;
-  /** Whether holders have lines of their own. */
+  /** Whether each holder has a separate line. */
   readonly hasHolders: boolean;
-  /** The number of lines of the table above the first one that is shown. */
+  /** The number of table lines that are scrolled out at the top. */
   readonly scroll: number;
 }
 
 /** The input of `viewOf`. */
 export interface ViewParts {
   readonly path: string;
-  /** Undefined before the first one. */
+  /** The last sample. Undefined before the first one. */
   readonly sample: Sample | undefined;
-  /** Why the sample is not the newest one. */
+  /** The reason why there is no newer sample, if an attempt has failed. */
   readonly problem: string | undefined;
   readonly state: ViewState;
+  /** The width of the screen in characters. */
   readonly columns: number;
+  /** The height of the screen in lines. */
   readonly rows: number;
 }
 
 /** A line of the screen. */
 export interface ViewLine {
   readonly text: string;
-  /** Whether it is shown in reverse. */
+  /** Whether the line is shown in reverse video. */
   readonly isHeading?: boolean;
 }
 
@@ -56,7 +58,7 @@ const keys =
 /** The initial state. */
 export const initialState: ViewState = { sort: "bytes", isReversed: false, hasHolders: true, scroll: 0 };
 
-/** The lines of the screen, and the state with `scroll` limited to the lines that there are. */
+/** Returns the lines of the screen, and the state with `scroll` limited to the height of the table. */
 export function viewOf(parts: ViewParts): { readonly lines: readonly ViewLine[]; readonly state: ViewState } {
   const { path, sample, problem, columns: width, rows: height } = parts;
   const head = sample === undefined ? [`poolpass top ${path}`] : [
@@ -80,7 +82,7 @@ export function viewOf(parts: ViewParts): { readonly lines: readonly ViewLine[];
   return { lines: fitted, state: { ...parts.state, scroll } };
 }
 
-/** The rows of a sample in order. */
+/** Returns the rows of a sample in the given order. */
 export function sortedRows(sample: Sample, { sort, isReversed }: Pick<ViewState, "sort" | "isReversed">): Row[] {
   const rows = [...rowsOf(sample.status)].sort((a, b) => compare(sample, sort, a, b));
   return isReversed ? rows.reverse() : rows;
@@ -92,7 +94,7 @@ function compare(sample: Sample, sort: SortKey, a: Row, b: Row): number {
   return valueOf(sample, sort, b) - valueOf(sample, sort, a) || byName;
 }
 
-/** The largest is first. Rows without a value are last. */
+/** Returns the value by which a row is sorted in descending order. -1 for rows without a value, which are last. */
 function valueOf({ channels }: Sample, sort: Exclude<SortKey, "name">, { byteLength, channel, name }: Row): number {
   if (sort === "bytes") return byteLength;
   if (channel === undefined) return -1;
@@ -126,7 +128,7 @@ function tableOf(sample: Sample, state: ViewState): string[] {
   return formatTable(columns, cells);
 }
 
-/** The cells for a channel's rates, or for those of one of its consumers. */
+/** Returns the cells with the rates and the lag of a channel, or of one of its consumers. */
 function numbersIn(sample: Sample, { channel }: Row, consumer: ConsumerStatistics | undefined): string[] {
   if (channel === undefined) return noNumbers;
   const rates = consumer === undefined ? sample.channels.get(channel.name) : sample.consumers.get(consumer);
