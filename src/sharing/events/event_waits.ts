@@ -10,7 +10,9 @@ import { Timer } from "../../support/waiting/timer.ts";
 const promptMilliseconds = 16;
 /** The maximum number of waits that are polled promptly. */
 const maximumPrompt = 64;
-/** The pause between two polls of the patient waits, as a fraction of the time since the last change. */
+/**
+ * The pause between two polls of waits that are not polled promptly, as a fraction of the time since the last change.
+ */
 const pauseRatio = 1 / 16;
 const shortestPause = 1;
 /**
@@ -50,7 +52,7 @@ export class EventWaits {
   readonly #timer = new Timer(() => this.#pollPatient(), 0);
   /** The `performance.now()` at which the timer calls back. */
   #due = 0;
-  /** The `performance.now()` when an event last fired or a wait last became patient. */
+  /** The `performance.now()` when an event last fired or a wait was last added to `#patient`. */
   #lastChange = 0;
   #lastPoll = 0;
   #isPolling = false;
@@ -128,7 +130,8 @@ export class EventWaits {
   }
 
   /**
-   * Polls the patient waits early after an event has fired, since other events of the same stream probably have, too.
+   * Polls the waits in `#patient` early after an event has fired, since other events of the same stream probably have,
+   * too.
    */
   #onFired(): void {
     if (this.#patient.size === 0 || this.#isPolling) return;

@@ -41,7 +41,7 @@ export interface AcceptorParts {
   readonly closing: AbortSignal;
   /** Returns the connections that count toward the limits. */
   readonly places: () => Iterable<ConnectionPlace>;
-  /** If the device is lost, so that importers are no longer served, returns a message that says so. */
+  /** Returns the reason, once the device is lost, why importers are no longer served; undefined before. */
   readonly failure: () => string | undefined;
   /** Throws if the listener does not serve connections of a role. */
   readonly checkRole: (role: ConnectionRole | undefined) => void;

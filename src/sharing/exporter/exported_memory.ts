@@ -298,7 +298,7 @@ export function checkShareable(pool: MemoryPool, what: string): void {
 /** The largest identifier that fits in a message's 32-bit field. */
 const maximum = 2 ** 32 - 1;
 
-/** Allocates identifiers in ascending order, from 1. Released numbers are reused only after the counter wraps around. */
+/** Allocates identifiers in ascending order, from 1. Reuses released numbers only after the counter wraps around. */
 export class IdentifierAllocator {
   readonly #used = new Set<number>();
   #latest = 0;

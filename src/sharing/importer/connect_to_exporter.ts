@@ -68,12 +68,12 @@ export async function connectToExporter(
   }
 }
 
-/** Returns a hint how to limit a wait, if the application passed a number of milliseconds as `wait`. */
+/** Returns a hint on how to limit a wait, if the application passed a number of milliseconds as `wait`. */
 function limitOf(wait: unknown): string {
   return typeof wait === "number" && wait > 0 ? `, limited by signal: AbortSignal.timeout(${wait})` : "";
 }
 
-/** Returns the error for an absent listener, extended by a hint how to wait for it. */
+/** Returns the error for an absent listener, with an appended hint on how to wait for the listener. */
 function withHint({ code, message, cause }: SharingError, role: ConnectionRole | undefined): SharingError {
   const connector = role === "store-client" ? "StoreClient" : role === "operator" ? "Operator" : "Importer";
   return new SharingError(code, `${message}; with { wait: true }, ${connector}.connect waits for it`, { cause });

@@ -165,8 +165,8 @@ export class RemoteOffer<Metadata = JsonValue> {
    *
    * @param type the element type, as the constructor of a typed array
    * @param options the stream of the array; a signal ends the wait
-   * @throws {RangeError} If the memory does not consist of whole elements, or its address is not a multiple of their
-   * size
+   * @throws {RangeError} If the memory does not consist of whole elements, or its address is not a multiple of the
+   * element size
    * @throws {TypeError} If `type` is not the constructor of a typed array; as `map` does
    * @throws {ReferenceError} as `map` does
    * @throws {SharingError} as `map` does

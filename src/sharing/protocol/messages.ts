@@ -86,7 +86,7 @@ export interface GoodbyeMessage {
   readonly text: string;
 }
 
-/** Announces a pool, or a `PhysicalMemory`, that later offers belong to. */
+/** Announces a pool, or a `PhysicalMemory`, that later offers refer to. */
 export interface PoolMessage {
   readonly type: "pool";
   readonly pool: number;
@@ -99,7 +99,7 @@ export interface PoolMessage {
   readonly handle: ShareableHandle;
 }
 
-/** Announces an allocation that contains later offers. */
+/** Announces an allocation that later offers refer to. */
 export interface AllocationMessage {
   readonly type: "allocation";
   readonly allocation: number;

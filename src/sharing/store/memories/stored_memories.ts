@@ -1,5 +1,5 @@
 /**
- * The memories of a store, and their holders.
+ * The memories of a store, and their holders. A memory is an allocation that outlives the process that created it.
  *
  * @module
  */
