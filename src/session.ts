@@ -39,6 +39,8 @@ export interface WaitErrors {
   throwErrorOfDevice(device: number): void;
   /** Calls a function without throwing such errors: its waits are the library's own, and the program's waits throw them. */
   withoutErrors<Result>(action: () => Result): Result;
+  /** Call when an event was recorded on a stream of its own only to stand behind the default stream. */
+  onDefaultStreamRecorded(device: number, event: bigint): void;
   /** Call when the program no longer uses a stream, which may be destroyed at any time from now on. */
   onStreamReleased(device: number, stream: bigint): void;
 }

@@ -263,6 +263,11 @@ export class StreamErrors implements WaitErrors {
     this.#throw(failures);
   }
 
+  onDefaultStreamRecorded(device: number, event: bigint): void {
+    const state = this.#streams.get(keyOf(device, defaultStream));
+    if (state !== undefined) this.#records.set(event, { of: state, at: ++this.epoch });
+  }
+
   onStreamReleased(device: number, stream: bigint): void {
     const key = keyOf(device, stream);
     const state = this.#streams.get(key);

@@ -1,7 +1,12 @@
 /** Errors of failed collectives reach the streams that the default stream orders, and those that were disposed of. */
 import { assertRejects, assertThrows } from "@std/assert";
 import { type Communicator, open, SharingError } from "../../mod.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { withoutContextEvents } from "../support/adapted_driver.ts";
 import { leakTest } from "../support/resources.ts";
+import { test } from "../support/test.ts";
 import { createRanks, testRanks, timeout, warmUp } from "./idle_ranks.ts";
 
 const late = "did not take part";
@@ -151,3 +156,24 @@ testRanks("a blocking stream that is created behind a failure that no wait has t
   later.synchronize();
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
+
+for (const isFound of [false, true]) {
+  const name = `before CUDA 12.5, a wait for all of a device throws the default stream's error${
+    isFound ? " that was found before" : ""
+  } once`;
+  test(name, async () => {
+    const driver = new SoftwareDriver({ devices: 1, peers: true });
+    using cuda = new Cuda(new Session(withoutContextEvents(driver), { collectives: () => driver.collectives }));
+    const gpu = cuda.device(0);
+    const ranks = await createRanks({ cuda, gpu }, [timeout, timeout]);
+    using pool = gpu.createPool();
+    using array = pool.allocateArray(Float32Array, 4);
+    gpu.synchronize();
+    ranks[0]!.allReduce(array, array);
+    if (isFound) await untilFailed(ranks[0]!);
+    await assertRejects(() => gpu.finished(), SharingError, late);
+    await gpu.finished();
+    gpu.defaultStream.synchronize();
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  });
+}

@@ -119,6 +119,7 @@ export class DeviceStreams {
       const stream = driver.streamCreateWithPriority(this.#device, streamFlags.default, 0);
       try {
         driver.eventRecord(this.#device, event, stream);
+        this.#session.waitErrors?.onDefaultStreamRecorded(this.#device, event);
       } finally {
         driver.streamDestroy(this.#device, stream);
       }
