@@ -27,10 +27,13 @@ const ownerOfGlobals: AllocationOwner = {
   freeRefusal: "it is a module's variable, which is unloaded with its module",
 };
 
-/** Whenever the number of streams of a module's launches reaches a multiple of this, streams that are gone are removed. */
+/**
+ * Whenever the number of streams on which a module was launched reaches a multiple of this, destroyed idle ones are
+ * removed.
+ */
 const sweepSize = 64;
 
-/** The options of `kernel`. */
+/** The known options of `kernel`. */
 const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
   action: "find a kernel",
   names: { parameters: true },
@@ -47,29 +50,29 @@ const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
 export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>
   implements Disposable {
   /**
-   * Exists for the type checker only, so that it tells modules of different kernels apart. Mapped, because an interface
-   * does not have the index signature that `AnyKernels` asks for.
+   * Exists only for the type checker, to distinguish modules with different kernels. A mapped type, because an
+   * interface lacks the index signature that `AnyKernels` requires.
    *
    * @internal
    */
   declare protected readonly kernelTypes: { readonly [Name in keyof Kernels]: Kernels[Name] };
   /**
-   * The output of the compiler and the driver's JIT for the module, such as warnings; empty if there was none. There is
-   * none for PTX that the driver takes from its cache.
+   * The messages of the compiler and of the driver's JIT for the module, such as warnings; empty if there were none.
+   * There are none for PTX whose code the driver has in its cache.
    */
   readonly log: string;
   readonly #session: Session;
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
   readonly #variableNames: readonly string[];
-  /** Whether the module may have kernels that no PTX declares. */
+  /** Whether an image of the module is binary, so that there may be kernels that no PTX declares. */
   readonly #isBinary: boolean;
   #binaryNames: readonly string[] | undefined;
-  /** Undefined if an image is not PTX. */
+  /** The PTX of the module; undefined if an image is not PTX. */
   readonly #ptx: readonly SurveyedPtx[] | undefined;
   #instructionSupport: readonly InstructionSupport[] | undefined;
   readonly #loweredNames: ReadonlyMap<string, string>;
-  /** The first C++ name of each name in the PTX. */
+  /** The first C++ name expression of each PTX symbol that was compiled for one. */
   readonly #expressions: ReadonlyMap<string, string>;
   readonly #kernels = new Map<string, CudaKernel>();
   readonly #globals = new Map<string, DeviceBuffer>();
@@ -112,13 +115,13 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       signatures: readonly KernelSignature[];
       /** The variables that the PTX declares, as far as they are known. */
       variableNames: readonly string[];
-      /** Whether an image is not PTX: the driver knows its kernels. */
+      /** Whether an image is not PTX, so that the kernels' names come from the driver. */
       isBinary?: boolean;
       /** The module's PTX. Undefined if an image is not PTX. */
       ptx?: readonly SurveyedPtx[] | undefined;
-      /** The names in the PTX of C++ names, by which kernels and variables are found as well. */
+      /** The PTX symbol of each C++ name expression; kernels and variables are found by the expression as well. */
       loweredNames?: ReadonlyMap<string, string>;
-      /** The output of the compilers. */
+      /** The messages of the compilers. */
       log?: string;
     } = {} as never,
   ) {
@@ -137,9 +140,9 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * The names of the kernels in the module's PTX, and instead of those that were compiled for a name expression such as
-   * `scale<float>`, the expression. The names in a binary image are read from the driver, and none are known if it is
-   * older than CUDA 12.4.
+   * The names of the kernels in the module's PTX. A kernel that was compiled for a name expression, such as
+   * `scale<float>`, is listed by the expression instead. The names in a binary image are read from the driver; a driver
+   * older than CUDA 12.4 does not list them.
    */
   get kernelNames(): readonly string[] {
     const names = new Set(this.#signatures.keys());
@@ -224,7 +227,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     let global = this.#globals.get(name);
     if (global === undefined) {
       try {
-        // An expression for a variable is that of its address.
+        // The name expression of a variable is that of its address.
         const lowered = this.#loweredNames.get(name) ?? this.#loweredNames.get(`&${name}`) ?? name;
         const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, lowered);
         const device = this.#device;
@@ -308,8 +311,9 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * Unloads the module. Does not block: kernels that were launched earlier still run, and the module is unloaded when
-   * they are done. If a variable of the module was requested, that is when all streams have done their earlier work.
+   * Unloads the module. Does not block: kernels that were launched earlier continue, and the module is unloaded when
+   * they are done. If a variable of the module was requested, the module is unloaded when all streams have completed
+   * their earlier work.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
@@ -326,7 +330,10 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     );
   }
 
-  /** The stated signature of a kernel that no PTX declares, checked against its code; or the signature in the code. */
+  /**
+   * Returns the signature of a kernel that no PTX declares: the stated one, checked against the code, or the one in the
+   * code.
+   */
   #signatureInImage(
     name: string,
     { handle, stated }: { handle: bigint; stated: KernelSignature | undefined },
@@ -345,7 +352,10 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     return stated;
   }
 
-  /** The kernels that the driver knows. None if it cannot say, or no longer. */
+  /**
+   * Returns the names of the kernels that the driver lists. Empty if the driver cannot list them, or the module was
+   * disposed.
+   */
   #namesInImage(): readonly string[] {
     if (this.#binaryNames !== undefined) return this.#binaryNames;
     if (this.#handle === undefined || this.#session.hasEnded) return [];
@@ -357,13 +367,13 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     }
   }
 
-  /** The C++ name of a name in the PTX, if it was compiled for one. */
+  /** Returns the C++ name expression of a PTX symbol that was compiled from one, otherwise the symbol. */
   #nameOf(name: string): string {
     return this.#expressions.get(name) ?? name;
   }
 
   #suggestKernel(name: string): string {
-    // A program that has compiled name expressions wants one of these, or one more.
+    // A program that compiles name expressions needs one of them, or an additional one.
     const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.kernelNames);
     if (mangled !== undefined) return mangled;
     if (this.#variableNames.includes(this.#loweredNames.get(name) ?? name)) {
@@ -377,7 +387,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     if (this.#signatures.has(this.#loweredNames.get(name) ?? name)) return `it is a kernel: use kernel("${name}")`;
     const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.#variableNames);
     if (mangled !== undefined) return mangled;
-    // Not those of the compiler, such as strings.
+    // Leaves out variables that the compiler has generated, such as strings.
     const names = this.#variableNames.filter((name) => !/^(?:\$|__unnamed_)/.test(name)).map((name) =>
       this.#nameOf(name)
     );

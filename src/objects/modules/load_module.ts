@@ -1,5 +1,5 @@
 /**
- * What may be loaded, linked and compiled to a module, with the options of each.
+ * Loads, links and compiles modules, and checks the options for this.
  *
  * @module
  */
@@ -54,7 +54,7 @@ const names: OptionNames<LoadModuleOptions> = {
   verbose: true,
 };
 
-/** The names of the options in CUDA, its compilers, or other libraries. */
+/** The names of the options in CUDA, its compilers, or other libraries, with advice. */
 const instead = {
   maxrregcount: 'did you mean "maxRegisters"?',
   maxRegisterCount: 'did you mean "maxRegisters"?',
@@ -65,7 +65,7 @@ const instead = {
   generateDebugInfo: 'did you mean "debug"?',
 };
 
-/** The most registers that any device has for a thread. */
+/** The maximum number of registers per thread on any device. */
 const maximumRegisters = 255;
 const maximumOptimizationLevel = 4;
 
@@ -96,7 +96,7 @@ function checkInteger(value: number | undefined, name: string, [minimum, maximum
 
 /** An image to link, with a name. */
 export interface LinkImage {
-  /** The image's name in errors and for the linker, such as the name of its file. */
+  /** The image's name in error messages and for the linker, such as its file name. */
   name: string;
   /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host's object or library, or LTO IR. */
   image: string | Uint8Array;
@@ -108,7 +108,7 @@ const known: KnownOptions<LinkImage> = {
   required: "PTX text, the bytes of an image as a Uint8Array, or { name, image }",
 };
 
-/** Checks images, and names those that have no name. */
+/** Checks images, and assigns a name to those without one. */
 export function linkedImages(images: readonly (string | Uint8Array | LinkImage)[]): LinkedImage[] {
   if (!Array.isArray(images)) {
     throw new TypeError(`Cannot link ${whatIs(images)}: give an array of images, such as [ptx, otherPtx]`);
@@ -143,20 +143,22 @@ function checkNamed(given: LinkImage, index: number): void {
 
 /** Parameters of a module other than its image. */
 export interface ModuleSource {
-  /** The options of the JIT, which have been checked. */
+  /** The options of the driver's JIT compiler, already checked. */
   readonly options?: JitOptions;
   /**
-   * The PTX that declares the image's kernels and variables. It differs from the image if that is a cubin that was
-   * compiled from the PTX. Defaults to the image's own text; a cubin has none.
+   * The PTX that declares the image's kernels and variables. Differs from the image if that is a cubin compiled from
+   * this PTX. Defaults to the image's own text; a cubin has none.
    */
   readonly ptx?: string;
-  /** The output of the compiler, with which the module's log begins. */
+  /** The messages of the compiler, which the module's log begins with. */
   readonly log?: string;
-  /** The names in the PTX of C++ names, such as `scale<float>`: the module finds what they name by both. */
+  /**
+   * The PTX symbols of C++ name expressions, such as `scale<float>`. The module finds kernels and variables by both.
+   */
   readonly loweredNames?: ReadonlyMap<string, string>;
 }
 
-/** Loads an image, which `checkImage` has accepted. */
+/** Loads an image that `checkImage` has accepted. */
 export function loadModule(
   session: Session,
   device: CudaDevice,
@@ -175,7 +177,7 @@ export function loadModule(
   return createModule(session, device, { handle, ptx: isBinary ? [] : [{ ptx }], isBinary, logs, loweredNames });
 }
 
-/** Links images, which have been checked, and loads the result. */
+/** Links images that were already checked, and loads the result. */
 export function linkModule(
   session: Session,
   device: CudaDevice,
@@ -197,7 +199,7 @@ export function linkModule(
   return createModule(session, device, { handle, ptx, isBinary: ptx.length < images.length, logs });
 }
 
-/** Makes the object of a module that the driver has loaded. Unloads the module if that fails. */
+/** Creates the object of a module that the driver has loaded. Unloads the module if that fails. */
 function createModule(
   session: Session,
   device: CudaDevice,
@@ -229,8 +231,8 @@ function createModule(
 }
 
 /**
- * The signature of each name. Images may each have a kernel of a name if it is weak, or not visible to the others. If
- * these differ, no signature is taken: the driver knows the one that it finds.
+ * Returns the signature of each name. Several images may have a kernel of the same name if it is weak or not visible to
+ * the others. If their signatures differ, none is returned: the driver provides the one of the kernel that it finds.
  */
 function mergeSignatures(
   signatures: readonly KernelSignature[],
@@ -247,7 +249,7 @@ function mergeSignatures(
   return { signatures: [...byName.values()], isAmbiguous: ambiguous.size > 0 };
 }
 
-/** What to do about the commonest errors of linkers. */
+/** Returns advice for the most common errors of linkers. */
 function linkHint(error: unknown): string | undefined {
   const message = error instanceof CudaError ? error.message : "";
   if (message.includes("Undefined reference to ")) return "link the image that defines it, too";
@@ -255,7 +257,7 @@ function linkHint(error: unknown): string | undefined {
   return undefined;
 }
 
-/** The output of several compilers, one after another. */
+/** Joins the messages of several compilers. */
 function joinLogs(logs: readonly string[]): string {
   return logs.map((log) => log.trim()).filter((log) => log !== "").join("\n");
 }

@@ -19,21 +19,23 @@ export interface EventOptions {
   interprocess?: boolean;
 }
 
-/** The options of a new event. */
+/** The known options of a new event. */
 export const eventOptions: KnownOptions<EventOptions> = {
   action: "create an event",
   names: { timing: true, blockingSync: true, interprocess: true },
   instead: { flags: "set timing, blockingSync or interprocess" },
 };
 
-/** What to do where `value` is given as an event. */
+/** Returns advice: what to pass instead of `value`, which is not an event. */
 function eventInsteadOf(value: unknown): string {
   return whatIs(value) === "a CudaStream"
     ? "record a CudaEvent on that stream, and give the event"
     : "give a CudaEvent from CudaDevice.createEvent";
 }
 
-/** Returns an event's handle. For the library: `unsafeHandle` counts as a way for others to record the event. */
+/**
+ * Returns an event's handle without side effects: reading `unsafeHandle` means that other code may record the event.
+ */
 export let handleOf: (event: CudaEvent) => bigint;
 
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
@@ -55,18 +57,24 @@ export class CudaEvent implements Disposable {
   /** The device that the event belongs to. */
   readonly device: CudaDevice;
   readonly #session: Session;
-  /** Another process may record it again at any time, and never complete the work: never synchronized unasked. */
+  /**
+   * Whether the event is interprocess. Another process may then record it at any time before work that never completes,
+   * so the library never synchronizes with it on its own.
+   */
   readonly #isInterprocess: boolean;
   readonly #hasTiming: boolean;
   readonly #opened: OpenedObject;
   #handle: bigint | undefined;
-  /** Whether others may record it: other processes, or code that has read `unsafeHandle`. */
+  /** Whether other processes, or code that has read `unsafeHandle`, may record the event. */
   #mayBeRecordedByOthers: boolean;
-  /** The stream of the latest record, and the record's position in it, unless others may have recorded it since. */
+  /**
+   * The stream of the latest record; undefined if there was none, or if other code may have recorded the event since.
+   */
   #recordedBy: StreamProgress | undefined;
   #position = 0;
   /**
-   * With POOLPASS_DEBUG=1 or the sanitizer, where the event was created, until others may have recorded it or a wait for it was reported.
+   * The call stack of the event's creation, with POOLPASS_DEBUG=1 or the sanitizer. Undefined once other code may have
+   * recorded the event, or a wait without a record was reported.
    */
   #unrecordedOrigin: string | undefined;
 
@@ -121,7 +129,7 @@ export class CudaEvent implements Disposable {
       handle: bigint;
       isInterprocess: boolean;
       hasTiming?: boolean;
-      /** Whether it is another process's event. */
+      /** Whether the event belongs to another process. */
       isOpened?: boolean;
     } = {} as never,
   ) {
@@ -147,7 +155,7 @@ export class CudaEvent implements Disposable {
 
   /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
-    // A query waits for nothing: a program may ask whether it has recorded the event.
+    // A query does not wait: a program may use it to find out whether it has recorded the event.
     if (this.#recordedBy === undefined && this.#session.sanitizer === undefined) {
       this.#checkRecorded("the host queries");
     }
@@ -214,7 +222,7 @@ export class CudaEvent implements Disposable {
     }
   }
 
-  /** Why the time from `start` to this event cannot be measured, and what to do. */
+  /** Returns why the time from `start` to this event cannot be measured, with advice. */
   #timingHint(start: CudaEvent, error: unknown): string {
     const events = [["first", start], ["second", this]] as const;
     const [untimed] = events.find(([, event]) => !event.#hasTiming) ?? [];
@@ -249,7 +257,10 @@ export class CudaEvent implements Disposable {
     return stateOf(() => this.#session.driver.eventQuery(handleOf(this), { peek: true }) ? "done" : "pending");
   }
 
-  /** With POOLPASS_DEBUG=1 or the sanitizer, warns once if the event was never recorded. For events without `#recordedBy`. */
+  /**
+   * With POOLPASS_DEBUG=1 or the sanitizer, warns once if the event was never recorded. Only for events without
+   * `#recordedBy`.
+   */
   #checkRecorded(wait: string): void {
     const origin = this.#unrecordedOrigin;
     if (origin === undefined) return;

@@ -35,7 +35,7 @@ export interface StreamOptions {
   nonBlocking?: boolean;
 }
 
-/** The options of a new stream. */
+/** The known options of a new stream. */
 export const streamOptions: KnownOptions<StreamOptions> = {
   action: "create a stream",
   names: { priority: true, nonBlocking: true },
@@ -43,7 +43,7 @@ export const streamOptions: KnownOptions<StreamOptions> = {
   meantBy: (value) => typeof value === "number" ? `{ priority: ${value} }` : undefined,
 };
 
-/** What to add to the error for a value that is given as a stream. */
+/** Returns advice to append to the error for a value that is not a stream. */
 function streamAdvice(value: unknown): string {
   if (typeof value === "number" || typeof value === "bigint") return ", or CudaDevice.defaultStream";
   return typeof value === "object" && value !== null && "stream" in value ? ", not an object that has one" : "";
@@ -52,46 +52,46 @@ function streamAdvice(value: unknown): string {
 /** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
 
-/** Returns how far a stream has got. */
+/** Returns the progress of a stream's work. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
 
-/** Implements `CudaStream.finished`. If `throwsErrors` is false, errors of collectives are left to the program's waits. */
+/** Implements `CudaStream.finished`. If `throwsErrors` is false, does not throw errors of collectives. */
 export let finishStream: (stream: CudaStream, options: WaitOptions, throwsErrors: boolean) => Promise<void>;
 
 /** Returns the record of the launches on a stream. */
 export let launchesOf: (stream: CudaStream) => StreamLaunches;
 
 /**
- * Marks the end of a stream's work so far, for a wait that includes it. Returns a function to call once: with true when
- * the work is known to be complete, with false if the wait was canceled.
+ * Marks the end of a stream's work so far, for a wait that includes this work. Returns a function to call once: with
+ * true when the work is known to be complete, with false if the wait was canceled.
  */
 export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
 /** The kind of a stream among the objects that a session has opened. */
 export const streamKind = "stream";
 
-/** The work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
+/** Returns the work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
 export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
 /**
- * The work that was enqueued on a stream until it was disposed. Undefined if nothing has to be ordered after it: the
- * work is complete, and the sanitizer, if there is one, knows how the program knows that.
+ * Returns the work that was enqueued on a stream until it was disposed. Undefined if nothing needs to be ordered after
+ * it: the work is complete and, if there is a sanitizer, the sanitizer knows that the program is ordered after it.
  */
 export let lastWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
-/** Makes a stream one of the library's own, which the session disposes of without reporting it. */
+/** Makes a stream one of the library's own, which the session disposes of without reporting a leak. */
 export let disownStream: (stream: CudaStream) => void;
 
 /**
  * Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to.
  *
- * The parameter `usage` is how the caller is called, if its options come after the stream and are easily given in its
- * place: "fill(byte, stream, { byteOffset })".
+ * @param usage the form of the call, for the error if its options, which follow the stream, are passed in the stream's
+ *   place: "fill(byte, stream, { byteOffset })"
  */
 export let checkStream: (stream: CudaStream, session: Session, usage?: string) => void;
 
 /**
- * Whether CUDA orders the work of two streams as it is enqueued, because one of them is the default stream of a device
- * and the other is a stream of that device that is not nonblocking.
+ * Returns whether CUDA orders the work of two streams implicitly, because one of them is a device's default stream and
+ * the other is a blocking stream of the same device.
  */
 export let isOrderedByDefaultStream: (a: CudaStream, b: CudaStream) => boolean;
 
@@ -110,15 +110,15 @@ export class CudaStream implements Disposable {
   /** Whether other code owns and destroys the stream. */
   readonly #isForeign: boolean;
   readonly #progress = new StreamProgress();
-  /** The events of `finished`. */
+  /** The events that `finished` records. */
   readonly #markers: Markers;
   readonly #opened: OpenedObject | undefined;
   #handle: bigint | undefined;
-  /** The work that the stream had when it was disposed, if something may have to be ordered after it. */
+  /** The work that was pending when the stream was disposed, if something may have to be ordered after it. */
   #lastWork: PendingWork | undefined;
-  /** Whether the owner was found to have destroyed the stream. */
+  /** Whether the stream was found to be destroyed by its owner. */
   #isGone = false;
-  /** Undefined until the first launch. */
+  /** The record of launches; undefined until the first launch. */
   #launches: StreamLaunches | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
@@ -132,7 +132,7 @@ export class CudaStream implements Disposable {
     pendingWorkOf = (stream) => {
       if (stream.#handle !== undefined) return stream.#workOf(stream.#handle, PendingWork.of);
       const work = stream.#lastWork;
-      // To ask twice would make progress twice.
+      // Not queried twice, because software devices make progress at each query.
       if (work === undefined || !work.isComplete) return work;
       return void lastWorkOf(stream);
     };
@@ -380,7 +380,7 @@ export class CudaStream implements Disposable {
     return { marker, position: this.#progress.record() };
   }
 
-  /** Lets pools treat work that `query` has found complete as complete. */
+  /** If the stream is idle, synchronizes with it, so that pools count its work as complete. */
   #synchronizeIfIdle(handle: bigint): void {
     const { driver } = this.#session;
     const { ordinal } = this.device;
@@ -428,7 +428,7 @@ export class CudaStream implements Disposable {
     });
   }
 
-  /** Leaves the session, when no work is pending any more. */
+  /** Removes the stream from the session when no work is pending any more. */
   #leave({ isLost }: { readonly isLost: boolean }): void {
     this.#session.streams.delete(this);
     if (!isLost && this.#launches !== undefined) this.#session.launches.delete(this.#launches);

@@ -1,6 +1,5 @@
 /**
- * The streams of a device: those that it creates, with their priorities, those that it wraps, and waits for all of
- * them.
+ * The streams of a device: creating them with priorities, wrapping foreign ones, and waiting for all of them.
  *
  * @module
  */
@@ -20,9 +19,12 @@ export class DeviceStreams {
   /** The device's ordinal. */
   readonly #device: number;
   readonly #defaultStream: CudaStream;
-  /** The streams that were created and are not disposed. */
+  /** The created and wrapped streams that are not disposed. */
   readonly #created = new Set<CudaStream>();
-  /** Events recorded after the work of streams that were disposed while busy, if the driver has no context events. */
+  /**
+   * The events recorded after the work of streams that were disposed while busy. Only used if the driver has no context
+   * events.
+   */
   readonly #disposedStreamMarkers = new Set<bigint>();
   /** The events recorded after the work of all streams. */
   readonly #markers: Markers;
@@ -38,7 +40,7 @@ export class DeviceStreams {
     this.#defaultStreamMarkers = new Markers(session, ordinal);
   }
 
-  /** Adds a stream that was created. */
+  /** Adds a stream that was created or wrapped. */
   add(stream: CudaStream): void {
     this.#created.add(stream);
   }
@@ -57,7 +59,8 @@ export class DeviceStreams {
   async finished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const known = () => this.#knownStreamsFinished(options, throwsErrors);
     if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await known();
-    // Pools count memory as free after a synchronization with an event of the stream, but not with one of the context.
+    // Pools count memory as free after a synchronization with an event of the stream, but not with an event of the
+    // context.
     const ends = [...this.#created].map(markEnd);
     let isComplete = false;
     try {
@@ -68,7 +71,8 @@ export class DeviceStreams {
       await this.#markers.wait(marker, options, throwsErrors);
       isComplete = true;
       progress.complete(position);
-      // An event on the default stream would be a barrier: pools count its work as done if it is still idle then.
+      // An event on the default stream would be a barrier. Instead, its work counts as done for pools if it is still
+      // idle then.
       this.#session.completed.add(this.#defaultStream);
     } finally {
       for (const end of ends) end(isComplete);
@@ -81,13 +85,15 @@ export class DeviceStreams {
     try {
       return this.#markers.record((event) => driver.ctxRecordEvent(this.#device, event));
     } catch (error) {
-      // A stream that this object does not know is being captured.
+      // A stream that is not in `#created` is being captured.
       if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
       throw error;
     }
   }
 
-  /** Whether a capture is known that recording an event for all streams would invalidate. */
+  /**
+   * Returns whether a known stream is being captured. Recording an event for all streams would invalidate the capture.
+   */
   #isCapturing(): boolean {
     const { driver } = this.#session;
     for (const { unsafeHandle } of [this.#defaultStream, ...this.#created]) {
@@ -96,7 +102,7 @@ export class DeviceStreams {
     return false;
   }
 
-  /** Resolves when all work enqueued so far on the streams that this object knows is done. */
+  /** Resolves when all work enqueued so far on the created, wrapped and default streams is done. */
   async #knownStreamsFinished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const { driver } = this.#session;
     const streams = [...this.#created].filter(({ unsafeHandle }) => {
@@ -110,8 +116,9 @@ export class DeviceStreams {
   }
 
   /**
-   * Resolves when the default stream's work so far is done. A record on the default stream itself would make blocking
-   * streams wait for each other. So this records on a new blocking stream, which waits for the default stream only.
+   * Resolves when the default stream's work so far is done. An event recorded on the default stream itself would make
+   * blocking streams wait for each other, so it is recorded on a new blocking stream, which waits only for the default
+   * stream.
    */
   async #defaultStreamFinished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const { driver } = this.#session;
@@ -130,15 +137,15 @@ export class DeviceStreams {
     progress.complete(position);
   }
 
-  /** Records an event after the work of a busy stream that is being disposed, for `finished` to wait for. */
+  /** Records an event after the work of a busy stream that is being disposed, which `finished` will wait for. */
   #markDisposedStream(stream: bigint): void {
     const { driver } = this.#session;
     for (const event of this.#disposedStreamMarkers) {
       if (this.#isPast(event)) this.#destroyDisposedStreamMarker(event);
     }
-    // A stream that is being captured can neither be queried nor be waited for.
+    // A stream that is being captured can neither be queried nor waited for.
     if (driver.streamIsCapturing(this.#device, stream)) return;
-    // A sanitizer has to know what the program waits for, even if that is done by luck.
+    // A sanitizer must be informed of the program's waits, even if the work happens to be complete already.
     const isWatched = this.#session.sanitizer !== undefined;
     if (!isWatched && driver.streamQuery(this.#device, stream, { peek: true })) return;
     const event = this.#session.createMarker(this.#device);
@@ -146,7 +153,7 @@ export class DeviceStreams {
     driver.eventRecord(this.#device, event, stream);
   }
 
-  /** Whether nothing has to wait for the work before an event any longer. */
+  /** Returns whether nothing needs to wait any longer for the work before an event. */
   #isPast(event: bigint): boolean {
     const { driver, sanitizer } = this.#session;
     return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);
@@ -170,13 +177,16 @@ export class DeviceStreams {
   }
 }
 
-/** The library reads the memory behind a handle. None is at smaller addresses: their use would crash the process. */
+/**
+ * The smallest valid handle. CUDA reads the memory at a handle's address, and smaller addresses would crash the
+ * process.
+ */
 const firstHandle = 4096n;
 
 /**
- * Wraps a stream of a device by its handle. Returns the device's default stream if it is that one's handle.
+ * Wraps a stream of a device by its handle. Returns the device's default stream if the handle is the default stream's.
  *
- * @param onWrap called with the new stream, and returns what to call when it is disposed
+ * @param onWrap called with the new stream; returns a function to call when the stream is disposed
  */
 export function wrapStream(
   session: Session,
@@ -235,17 +245,18 @@ function checkHandle(handle: bigint): void {
 }
 
 /**
- * The size of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do not fit.
+ * The number of bits of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do
+ * not fit.
  */
 const priorityBits = 32;
 
 /**
- * Throws unless a priority is one of the device's. CUDA itself clamps others, which hides a wrong sign.
+ * Throws unless a priority is in the device's range. CUDA clamps other priorities, which would hide a wrong sign.
  *
- * @param what What has the priority: "a stream".
+ * @param what The object with the priority, in the message: "a stream".
  */
 export function checkPriority(priority: number, device: CudaDevice, what: string): void {
-  // A bigint and a symbol cannot be converted by the operator.
+  // The operator `|` throws for a bigint or a symbol, hence the check of the type.
   if (typeof priority !== "number" || (priority | 0) !== priority) refusePriority(priority, device, what);
   if (priority === 0) return;
   const { least, greatest } = device.streamPriorityRange();

@@ -1,6 +1,6 @@
 /**
- * The progress of streams: the order of their work, the work that was pending at some moment, and the events recorded
- * for it.
+ * The progress of streams: the order of their work, work that was pending at some time, and the events recorded after
+ * it.
  *
  * @module
  */
@@ -9,50 +9,53 @@ import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 
-/** The streams whose waits are remembered, apart from the last one. Forgetting a wait makes a free wait again. */
+/**
+ * The maximum number of streams whose waits are kept, in addition to the last one. Dropping a wait only causes a
+ * redundant wait before a free.
+ */
 const rememberedWaits = 16;
 
 /**
  * The progress of a stream, and the work of other streams that is ordered before its own, as far as the program's
- * events and waits show it. With it, a program that orders its streams by events need not do so again when it frees
- * memory.
+ * events and waits show it. If a program orders its streams by events, the library need not do so again when memory is
+ * freed.
  *
- * Positions in a stream's work are counted in records of events: work that is enqueued when `position` is n comes before
- * the record that makes it n + 1.
+ * Positions in a stream's work are counted in event records: work that is enqueued while `position` is n precedes the
+ * record that increments it to n + 1.
  */
 export class StreamProgress {
-  /** The number of records so far. */
+  /** The number of event records so far. */
   position = 0;
-  /** Work before this position is known to be complete. */
+  /** The position before which all work is known to be complete. */
   completed = 0;
-  /** The stream that was last waited for, and the position to which. Kept apart from the others to be quick. */
+  /** The stream that this one waited for last, and the position of that wait. Separate from `#others`, for speed. */
   #last: StreamProgress | undefined;
   #lastPosition = 0;
-  /** The other streams that were waited for. */
+  /** The other streams that this one waited for, each with the latest position. */
   #others: Map<StreamProgress, number> | undefined;
 
-  /** Records the record of an event and returns its position: it completes with all work before that position. */
+  /** Counts an event record. Returns its position: the event completes with all work before that position. */
   record(): number {
     return ++this.position;
   }
 
-  /** Records that the record at a position was found complete. */
+  /** Marks the work before an event record, given by its position, as complete. */
   complete(position: number): void {
     if (position > this.completed) this.completed = position;
   }
 
-  /** Records that all work so far was found complete. */
+  /** Marks all work so far as complete. */
   completeAll(): void {
     this.completed = ++this.position;
   }
 
-  /** Records that later work is ordered after the record at a position of another stream. */
+  /** Records that later work of this stream is ordered after an event record, at `position`, of another stream. */
   waitFor(other: StreamProgress, position: number): void {
     if (other !== this.#last) this.#changeLast(other);
     if (position > this.#lastPosition) this.#lastPosition = position;
   }
 
-  /** Whether the work of another stream at `position` is complete, or ordered before later work of this one. */
+  /** Returns whether another stream's work at `position` is complete, or is ordered before this stream's later work. */
   isAfter(other: StreamProgress, position: number): boolean {
     if (other.completed > position) return true;
     const reached = other === this.#last ? this.#lastPosition : this.#others?.get(other) ?? 0;
@@ -64,12 +67,12 @@ export class StreamProgress {
     if (this.#last !== undefined) others.set(this.#last, this.#lastPosition);
     this.#last = other;
     this.#lastPosition = others.get(other) ?? 0;
-    // A program may use a new stream for each task.
+    // Bounds the memory: a program may use a new stream for each task.
     if (others.size > rememberedWaits) others.clear();
   }
 }
 
-/** The library asks for its own purposes, of which the program learns nothing. */
+/** Marks a query as the library's own, whose result the program does not see. */
 const forLibrary = { forLibrary: true };
 
 /** A stream, by its device's ordinal and its handle. */
@@ -79,18 +82,19 @@ interface StreamHandle {
 }
 
 /**
- * The work that was enqueued on a stream until some moment. It outlives the stream and the session.
+ * The work that was enqueued on a stream up to some time. The object can outlive the stream and the session.
  *
- * Usually it was not complete then. With a sanitizer, it may have been complete by luck: later work is then still
- * ordered after it by calls of the driver, which the sanitizer sees, until the program knows that the work is done.
+ * Usually the work is pending when the object is created. With a sanitizer, it may already happen to be complete: later
+ * work is still ordered after it by driver calls, which the sanitizer observes, until the program is known to be
+ * ordered after it.
  */
 export class PendingWork {
   readonly #session: Session;
   readonly #driver: Driver;
   readonly #stream: StreamHandle;
   /**
-   * Recorded after the work, until nothing has to be ordered after it. A default stream has none: an event on it would
-   * order the blocking streams' work before and after it.
+   * The event recorded after the work; undefined once nothing needs to be ordered after it. A default stream has none,
+   * because recording an event on it would order the work of blocking streams.
    */
   #marker: bigint | undefined;
   #isComplete = false;
@@ -111,13 +115,13 @@ export class PendingWork {
     this.#marker = marker;
   }
 
-  /** The work enqueued on a stream so far; undefined if it is complete. */
+  /** Returns the work enqueued on a stream so far; undefined if it is complete. */
   static of(session: Session, stream: StreamHandle): PendingWork | undefined {
     if (session.driver.streamQuery(stream.device, stream.stream, { peek: true })) return undefined;
     return new PendingWork(session, stream);
   }
 
-  /** The work enqueued on a stream; undefined if nothing has to be ordered after it. */
+  /** Returns the work enqueued on a stream; undefined if nothing needs to be ordered after it. */
   static last(session: Session, stream: StreamHandle): PendingWork | undefined {
     if (session.sanitizer === undefined) return PendingWork.of(session, stream);
     const work = new PendingWork(session, stream);
@@ -141,7 +145,10 @@ export class PendingWork {
     return true;
   }
 
-  /** Whether nothing has to be ordered after the work: it is complete, and a sanitizer knows why. */
+  /**
+   * Whether nothing needs to be ordered after the work: it is complete and, if there is a sanitizer, the sanitizer
+   * knows that the program is ordered after it.
+   */
   get isPast(): boolean {
     if (!this.isComplete) return false;
     const isKnown = this.#isLost || this.#marker !== undefined && this.#session.sanitizer?.isKnown(this.#marker);
@@ -154,7 +161,7 @@ export class PendingWork {
     return this.#isLost;
   }
 
-  /** Makes a stream wait for the work, which must not be a default stream's. */
+  /** Makes a stream wait for the work, which must not be that of a default stream. */
   precede({ device, stream }: StreamHandle): void {
     if (!this.isPast) this.#driver.streamWaitEvent(device, stream, this.#marker!);
   }
@@ -169,13 +176,13 @@ export class PendingWork {
 /** A recorded event. */
 export interface Marker {
   readonly event: bigint;
-  /** How many records there were up to this one. */
+  /** The number of the record, counted over all markers. */
   readonly order: number;
 }
 
 /**
- * The events that `finished` of a stream or a device records and waits for. Each is used again for later records, except
- * the latest that was found complete: the session synchronizes with it when a pool needs that.
+ * The events that `finished` of a stream or a device records and waits for. Each is reused for later records, except
+ * the latest one that was found complete: the session synchronizes with it when a pool needs that.
  */
 export class Markers implements Disposable {
   readonly #session: Session;
@@ -183,7 +190,7 @@ export class Markers implements Disposable {
   readonly #device: number;
   readonly #idle: bigint[] = [];
   #recordCount = 0;
-  /** Of the markers that were found complete, the one that was recorded last. */
+  /** Of the complete markers, the one that was recorded last. */
   #completed: Marker | undefined;
   #isDisposed = false;
 
@@ -192,7 +199,7 @@ export class Markers implements Disposable {
     this.#device = device;
   }
 
-  /** Calls `record` with an event. Returns what `wait` takes, once. */
+  /** Calls `record` with an event. Returns the marker, to pass to `wait` once. */
   record(record: (event: bigint) => void): Marker {
     const event = this.#idle.pop() ?? this.#session.createMarker(this.#device);
     try {
@@ -211,7 +218,7 @@ export class Markers implements Disposable {
    */
   async wait(marker: Marker, options: WaitOptions, throwsErrors: boolean): Promise<void> {
     try {
-      // Reads the driver at each poll, because the session replaces it at its end.
+      // The driver is read at each poll, because the session replaces it when it ends.
       await waitUntil(() => {
         const isDone = this.#session.driver.eventQuery(marker.event);
         if (throwsErrors) this.#session.waitErrors?.throwErrorOfEvent(marker.event, isDone);
@@ -230,8 +237,7 @@ export class Markers implements Disposable {
   }
 
   /**
-   * Removes a marker that is known to be complete. Waits that overlap may be found complete in another order than that
-   * of their records.
+   * Removes a marker that is known to be complete. Overlapping waits may complete in another order than their records.
    */
   complete(marker: Marker): void {
     if (this.#isDisposed) return this.#observe(marker);
@@ -248,7 +254,7 @@ export class Markers implements Disposable {
     this.#session.destroyMarker(event);
   }
 
-  /** Makes an event available for another record. */
+  /** Makes an event available for reuse. */
   #release(event: bigint): void {
     this.#session.completed.deleteMarker(event);
     if (this.#isDisposed) this.#session.destroyMarker(event);

@@ -1,5 +1,5 @@
 /**
- * How a struct's fields lie in memory, and how their values are written and read.
+ * The layout of a struct's fields in memory, and reading and writing their values.
  *
  * @module
  */
@@ -9,36 +9,36 @@ import { countOf } from "../../support/printing.ts";
 
 const structOptions: KnownOptions<{ alignment?: number }> = { action: "describe a struct", names: { alignment: true } };
 
-/** Why a value cannot be written. */
+/** The reason why a value cannot be written. */
 export interface FieldRefusal {
-  /** Which field of the struct: `".corners[2].x"`; empty for the struct itself. */
+  /** The path of the field in the struct: `".corners[2].x"`; empty for the struct itself. */
   readonly path: string;
   /** The value that could not be written: `"a string"`, `"300"`. */
   readonly what: string;
   readonly reason: string;
   readonly isRangeError: boolean;
-  /** Whether `what` says by itself what it was to be. */
+  /** Whether `what` is the complete description, to which the expected type is not appended. */
   readonly isComplete?: true;
 }
 
-/** A type of fields. */
+/** The layout of a field type. */
 interface FieldLayout {
   readonly byteLength: number;
   readonly alignment: number;
-  /** Writes a value to memory that is all zeros. Returns the problem if it cannot. */
+  /** Writes a value to zeroed memory. Returns the refusal if the value does not fit. */
   write(view: DataView, offset: number, value: unknown): FieldRefusal | undefined;
   read(view: DataView, offset: number): unknown;
 }
 
-/** A type of fields that is a struct. */
+/** The layout of a struct. */
 export interface StructLayout extends FieldLayout {
-  /** A copy of what `struct` was given. */
+  /** A copy of the `fields` passed to `struct`. */
   readonly fields: unknown;
-  /** For printing: `"x: f32, y: f32, "`. */
+  /** The fields in printed form: `"x: f32, y: f32, "`. */
   readonly description: string;
 }
 
-/** The layouts of what `struct` has returned. */
+/** The layouts of the structs that `struct` has returned. */
 export const nestedLayouts: WeakMap<object, StructLayout> = new WeakMap();
 
 /** Reads and writes one scalar. */
@@ -88,7 +88,7 @@ function floatLayout(type: string, byteLength: number): FieldLayout {
   };
 }
 
-/** Untyped bits take what a signed or an unsigned integer takes, and are read as unsigned. */
+/** Returns the layout of an integer. Untyped bits accept signed and unsigned integers, and are read as unsigned. */
 function integerLayout(type: string, byteLength: number): FieldLayout {
   const bits = 8 * byteLength;
   const { get, set } = type.startsWith("s") ? signed[bits]! : unsigned[bits]!;
@@ -150,9 +150,9 @@ interface Field {
 }
 
 /**
- * Lays out a struct as C++ does. Throws if it cannot.
+ * Computes the layout of a struct by C++'s rules. Throws if a field is not valid.
  *
- * @param layoutOfBytes The layout that a value's bytes have; undefined if the value is not the bytes of a struct.
+ * @param layoutOfBytes Returns the struct layout of a value; undefined if the value is not a struct's bytes.
  */
 export function layoutOf(
   declared: object,
@@ -176,7 +176,7 @@ export function layoutOf(
     copies[name] = Array.isArray(type) ? Object.freeze([...type]) : type;
   }
   alignment = alignmentOf(options, alignment);
-  // An empty struct has a byte, so that each has an address of its own.
+  // An empty struct has a size of 1, so that each object has its own address.
   const byteLength = roundUp(Math.max(end, 1), alignment);
   checkSize(byteLength);
   const description = fields.map(({ name }) => `${name}: ${formatType(copies[name])}, `).join("");

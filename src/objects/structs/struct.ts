@@ -4,7 +4,7 @@ import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import { bytesOf, whatIs } from "../../support/validation.ts";
 import { type FieldRefusal, layoutOf, nestedLayouts, type StructLayout } from "./field_layouts.ts";
 
-/** The type of a struct's field, or of the elements of a field that is an array: a scalar by its PTX name, or a struct. */
+/** The type of a struct's field, or of the elements of an array field: a scalar by its PTX name, or a struct. */
 export type FieldType = Exclude<ParameterType, object> | {
   // deno-lint-ignore no-explicit-any
   (values: any): StructValue;
@@ -12,11 +12,14 @@ export type FieldType = Exclude<ParameterType, object> | {
   readonly alignment: number;
 };
 
-/** The fields of a struct by their names, in order: each a type, or the type and the number of an array's elements. */
+/**
+ * The fields of a struct by name, in order: for each, its type, or for an array the element type and the number of
+ * elements.
+ */
 export type StructFields = Record<string, FieldType | readonly [type: FieldType, count: number]>;
 
 /**
- * What a field is given: a number, a bigint or a boolean for a scalar; an object of values, or a `StructValue`, for a
+ * A value for a field: a number, a bigint or a boolean for a scalar; an object of values, or a `StructValue`, for a
  * struct; an array or a typed array for an array.
  */
 export type FieldValue =
@@ -27,23 +30,23 @@ export type FieldValue =
   | readonly FieldValue[]
   | ArrayBufferView;
 
-/** What a field of a type is given. */
+/** The values that a field of type `T` accepts. */
 export type FieldInput<T> = T extends readonly [infer Element, number]
   ? readonly FieldInput<Element>[] | ArrayBufferView
   : T extends { readonly fields: infer Fields } ? StructInput<Fields> | StructValue<Fields>
   : T extends "f16" | "f32" | "f64" ? number
   : number | bigint | boolean;
 
-/** The values of a struct's fields, to be written. */
+/** The values of a struct's fields to write. */
 export type StructInput<Fields> = { readonly [name in keyof Fields]: FieldInput<Fields[name]> };
 
-/** What a field of a type is read as. */
+/** The value that a field of type `T` is read as. */
 export type FieldOutput<T> = T extends readonly [infer Element, number] ? FieldOutput<Element>[]
   : T extends { readonly fields: infer Fields } ? StructOutput<Fields>
   : T extends "b64" | "u64" | "s64" ? bigint
   : number;
 
-/** The values of a struct's fields, as they are read: bigints for 64-bit integers, numbers for other scalars. */
+/** The values of a struct's fields as they are read: bigints for 64-bit integers, numbers for other scalars. */
 export type StructOutput<Fields> = { -readonly [name in keyof Fields]: FieldOutput<Fields[name]> };
 
 declare const structType: unique symbol;
@@ -86,7 +89,7 @@ export interface Struct<Fields> {
   readonly byteLength: number;
   /** Alignment in bytes: C++'s `alignof`. */
   readonly alignment: number;
-  /** The fields that the struct was made with. */
+  /** The `fields` that were passed to `struct`. */
   readonly fields: Fields;
   /**
    * Returns the bytes of an array of structs, for `copyFrom`.
@@ -112,7 +115,7 @@ export interface StructOptions {
   alignment?: number;
 }
 
-/** The layout of a struct's bytes; undefined for any other view. */
+/** Returns the layout of a struct's bytes; undefined for any other view. */
 export let layoutOfBytes: (view: ArrayBufferView) => StructLayout | undefined;
 
 /** The bytes of a struct, with its alignment. */
@@ -121,7 +124,7 @@ class StructBytes extends DataView<ArrayBuffer> implements StructValue {
   readonly #layout: StructLayout;
 
   static {
-    // Much faster than `#layout in view` for the typed arrays among the arguments of launches.
+    // Comparing the constructor is much faster than `#layout in view` for the typed arrays among a launch's arguments.
     layoutOfBytes = (view) => view.constructor === StructBytes ? (view as StructBytes).#layout : undefined;
     printAs(this, "StructValue", (value) => `StructValue { ${value.byteLength} bytes }`, ["byteLength", "alignment"]);
     nameClass(this, "StructValue");
