@@ -160,7 +160,7 @@ class Connections {
     oldest!.destroy();
   }
 
-  /** Removes a connection that was closed. */
+  /** Removes a connection from its group, without closing it. */
   delete(socket: Socket): void {
     for (const group of Object.values(this.#groups)) group.delete(socket);
   }

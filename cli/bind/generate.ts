@@ -12,7 +12,7 @@ import { forOldDrivers, withoutBuild } from "./stable_ptx.ts";
 /** The oldest architecture that the compilers of CUDA 13 support. */
 const oldestArchitecture = "compute_75";
 
-/** How to generate a module. */
+/** The options for generating a module. */
 export interface GenerateOptions {
   /** The file name of the source. It is PTX if the name ends with `.ptx`, else CUDA C++. */
   readonly file: string;

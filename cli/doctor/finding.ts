@@ -1,4 +1,4 @@
-/** The severity of a finding: all is well, a fact to note, or a problem that affects programs. */
+/** The severity of a finding: as expected, worth noting, or a problem for programs. */
 export type Level = "ok" | "note" | "problem";
 
 /** The result of checking one part of the machine. */

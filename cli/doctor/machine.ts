@@ -10,7 +10,7 @@ export interface FileStatus {
   readonly kind: "folder" | "socket" | "other";
 }
 
-/** The access of the checks to the machine. Functions return undefined for properties that cannot be read. */
+/** The properties of the machine that the checks read. Functions return undefined for what cannot be read. */
 export interface Machine {
   /** The version of the kernel, such as "6.18.1". */
   readonly kernel: string;

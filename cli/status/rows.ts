@@ -29,7 +29,7 @@ export interface HolderRow {
 /** An offer, a channel or an entry of a store. */
 export interface Row {
   readonly name: string;
-  /** `"buffer"`, `"pool"`, `"channel"` or `"entry"`. */
+  /** The kind of row: `"buffer"`, `"pool"`, `"channel"` or `"entry"`. */
   readonly kind: string;
   /** The state: `"withdrawn"`, `"replaced"` and so on. Empty if the memory can be mapped. */
   readonly state: string;

@@ -3,7 +3,7 @@ import { escapeControls } from "../../src/support/printing.ts";
 /** A column of a table. */
 export interface Column {
   readonly name: string;
-  /** The alignment. Default: left. Used for numbers. */
+  /** The alignment of the cells. Default: left. */
   readonly align?: "right";
 }
 

@@ -109,7 +109,7 @@ export class Screen implements Disposable {
       write(leave);
       process.stdin.setRawMode(false);
     } catch {
-      // The terminal is gone.
+      // Ignored: the terminal was closed.
     }
   }
 }

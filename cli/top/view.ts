@@ -55,7 +55,7 @@ const noNumbers = ["", "", "", ""];
 const keys =
   "q quit  b bytes  f frames/s  d dropped/s  l lag  n name  r reverse  h holders  arrows, PgUp, PgDn: scroll";
 
-/** The initial state. */
+/** The initial settings. */
 export const initialState: ViewState = { sort: "bytes", isReversed: false, hasHolders: true, scroll: 0 };
 
 /** Returns the lines of the screen, and the state with `scroll` limited to the height of the table. */

@@ -18,8 +18,9 @@ import { isBefore, type Operation, type Timeline } from "./order/timelines.ts";
 export interface TrackedAccess {
   readonly operation: Operation;
   readonly kind: "read" | "write" | "atomic";
-  /** Offsets in the allocation, in bytes. */
+  /** The offset in the allocation of the first accessed byte. */
   readonly begin: number;
+  /** The offset after the last accessed byte. */
   readonly end: number;
   /** The line of the kernel's source that makes the access. */
   readonly source?: string | undefined;
@@ -31,12 +32,13 @@ export interface TrackedAccess {
   readonly isPossible?: true;
 }
 
-/** Two unordered accesses to the same bytes, at least one of which must not be concurrent. */
+/** Two unordered accesses to the same bytes that are not both reads or both atomic. */
 export interface Conflict {
   readonly later: TrackedAccess;
   readonly earlier: TrackedAccess;
-  /** The offsets of the bytes that both accesses have in common. */
+  /** The offset of the first byte that both accesses have in common. */
   readonly begin: number;
+  /** The offset after the last byte that both accesses have in common. */
   readonly end: number;
 }
 

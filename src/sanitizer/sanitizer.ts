@@ -1,5 +1,6 @@
 /**
- * The sanitizer of a `Cuda` object: what it checks, and what happens with its reports. See README.md in this folder.
+ * The sanitizer of a `Cuda` object: selects the checks, and delivers and prints the reports. See README.md in this
+ * folder.
  *
  * @module
  */
@@ -25,7 +26,7 @@ import {
   summaryOfReports,
 } from "./reporting/sanitizer_report.ts";
 
-/** All checks. */
+/** All checks of the sanitizer. */
 const availableChecks: readonly SanitizerCheck[] = [
   "stream-order",
   "memory",

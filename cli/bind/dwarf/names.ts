@@ -27,7 +27,7 @@ export function readableName(name: string): string {
     parts.push(rest.slice(begin, begin + Number(digits)));
     rest = rest.slice(begin + Number(digits));
   }
-  // An unnamed type.
+  // An unnamed type is mangled as `Ut_`.
   const isUnnamed = /^Ut\d*_E?$/.test(rest);
   if (isUnnamed) return [...parts.filter((part) => !part.startsWith("__C")), "unnamed"].join("::");
   return rest === "E" && parts.length > 0 ? parts.join("::") : name;

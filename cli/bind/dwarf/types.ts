@@ -64,7 +64,7 @@ export interface StructType {
 
 /** A member of a struct, or the base class of one. */
 export interface Member {
-  /** Undefined for an anonymous union or struct. */
+  /** The name of the member. Undefined for an anonymous union or struct. */
   readonly name: string | undefined;
   readonly type: CType;
   /** The offset in bytes from the start of the struct. */

@@ -5,7 +5,10 @@
  * @module
  */
 
-/** The points of a box that satisfy all constraints. */
+/**
+ * A set of threads and loop iterations: the points of a box that satisfy all constraints. A dimension is (a part of) a
+ * block or thread index, or the iteration number of a loop.
+ */
 export interface Domain {
   /** The first coordinate in each dimension. */
   readonly low: readonly number[];
@@ -21,7 +24,7 @@ export interface Range {
   readonly high: number;
 }
 
-/** A condition on a point. */
+/** A condition on the coordinates of a thread or loop iteration. */
 export type Condition =
   /** A comparison of a form without base: it is at least 0 (`notNegative`), or 0 (`zero`). */
   | { readonly kind: "test"; readonly form: AffineForm; readonly relation: "notNegative" | "zero" }
@@ -59,7 +62,7 @@ function ratioOf(a: readonly number[], b: readonly number[]): number | undefined
   return a[last]! / b[last]!;
 }
 
-/** Replaces the terms of dimensions in which a domain has only one coordinate by constants. */
+/** Folds the terms of dimensions in which a domain has a single coordinate into the constant of a form. */
 export function simplified(form: AffineForm, { low, high }: Domain): AffineForm {
   const { terms, constant, base } = form;
   let found = false;
@@ -107,7 +110,7 @@ export function greatestDivisor(a: number, b: number): number {
   return a;
 }
 
-/** Returns the parts of a domain in which a condition has a truth value. They do not overlap. */
+/** Returns the parts of a domain in which a condition has the value `truth`. They do not overlap. */
 export function assume(domain: Domain, condition: Condition, truth: boolean): Domain[] {
   switch (condition.kind) {
     case "test": {

@@ -46,7 +46,7 @@ export interface ExactAccesses {
   readonly alignments: ReadonlyMap<number, number>;
 }
 
-/** The accesses that were found by running a kernel for all threads. */
+/** The accesses that a symbolic run of a kernel for all threads has found. */
 interface KernelAccesses {
   readonly prepared: { readonly code: KernelCode };
   readonly certain: readonly CertainAccess[];

@@ -72,7 +72,7 @@ function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolea
       for (let index = 0; index < terms.length; index++) {
         const term = terms[index]!;
         if (term === 0) continue;
-        // How far this coordinate may be from its best bound if all other terms are at their best.
+        // The maximum distance of this coordinate from its best bound if all other terms have their best values.
         const slack = Math.floor(most / Math.abs(term));
         if (term > 0 && high[index]! - low[index]! > slack) {
           low[index] = high[index]! - slack;

@@ -34,7 +34,7 @@ interface Notes {
   /** The address of the device memory. */
   readonly address: bigint;
   readonly byteLength: number;
-  /** The host memory for a copy. */
+  /** The host memory that receives a copy of the device memory. */
   readonly host: HostAllocation;
   /** An event that is recorded after the copy. */
   readonly event: bigint;
@@ -102,7 +102,7 @@ export class InstrumentedLaunches {
     return this.#driver.moduleLoadData(device, image, options);
   };
 
-  /** Records a kernel of a module. */
+  /** Registers a kernel of a module, if there is an instrumented version of it. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     if (!this.#modules.has(module)) return;
     try {

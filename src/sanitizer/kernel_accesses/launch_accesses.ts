@@ -91,7 +91,7 @@ export class LaunchAccesses {
     };
   }
 
-  /** Records a kernel of a module. */
+  /** Registers a kernel of a module. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     const loaded = this.#modules.get(module);
     if (loaded === undefined || this.#kernels.has(kernel)) return;

@@ -137,7 +137,7 @@ class Numbers implements LaunchNumbers {
   readonly #whole: ReadonlySet<string> | undefined;
   readonly #specials = new Map<string, AffineForm | undefined>();
 
-  /** @param whole the dimensions that cannot be split, by register and weight; undefined if none can */
+  /** @param whole the dimensions that may not be split, by register and weight; undefined if no dimension may be */
   constructor(shape: LaunchShape, dimensions: readonly Dimension[], whole: ReadonlySet<string> | undefined) {
     this.#shape = shape;
     this.#dimensions = dimensions;

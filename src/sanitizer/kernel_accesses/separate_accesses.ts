@@ -17,7 +17,7 @@ export interface SeparateRange {
   readonly isWritten: boolean;
 }
 
-/** The accesses that were found by running a kernel for all threads. */
+/** The accesses that a symbolic run of a kernel for all threads has found. */
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<Step>;

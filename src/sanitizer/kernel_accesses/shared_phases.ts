@@ -37,7 +37,7 @@ const mostPairs = 4000;
 export class SharedPhases {
   /** The size of each variable in bytes, by its base. */
   readonly #byteLengths: ReadonlyMap<number, number>;
-  /** The indices of the dimensions of a thread's index in its block. */
+  /** The dimensions that make up a thread's index in its block, by their indices in domains. */
   readonly #dimensions: readonly number[];
   /** The domain of all threads of the launch. */
   readonly #whole: Domain;
@@ -262,7 +262,7 @@ export class SharedReads {
   /**
    * Returns whether the threads of each block have written all bytes that they read.
    *
-   * @param blocks the indices of the dimensions of block indices
+   * @param blocks the dimensions that make up block indices
    */
   areWritten(blocks: readonly number[]): boolean {
     const written = new WrittenBytes(new Budget(mostSteps));
@@ -288,8 +288,10 @@ class WrittenBytes {
   }
 
   /**
-   * Returns whether all bytes of a read are written in the same block and iteration, for all coordinates in the fixed
-   * dimensions.
+   * Returns whether all bytes of a read are written in the same block and loop iteration.
+   *
+   * @param settled the writes before the last barrier before the read
+   * @param fixed the dimensions that make up block indices and loop iterations
    */
   include(read: CertainAccess, settled: SharedWrites, fixed: readonly number[]): boolean {
     const written = this.#matching(read, settled, fixed);

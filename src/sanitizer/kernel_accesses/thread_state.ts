@@ -30,7 +30,7 @@ export interface CertainAccess {
 
 /** The properties of a launch that a kernel's instructions can read. */
 export interface LaunchNumbers {
-  /** The indices of the dimensions of a thread's index in its block. */
+  /** The dimensions that make up a thread's index in its block, by their indices in domains. */
   readonly threadDimensions: readonly number[];
   /** Returns the value of a special register. Undefined if it is not affine. */
   special(name: string): AffineForm | undefined;
@@ -44,7 +44,7 @@ export interface LaunchNumbers {
 export interface ThreadState extends WritesBefore {
   /** The index of the current block. */
   block: number;
-  /** The index in the block of the next instruction. */
+  /** The index of the next instruction in the current block. */
   index: number;
   readonly values: Value[];
   domain: Domain;
@@ -150,7 +150,7 @@ const ownSpaces = [
   "param::func",
   "const",
 ];
-/** The modifiers of strong operations, which may conflict without being a race. */
+/** The modifiers of strong operations of PTX. Concurrent strong accesses are not a race, so they count as atomic. */
 const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
 /**

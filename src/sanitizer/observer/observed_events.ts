@@ -12,7 +12,7 @@ import { type Driver, eventFlags } from "../../driver.ts";
 
 const none: readonly RangeAccess[] = [];
 
-/** Adds the operations of streams and of the host. */
+/** Creates the operations of streams and of the host, and adds them to the queue of operations to check. */
 export class ObservedWork {
   /** The call site of the operation that is being added. */
   site: CallSite = {};
@@ -86,7 +86,7 @@ interface ObservedEvent {
   readonly isInterprocess: boolean;
   /** The event's handle in hexadecimal. Undefined if the event is not shared with other processes. */
   handle?: string | undefined;
-  /** The last record, if it was on a stream. */
+  /** The point of the last record, if that was on a stream. */
   record: Point | undefined;
   /** The call site of that record. */
   recorded?: CallSite;

@@ -31,7 +31,7 @@ interface Parts {
   readonly order: StreamOrder;
   /** Called after each synchronization of the host, before the records of other processes are read. */
   readonly beforeWait: () => void;
-  /** Called with the host's clock after those records were read. */
+  /** Called with the host's clock after the records of other processes were read. */
   readonly afterWait: (now: Point) => void;
 }
 
@@ -40,7 +40,7 @@ export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
   return !options?.peek && !options?.forLibrary;
 }
 
-/** The streams of all devices, and the host. */
+/** The timelines of the streams of all devices, and of the host. */
 export class ObservedStreams {
   readonly host: Timeline = new Timeline("the host");
   readonly processes: OtherProcesses;
@@ -53,7 +53,7 @@ export class ObservedStreams {
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
   /** For each stream, the last collective with ranks of other processes that the host does not know to be complete. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
-  /** The clock that interprocess events are assumed to have synchronized. The map does not change. */
+  /** The clock that interprocess events are assumed to have synchronized. The map is replaced, but not mutated. */
   #assumed: Clock = new Map();
   /** A cache of the last lookup: programs mostly use the same stream again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
@@ -74,7 +74,7 @@ export class ObservedStreams {
     return this.#assumed;
   }
 
-  /** The ordinals of the devices that were used. */
+  /** The ordinals of the devices that the program has used so far. */
   get devices(): Iterable<number> {
     return this.#streams.keys();
   }
@@ -185,7 +185,7 @@ export class ObservedStreams {
     return timeline.isRetired || (this.host.known().get(timeline) ?? 0) >= position;
   }
 
-  /** Orders the host after all work of a stream, which is complete. */
+  /** Call when all work of a stream is complete: orders the host after that work. */
   syncHostWith(timeline: Timeline): void {
     this.host.joinTimeline(timeline);
     const all = timeline.isDefault ? this.allOf(timeline.device!) : [];
@@ -193,7 +193,7 @@ export class ObservedStreams {
     this.afterHostSync();
   }
 
-  /** Orders the host after all work of a device, which is complete. */
+  /** Call when all work of a device is complete: orders the host after that work. */
   syncHostWithDevice(device: number): void {
     for (const stream of this.allOf(device)) this.host.joinTimeline(stream);
     this.afterHostSync();

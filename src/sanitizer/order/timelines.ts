@@ -10,7 +10,7 @@
  */
 import type { CallSite } from "../reporting/call_sites.ts";
 
-/** A vector clock: for each other timeline, the position up to which its operations happen before. */
+/** The vector clock of an operation: for each other timeline, the position up to which work happens before it. */
 export type Clock = ReadonlyMap<Timeline, number>;
 
 /** The maximum number of waits kept per timeline. Several, since kernels are checked long after they are enqueued. */
@@ -42,7 +42,7 @@ export class Timeline {
   readonly created: CallSite | undefined;
   /** The number of operations so far. */
   position = 0;
-  /** Whether the stream was destroyed and all of its operations are complete, and so before all later operations. */
+  /** Whether the stream was destroyed and all of its work is complete, so that it precedes all later operations. */
   isRetired = false;
   /** The clock of the next operation. */
   #known = new Map<Timeline, number>();
@@ -136,7 +136,7 @@ export interface Point {
   readonly timeline: Timeline;
   readonly position: number;
   readonly clock: Clock;
-  /** An additional clock that is assumed to happen before, because unobserved processes may have synchronized. */
+  /** A clock whose work is additionally assumed to happen before, because unobserved processes may synchronize. */
   readonly assumed?: Clock;
 }
 
@@ -154,7 +154,7 @@ export function isBefore(a: Point, b: Point): boolean {
 
 /** An operation of a stream or of the host that accesses, allocates or frees memory. */
 export interface Operation extends Point {
-  /** `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
+  /** The name of the call: `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
   readonly name: string;
   /** The call site in the program. */
   readonly site: CallSite;

@@ -20,7 +20,7 @@ import {
 } from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
-/** A slot of the board while one process holds it. */
+/** The tenure of a slot of the board by one process. */
 export interface BoardSlot {
   readonly slot: number;
   /** The number of processes that have held the slot so far, this one included. */
@@ -177,7 +177,7 @@ export class Board {
     const bystanderCount = words[bystanders.offset / 4]!;
     const mayHaveBystander = bystanderCount !== this.#bystanderCount || this.#mayHaveBystander;
     this.#bystanderCount = bystanderCount;
-    // Check before and after reading the records: a bystander may join in between.
+    // Report a bystander before and after reading the records, because it may join in between.
     if (mayHaveBystander) reader.onBystander();
     // If the file was cleared, records of other processes may be lost.
     if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.onRecordsLost(this.own);

@@ -32,7 +32,7 @@ interface Parts {
 export class OtherProcesses implements BoardReader {
   readonly #parts: Parts;
   readonly #publisher: Publisher;
-  /** Undefined until this process has a slot on the board. */
+  /** The other processes on the board. Undefined until this process has a slot. */
   #peers: Peers | undefined;
   #hasTriedToJoin = false;
   readonly #accesses: SharedAccesses;
@@ -41,7 +41,7 @@ export class OtherProcesses implements BoardReader {
   #shareCount = 0;
   /** Whether collectives with ranks of other processes are pending here: enqueued, and not known to be complete. */
   #hasCollectives = false;
-  /** The operations of this process up to this sequence number count as ordered with all of other processes. */
+  /** The operations of this process up to this sequence number count as ordered with those of other processes. */
   #ownHorizon = 0;
 
   constructor(parts: Parts) {

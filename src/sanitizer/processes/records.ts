@@ -32,7 +32,7 @@ export interface SentAccess {
   readonly end: number;
   readonly stream: number;
   readonly position: number;
-  /** The operation's `sequence`. */
+  /** The `sequence` of the operation: its number in the order of enqueueing. */
   readonly asked: number;
   /** The positions in other processes' streams up to which work is ordered before the access. */
   readonly clock: readonly SentPoint[];

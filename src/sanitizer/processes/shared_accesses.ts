@@ -50,12 +50,12 @@ export class SharedMemories {
   /** The last shared memories that this process has freed, by name: records of earlier accesses may arrive later. */
   readonly #freed = new Map<string, FreedMemory>();
 
-  /** Adds memory. */
+  /** Adds a mapping of shared memory. */
   add(memory: SharedMemory): void {
     this.#memories.splice(this.#indexFrom(memory.address), 0, memory);
   }
 
-  /** Removes the memory at an address, and returns it. */
+  /** Removes the mapping at an address, and returns it. */
   remove(address: number): SharedMemory | undefined {
     const index = this.#indexFrom(address);
     return this.#memories[index]?.address === address ? this.#memories.splice(index, 1)[0] : undefined;
@@ -175,7 +175,7 @@ export class SharedAccesses {
     }
   }
 
-  /** Adds memory of another process. */
+  /** Adds memory of another process that this process has mapped. */
   map(memory: SharedMemory): void {
     this.#memories.add(memory);
   }

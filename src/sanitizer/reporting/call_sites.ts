@@ -1,5 +1,5 @@
 /**
- * Where a program called the library: call stacks and their frames.
+ * Captures and parses call stacks, to find where a program called the library.
  *
  * @module
  */
@@ -64,9 +64,9 @@ function escaped(text: string): string {
 
 /** A frame of a call stack. */
 export interface StackFrame {
-  /** The function, if it has a name. */
+  /** The name of the function, if it has one. */
   readonly name: string | undefined;
-  /** A path, or the URL of a module that is not a file. */
+  /** The path of the file, or the URL of a module that is not a file. */
   readonly file: string;
   readonly line: number;
   readonly column: number | undefined;

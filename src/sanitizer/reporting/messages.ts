@@ -1,5 +1,5 @@
 /**
- * The messages of reports: the mistake, both accesses, and advice.
+ * Composes the messages of reports: the mistake, both accesses, and advice.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export interface ReportedMemory {
 
 /** The parts of a report's message. */
 export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "count"> {
-  /** Default: "stream-order". */
+  /** The check that found the mistake. Default: "stream-order". */
   readonly check?: SanitizerCheck;
   readonly kind: string;
   /** The later access, then the earlier one if there are two. */

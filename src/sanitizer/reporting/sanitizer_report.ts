@@ -11,13 +11,13 @@ export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "rac
 
 /** One of the operations that a report is about. */
 export interface SanitizerAccess {
-  /** What was called: `"kernel saxpy"`, `"copyFrom"`, `"read"`, `"fill"`, `"allocate"` or `"free"`. */
+  /** The name of the call: `"kernel saxpy"`, `"copyFrom"`, `"read"`, `"fill"`, `"allocate"` or `"free"`. */
   readonly operation: string;
   /** How the operation accesses the memory. */
   readonly access: "read" | "write" | "atomic" | "allocate" | "free" | "barrier";
   /** The stream of the operation, such as `"stream 1 of device 0"`. Undefined for an operation of the host. */
   readonly stream: string | undefined;
-  /** Where the operation was called in TypeScript: lines of a call stack, without the library's own frames. */
+  /** The lines of the operation's call stack in TypeScript, without the library's own frames. */
   readonly stack: string;
   /** The block of the thread in the kernel, if it is known. */
   readonly block?: readonly [x: number, y: number, z: number];
@@ -29,7 +29,7 @@ export interface SanitizerAccess {
   readonly pid?: number;
 }
 
-/** A mistake in what a program did. */
+/** A mistake that the sanitizer has found in a program. */
 export interface SanitizerReport {
   /** The check that found the mistake. */
   readonly check: SanitizerCheck;

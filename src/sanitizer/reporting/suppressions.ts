@@ -87,7 +87,8 @@ export class Suppressions {
   readonly #used = new Set<Suppression>();
 
   /**
-   * Reads lines such as `unordered-write-read:src/pipeline.ts`. Empty lines and those that begin with `#` are left out.
+   * Parses lines such as `unordered-write-read:src/pipeline.ts`. Empty lines and those that begin with `#` are left
+   * out.
    *
    * @throws {RangeError} If a line is malformed or names an unknown kind
    */
@@ -147,7 +148,7 @@ function parse(text: string, { file, line }: { file: string; line: number }): Su
   return { text, line, kinds: pattern, places: new RegExp(`^(?:.*/)?${globOf(place)}$`, "s") };
 }
 
-/** Returns the strings that the second half of a suppression is matched against. */
+/** Returns the strings that may match the second half of a suppression: names, files and lines of an access. */
 function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] {
   const inStack = framesOf(stack).flatMap(({ name, file, line, column }) => [
     ...name === undefined ? [] : [name],
