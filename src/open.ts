@@ -38,7 +38,7 @@ import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sani
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
 
-/** Which driver to open, and its settings. */
+/** The driver to open, and its settings. */
 export interface OpenOptions {
   /** `"auto"` (the default) uses a GPU if there is one, and the software device otherwise. */
   driver?: "auto" | "cuda" | "software";
@@ -49,36 +49,36 @@ export interface OpenOptions {
   /** Path of libnvrtc, which compiles CUDA C++, if it is not found under its usual names; else `POOLPASS_NVRTC`. */
   nvrtc?: string;
   /**
-   * Folder in which compiled programs are kept, so that the same source need not be compiled again; else
-   * `POOLPASS_CACHE`. It is created if it does not exist. A user who can write to it chooses the code that runs: a
-   * folder that another user owns or can write to, or that he could put another one in place of, is an error.
+   * Folder in which compiled programs are cached, so that the same source is not compiled again; else `POOLPASS_CACHE`.
+   * It is created if it does not exist. A user who can write to the folder controls the code that runs. Therefore, a
+   * folder that another user owns, can write to, or could replace by another folder is an error.
    */
   compileCache?: string;
   /**
-   * Which mistakes to look for: true for all, or the names of checks; else what `POOLPASS_SANITIZE` names. Programs run
-   * slower then.
+   * The errors to look for: true for all, or the names of checks; else the checks that `POOLPASS_SANITIZE` names.
+   * Programs run more slowly then.
    *
-   * `"stream-order"` finds accesses to memory that nothing orders, and those before its allocation or after its free. On
-   * a GPU, it knows copies and fills, and not yet what kernels access. `"leak"` finds memory that is never freed. The
-   * other checks look at the threads of kernels, on the software device only: `"memory"` finds accesses to memory that is
-   * not allocated, or was freed; `"initialization"` finds branches, addresses and atomics that depend on memory or
-   * variables which nothing has written; `"race"` finds accesses of threads to the same memory that no barrier, fence or
+   * `"stream-order"` finds accesses to memory that are not ordered, and those before its allocation or after its free.
+   * On a GPU, it observes copies and fills, but not yet the accesses of kernels. `"leak"` finds memory that is never
+   * freed. The other checks observe the threads of kernels, on the software device only: `"memory"` finds accesses to
+   * memory that is not allocated, or was freed; `"initialization"` finds branches, addresses and atomics that depend on
+   * uninitialized memory or variables; `"race"` finds accesses of threads to the same memory that no barrier, fence or
    * atomic orders; `"synchronization"` finds barriers that only some threads reach, wrong masks and deadlocks.
    */
   sanitize?: boolean | readonly SanitizerCheck[];
   /**
-   * The order in which the software device does what it may do in any order, in slices of a block; else
-   * `POOLPASS_SOFTWARE_SCHEDULE`. `"oldest"` runs the stream that was created first for as long as it can, `"newest"`
-   * the one created last, `"random"` any. With `"newest"`, kernels run from the last block and thread to the first,
-   * with `"random"` in any order. A program that is right gives the same results with each. Fresh memory holds a
-   * pattern then.
+   * The order in which the software device executes work whose order CUDA leaves open, in time slices of a block; else
+   * `POOLPASS_SOFTWARE_SCHEDULE`. `"oldest"` runs the stream that was created first for as long as possible, `"newest"`
+   * the one created last, `"random"` any stream. With `"newest"`, kernels run from the last block and thread to the
+   * first, with `"random"` in any order. A correct program gives the same results with each of them. If the option is
+   * set, newly allocated memory is filled with a pattern.
    *
-   * With `"random"`, a seed is chosen once for the process and printed: `random:SEED` does the same again.
+   * With `"random"`, a seed is chosen once for the process and printed: `random:SEED` repeats the same order.
    */
   softwareSchedule?: "oldest" | "newest" | "random" | `random:${number}`;
   /**
-   * Called with every mistake that the sanitizer finds, once for each. Without it, mistakes are printed, and disposing
-   * of the `Cuda` object throws a `SanitizerError`.
+   * Called with every error that the sanitizer finds, once for each. Without it, errors are printed, and disposing of
+   * the `Cuda` object throws a `SanitizerError`.
    */
   onReport?: (report: SanitizerReport) => void;
 }
@@ -122,7 +122,10 @@ const variables = [
   "SANITIZE_REPORT",
   "SANITIZE_SUPPRESS",
 ] as const;
-/** A shorter name is near to too many others. */
+/**
+ * The minimum length of names, without the prefix, that are checked for typing errors: too many names are similar to a
+ * shorter one.
+ */
 const minimumNameLength = 5;
 
 /**
@@ -193,7 +196,7 @@ export function open(options: OpenOptions = {}): Cuda {
   try {
     driver = openDriver(options, observationFor(wanted));
   } catch (error) {
-    // The message says all: the stack need not show how the libraries were looked for.
+    // The message is complete, so the stack need not show the search for the libraries.
     if (error instanceof CudaUnavailableError) startStackAbove(error, open);
     throw error;
   }
@@ -223,7 +226,7 @@ export function open(options: OpenOptions = {}): Cuda {
 
 let hasWarnedOfVariables = false;
 
-/** Warns once of environment variables whose names are nearly those of poolpass's own. */
+/** Warns once of environment variables whose names are similar to those of poolpass. */
 function warnOfMistypedVariables(): void {
   if (hasWarnedOfVariables) return;
   for (const variable of variableNames()) {
@@ -243,7 +246,7 @@ function warnOfMistypedVariables(): void {
 
 let hasWarnedOfMps = false;
 
-/** Warns once that the end of another process may end this one's work. */
+/** Warns once that the end of another process may end this process's work. */
 function warnOfMps({ devices }: Cuda): void {
   if (hasWarnedOfMps) return;
   const ordinals = devices.filter(({ usesMps }) => usesMps).map(({ ordinal }) => ordinal);
@@ -266,7 +269,7 @@ function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefine
 
 type Observation = Pick<SoftwareDriverOptions, "observesAccesses" | "kernelChecks">;
 
-/** The checks of the software device. */
+/** Returns the observations that the checks require of the software device. */
 function observationFor(wanted: WantedChecks | undefined): Observation {
   if (wanted === undefined) return {};
   return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
@@ -295,7 +298,7 @@ function openDriver(options: OpenOptions, observation: Observation): Driver {
   }
 }
 
-/** The library of collectives, which is opened for the first communicator. */
+/** Returns the library for collectives, which is opened for the first communicator. */
 function collectivesOf(driver: Driver): CollectiveLibrary {
   if (driver instanceof SoftwareDriver) return driver.collectives;
   const path = environmentVariable("POOLPASS_NCCL");
@@ -303,7 +306,7 @@ function collectivesOf(driver: Driver): CollectiveLibrary {
   return openNccl(path === "" ? undefined : path, (device) => cuda.makeCurrent(device));
 }
 
-/** The compilers, which are looked for when the first source is compiled. */
+/** Returns the compilers, which are searched for when the first source is compiled. */
 function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC"), compileCache }: OpenOptions): Compilers {
   if (nvrtc !== undefined && typeof nvrtc !== "string") {
     throw new TypeError(`Cannot use ${whatIs(nvrtc)} as libnvrtc: give the path of a library`);
@@ -315,7 +318,7 @@ function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC"), compileCa
 
 let hasWarnedOfCache = false;
 
-/** The cache that the options or the environment name. */
+/** Returns the cache in the folder that the options or the environment name. */
 function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   if (folder !== undefined) {
     if (typeof folder !== "string") {
@@ -324,7 +327,7 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
     if (folder === "" || folder.includes("\0")) {
       throw new RangeError(`Cannot use ${shown(folder)} as compileCache: give the path of a folder`);
     }
-    // Nothing compiles without FFI, or on another system than Linux.
+    // Without FFI or on a system other than Linux, nothing can be compiled.
     return shimRefusal() === undefined ? new CompileCache(folder) : undefined;
   }
   const named = environmentVariable("POOLPASS_CACHE");
@@ -332,7 +335,7 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   try {
     return new CompileCache(named);
   } catch (error) {
-    // The program has not asked for it, and works without.
+    // The cache was requested by the environment and not by the program, which works without it.
     if (!hasWarnedOfCache) console.warn(`poolpass: POOLPASS_CACHE does nothing: ${(error as Error).message}`);
     hasWarnedOfCache = true;
     return undefined;
@@ -355,11 +358,11 @@ function openSoftwareDriver(
   });
 }
 
-/** The folder that is the fabric of the software devices. Whether it can be used shows when memory is exported. */
+/** Returns the folder that serves as the fabric of the software devices. It is checked when memory is exported. */
 function fabricFolder(): string | undefined {
   const folder = environmentVariable("POOLPASS_SOFTWARE_FABRIC");
   if (folder === undefined || folder === "") return undefined;
-  // The process may change its folder, and others have another one.
+  // A relative path would change with the process's working folder, and mean another folder in other processes.
   if (folder.startsWith("/")) return folder;
   throw new RangeError(`Cannot use POOLPASS_SOFTWARE_FABRIC="${folder}": give the absolute path of a folder`);
 }

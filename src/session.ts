@@ -20,32 +20,35 @@ import { MemoryRegistry } from "./memory/pools/memory_registry.ts";
 import type { Sanitizer } from "./sanitizer/sanitizer.ts";
 import { Staging, Uploads } from "./memory/transfers/staging.ts";
 
-/** Page-locked memory. Its size is kept here, because a detached buffer does not show it. */
+/** Page-locked memory. Stores the size, because a detached buffer does not have it any more. */
 interface HostMemory {
   readonly byteLength: number;
   readonly opened: OpenedObject;
 }
 
 /**
- * Errors of work that has failed although its stream has completed it, as aborted collectives do. The first three methods
- * throw the error if a wait for a stream, an event or a device must not succeed.
+ * The errors of work that has failed but that its stream has completed, such as aborted collectives. The first three
+ * methods throw the error if a wait for a stream, an event or a device must not succeed.
  */
 export interface WaitErrors {
-  /** @param isDone whether the stream is idle, by the driver */
+  /** @param isDone whether the stream is idle, according to the driver */
   throwErrorOfStream(device: number, stream: bigint, isDone: boolean): void;
-  /** @param isDone whether the event is complete, by the driver */
+  /** @param isDone whether the event is complete, according to the driver */
   throwErrorOfEvent(event: bigint, isDone: boolean): void;
-  /** Call once all work of the device is complete. */
+  /** Throws the error of a device. Called once all work of the device is complete. */
   throwErrorOfDevice(device: number): void;
-  /** Calls a function without throwing such errors: its waits are the library's own, and the program's waits throw them. */
+  /**
+   * Calls a function whose waits are the library's own. They do not throw these errors, which are left to the program's
+   * waits.
+   */
   withoutErrors<Result>(action: () => Result): Result;
-  /** Call when an event was recorded on a stream of its own only to stand behind the default stream. */
+  /** Called when an event was recorded after a default stream's work, but on a separate stream. */
   onDefaultStreamRecorded(device: number, event: bigint): void;
-  /** Call when the program no longer uses a stream, which may be destroyed at any time from now on. */
+  /** Called when the program no longer uses a stream, which may be destroyed at any time from then on. */
   onStreamReleased(device: number, stream: bigint): void;
 }
 
-/** Lists how the software device supports the instructions of a module. */
+/** Returns how the software device supports each instruction of a module. */
 export type SupportOfInstructions = (images: readonly SurveyedPtx[]) => readonly InstructionSupport[];
 
 function refuseSurvey(): never {
@@ -56,55 +59,55 @@ function refuseCollectives(): never {
   throw new Error("Cannot create a communicator: this session has no collectives");
 }
 
-/** The state that all objects of one `Cuda` share. */
+/** The state that all objects created from one `Cuda` object share. */
 export class Session {
   /** Page-locked memory for copies between devices and pageable memory. */
   readonly staging: Staging;
   /** Copies of pageable memory through page-locked memory. */
   readonly uploads: Uploads;
-  /** Whether what pools export can be read before it is imported. */
+  /** Whether the layout of pools' export data is known, so that the data can be checked before it is imported. */
   readonly exportDataLayout: ExportDataLayout;
-  /** Whether legacy IPC handles can be read before they are opened. */
+  /** Whether the layout of legacy IPC handles is known, so that they can be checked before they are opened. */
   readonly ipcHandleLayouts: IpcHandleLayouts;
   /** The work that the program has found complete without a synchronization. */
   readonly completed: CompletedEvents;
-  /** The streams on which memory that several streams have used is freed. */
+  /** The library's own streams for freeing memory that several streams have used. */
   readonly releaseStreams: ReleaseStreams;
-  /** Whether buffers and events record where they were created, for warnings, and launches where they were made. */
+  /** Whether the call sites of buffers', events' and launches' creation are recorded, for warnings and errors. */
   readonly debug: boolean;
   /** The sanitizer, if it was requested. */
   readonly sanitizer: Sanitizer | undefined;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
-  /** Opens what moves the bytes of collectives: NCCL, or the software device's own. */
+  /** Opens the library that executes collectives: NCCL, or the software device's own. */
   readonly openCollectives: () => CollectiveLibrary;
-  /** Called at the beginning of the end. */
+  /** Functions that are called before the session ends. */
   readonly beforeEnd: Set<() => void> = new Set();
-  /** Lists how the software device supports the instructions of a module. */
+  /** Returns how the software device supports each instruction of a module. */
   readonly instructionSupport: SupportOfInstructions;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** The pools and caching allocators, which release memory for each other. */
   readonly memory: MemoryRegistry;
   /**
-   * Memory that stays although it was freed, because an ArrayBuffer of it was transferred, and the receiver may still
-   * access it. `end` reports it.
+   * Memory that was freed but is kept, because an ArrayBuffer of it was transferred and the receiver may still access
+   * it. `end` reports it.
    */
   readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
-  /** The objects that the end of the session releases. Buffers of pools are not among them: each pool knows its own. */
+  /** The objects that the end of the session releases. Buffers of pools are not included: each pool lists its own. */
   readonly opened: OpenedObjects;
-  /** The streams that may have work: default streams, open streams, and disposed streams whose work is pending. */
+  /** The streams that may have pending work: default streams, open streams, and disposed streams with pending work. */
   readonly streams: Set<CudaStream> = new Set();
   /** The launches that the error of a lost device lists. */
   readonly launches: RecentLaunches;
   #driver: Driver;
   #waitErrors: WaitErrors | undefined;
   readonly #deferred = new DeferredReleases();
-  /** Page-locked memory by its buffer. */
+  /** The page-locked memory, by its buffer. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
-  /** The size of each view. */
+  /** The size in bytes of each host view. */
   readonly #hostViews = new Map<ArrayBuffer, number>();
-  /** Events that the library itself waits for, each with its device. */
+  /** The events that the library itself records, each with its device's ordinal. */
   readonly #markers = new Map<bigint, number>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
 
@@ -155,15 +158,18 @@ export class Session {
   }
 
   /**
-   * Makes waits throw errors of failed collectives: from now on, they ask `waitErrors`, and the session's calls go to
-   * `driver`, a layer above the session's driver so far.
+   * Makes waits throw errors of failed collectives: they query `waitErrors` from now on, and the session's calls go to
+   * `driver`, a layer above the previous driver.
    */
   guardWaits(waitErrors: WaitErrors, driver: Driver): void {
     this.#waitErrors = waitErrors;
     this.#driver = driver;
   }
 
-  /** Calls a function whose waits are the library's own: they throw no errors of collectives, which the program's do. */
+  /**
+   * Calls a function whose waits are the library's own. They do not throw errors of collectives, which the program's
+   * waits throw.
+   */
   withoutCollectiveErrors<Result>(wait: () => Result): Result {
     return this.#waitErrors === undefined ? wait() : this.#waitErrors.withoutErrors(wait);
   }
@@ -173,9 +179,9 @@ export class Session {
   }
 
   /**
-   * Allocates page-locked memory. The session frees it at its end unless it has been freed before.
+   * Allocates page-locked memory. The session frees it at its end unless it was freed before.
    *
-   * @param kind What it is, if the user must free it.
+   * @param kind The kind of object in leak reports, if the user must free it.
    */
   allocateHost(byteLength: number, kind?: string): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
@@ -208,14 +214,14 @@ export class Session {
     }
   }
 
-  /** Whether a buffer shows page-locked memory of this session, which copies read and write in the stream's order. */
+  /** Returns whether a buffer is page-locked memory of this session, which copies read and write in stream order. */
   isPageLocked(buffer: ArrayBufferLike): boolean {
     return this.#hostAllocations.has(buffer) || this.#hostViews.has(buffer as ArrayBuffer);
   }
 
   /**
-   * Creates an event for the library's own use: it records the event to find out later how far a stream has got. The
-   * session destroys it at its end unless it has been destroyed before.
+   * Creates an event that the library records to find out a stream's progress later. The session destroys it at its end
+   * unless it was destroyed before.
    */
   createMarker(device: number): bigint {
     const marker = this.driver.eventCreateWithFlags(device, eventFlags.disableTiming);
@@ -223,21 +229,21 @@ export class Session {
     return marker;
   }
 
-  /** Makes an event of the application a marker when the application disposes it. */
+  /** Makes an event that the application is disposing a marker. */
   adoptMarker(event: bigint, device: number): void {
     this.#markers.set(event, device);
   }
 
   destroyMarker(marker: bigint): void {
     const device = this.#markers.get(marker);
-    // The end of the session destroys all markers that are left.
+    // The end of the session destroys all remaining markers.
     if (device === undefined || this.hasEnded) return;
     this.#markers.delete(marker);
     this.completed.deleteMarker(marker);
     ignoreLoss(() => this.driver.eventDestroy(device, marker));
   }
 
-  /** A view of a host pool's memory, without a copy, until `detach`. */
+  /** Returns a view of a host pool's memory, without a copy. It is valid until `detach`. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const view = this.driver.hostView(address, byteLength);
     this.#hostViews.set(view, byteLength);
@@ -250,7 +256,7 @@ export class Session {
     if (!view.detached) view.transfer(0);
   }
 
-  /** The mappings of an imported pool. A driver returns the same handle for each import of the same pool. */
+  /** Returns the mappings of an imported pool. A driver returns the same handle for each import of the same pool. */
   importedMappings(pool: bigint): ImportedMappings {
     let mappings = this.#importedMappings.get(pool);
     if (mappings === undefined) {
@@ -261,8 +267,9 @@ export class Session {
   }
 
   /**
-   * Calls back when the work that was enqueued on the streams so far is complete: now, if it is complete already, and
-   * otherwise later, without blocking and without keeping the process alive. Not if the session ends before that.
+   * Calls `release` when the work enqueued on the streams so far is complete: immediately if it is complete already,
+   * otherwise later, without blocking and without keeping the process alive. Never calls it if the session ends before
+   * that.
    */
   afterWork(streams: Iterable<CudaStream>, release: () => void): void {
     const work = this.#pendingWork(streams);
@@ -270,16 +277,16 @@ export class Session {
     else this.#deferred.add(work, release);
   }
 
-  /** Makes up at once for what `afterWork` has put off until work that is complete by now. */
+  /** Runs the callbacks of `afterWork` whose work is complete by now. */
   releaseCompleted(): void {
     this.#deferred.poll();
   }
 
   /**
-   * Releases everything that the session has opened, in the reverse order, and reports memory that was not freed.
+   * Releases everything that the session has opened, in reverse order, and reports memory that was not freed.
    *
-   * Never blocks behind work, which may wait for a process that has died: if work is pending, and the driver cannot
-   * drop it, everything is released once the work is complete, if the process lives that long.
+   * Never blocks until work is complete, because the work may wait for a process that has died. If work is pending and
+   * the driver cannot drop it, everything is released once the work is complete, if the process lives that long.
    */
   end(): void {
     if (this.hasEnded) return;
@@ -292,14 +299,14 @@ export class Session {
       work = [...this.#pendingWork(this.streams), ...this.#contextWork()];
       this.opened.reportLeaks(this.sanitizer);
     } catch (error) {
-      // The memory is gone with the context: it did not leak.
+      // The memory was lost with the context, so it is not a leak.
       if (!isLoss(error)) throw error;
     } finally {
       this.#deferred.clear();
       this.#driver = endedDriver;
       this.launches.stop();
       this.#reportTransferredMemory();
-      // What is disposed of from now on is still released by the session.
+      // Copied, because the session still releases objects that are disposed of from now on.
       const opened = [...this.opened];
       if (work.length === 0) this.#releaseAll(driver, opened);
       else if (driver.dropsWork) this.#close(driver);
@@ -307,7 +314,7 @@ export class Session {
     }
   }
 
-  /** Detaches the buffers of host memory. Memory whose buffer was transferred is kept instead. */
+  /** Detaches the buffers of host memory. Memory whose buffer was transferred is never freed. */
   #detachAll(): void {
     for (const [view, byteLength] of this.#hostViews) {
       if (isTransferred(view, byteLength)) this.transferredMemory.add({ byteLength });
@@ -342,8 +349,8 @@ export class Session {
   }
 
   /**
-   * The pending work of all users of the devices' contexts, such as other Workers. Some releases block behind all work
-   * of a context, and meanwhile block the code that could end that work.
+   * Returns the pending work of all users of the devices' contexts, such as other Workers. Some releases block until
+   * all work of a context is complete, and meanwhile block the code that could complete that work.
    */
   #contextWork(): AwaitedWork[] {
     const { driver } = this;
@@ -372,19 +379,19 @@ export class Session {
   }
 
   #releaseAll(driver: Driver, opened: readonly OpenedObject[]): void {
-    // Runs the last release first, and the others even if one fails.
+    // The stack runs the releases in reverse order, and all of them even if one fails.
     using releases = new DisposableStack();
     releases.defer(() => this.#close(driver));
     const later = (release: () => void) => releases.defer(() => ignoreLoss(release));
     for (const [marker, device] of this.#markers) later(() => driver.eventDestroy(device, marker));
-    // Pools wait for the streams on which their memory was freed.
+    // Streams are released after the pools, which wait for the streams on which their memory was freed.
     const streams = opened.filter(({ kind }) => kind === streamKind);
     for (const stream of streams) later(() => stream.release(driver));
     for (const object of opened) if (object.kind !== streamKind) later(() => object.release(driver));
   }
 }
 
-/** Whether other code has detached the buffer of memory that has `byteLength` bytes. */
+/** Returns whether other code has detached the buffer of memory of `byteLength` bytes. */
 function isTransferred(buffer: ArrayBuffer, byteLength: number): boolean {
   return byteLength > 0 && buffer.detached;
 }
@@ -393,7 +400,9 @@ const endedDriver = refuse(() =>
   new EndedError("Cannot use this object: the Cuda object was disposed, along with everything that it created")
 );
 
-/** The sessions whose drivers share the devices' contexts: some calls of one wait for the work of all. */
+/**
+ * The sessions whose drivers share the devices' contexts: some calls of one session wait for the work of all of them.
+ */
 const sessionsOfSharedContexts = new Set<WeakRef<Session>>();
 let noted: ((session: Session) => void) | undefined;
 
@@ -406,8 +415,8 @@ function noteSession(session: Session): void {
 }
 
 /**
- * Calls a function for each session whose driver shares its contexts with others, and for those that are opened later.
- * The first call of this function decides.
+ * Calls a function for each session whose driver shares its contexts with other sessions, and for each such session
+ * opened later. Only the first call of `forEachSessionOfSharedContexts` has an effect.
  */
 export function forEachSessionOfSharedContexts(call: (session: Session) => void): void {
   if (noted !== undefined) return;

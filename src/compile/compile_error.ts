@@ -1,6 +1,6 @@
 /**
- * The error of a source that the compiler refuses, read from the compiler's messages, with advice on headers that it
- * does not find: NVRTC has no standard library.
+ * The error for a source that the compiler rejects, parsed from the compiler's messages, with advice on missing
+ * headers: NVRTC has no standard library.
  *
  * @module
  */
@@ -38,33 +38,36 @@ export class CompileError extends Error {
   }
 }
 
-/** An error or a warning as a compiler has written it. */
+/** An error or a warning, as written by a compiler. */
 interface Diagnostic {
   readonly file: string;
   readonly line: number;
   readonly column: number | undefined;
   readonly message: string;
-  /** The line of the source, as the compiler quotes it. */
+  /** The source line as the compiler quotes it. */
   readonly quoted: string | undefined;
-  /** Whether the column is one of the quoted line, which may have been preprocessed. */
+  /** Whether the column refers to the quoted line, which may have been preprocessed. */
   readonly isPreprocessed: boolean;
 }
 
-/** `kernel.cu(4): error: ...`, of NVRTC and nvcc; some errors have a number. */
+/** Matches `kernel.cu(4): error: ...`, the format of NVRTC and nvcc; some errors have a number. */
 const nvidiaError = /^(.+?)\((\d+)\): (?:catastrophic |fatal |internal )?error(?: #\d+(?:-D)?)?: (.*)$/;
-/** `kernel.cu:4:12: error: ...`, of clang, and of the host's compiler behind nvcc. */
+/** Matches `kernel.cu:4:12: error: ...`, the format of clang, and of the host compiler that nvcc runs. */
 const clangError = /^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$/;
-/** What NVRTC calls the name expressions: a file with one in each line from the second, in an order of its own. */
+/**
+ * NVRTC's name for the file of name expressions, which has one per line from the second line on, in an unspecified
+ * order.
+ */
 export const nameExpressionFile = "__nv_name_map";
 const nameExpressionPragma = /#pragma nv_mangled_name (.*)$/;
-/** The columns by which NVRTC and nvcc indent a line of the source. */
+/** The number of columns by which NVRTC and nvcc indent a source line. */
 const nvidiaIndentation = 2;
 
 /**
- * The error that a compiler's messages describe.
+ * Returns the error that a compiler's messages describe.
  *
- * @param options.columnsAreBytes Whether carets stand below bytes of a line's UTF-8, as those of NVRTC. Those of nvcc stand
- * below characters. Defaults to false. Columns that are written as numbers count bytes.
+ * @param options.columnsAreBytes Whether a caret's column counts bytes of the line's UTF-8, as in NVRTC's messages. In
+ *   nvcc's messages, it counts characters. Defaults to false. Columns that are written as numbers always count bytes.
  */
 export function compileError(
   log: string,
@@ -103,7 +106,7 @@ export function compileError(
   return new CompileError(said, { log, file, line, column });
 }
 
-/** The column as JavaScript counts it, whose characters beyond U+FFFF are two. */
+/** Converts a column to JavaScript's count, in which characters above U+FFFF count as two. */
 function columnInString(line: string, column: number, widthOf: (character: string) => number): number {
   let [index, width] = [0, 0];
   for (const character of line) {
@@ -121,7 +124,7 @@ function utf8Length(character: string): number {
   return code < 0x10000 ? 3 : 4;
 }
 
-/** Whether a compiler's messages have an error in the program. */
+/** Returns whether a compiler's messages contain an error in the program. */
 export function hasErrors(log: string): boolean {
   return log.split("\n").some((line) => isError(line) || line.startsWith("At end of source: error"));
 }
@@ -131,13 +134,13 @@ function isError(line: string): boolean {
 }
 
 /**
- * The column in a line of the source that a compiler quotes as it is after preprocessing: with macros expanded, without
- * comments, and with other spaces. Undefined if it cannot be told.
+ * Returns the column in the source line for a column in the quoted line, which the compiler has preprocessed: macros
+ * are expanded, comments removed, and spaces changed. Returns undefined if the column cannot be determined.
  */
 function columnBeforePreprocessing(source: string, quoted: string, column: number): number | undefined {
   if (quoted.trimEnd() === source) return column;
   const significant = (line: string) => {
-    // Comments are blanked, so that columns stay.
+    // Comments are replaced by spaces, so that columns are preserved.
     const code = line.replaceAll(/\/\*.*?\*\/|\/\/.*$/g, (comment) => " ".repeat(comment.length));
     return Array.from(code.matchAll(/\S/g), ({ index, 0: character }) => ({ index, character }));
   };
@@ -146,11 +149,11 @@ function columnBeforePreprocessing(source: string, quoted: string, column: numbe
   if (at < 0) return undefined;
   const isSame = (from: number, to: number, offset: number) =>
     inQuoted.slice(from, to).every(({ character }, i) => character === inSource[from + i + offset]?.character);
-  // No macro was expanded behind the column, or none before it.
+  // No macro was expanded after the column, or none before it.
   const offset = inSource.length - inQuoted.length;
   if (at + offset >= 0 && isSame(at, inQuoted.length, offset)) return inSource[at + offset]!.index + 1;
   if (isSame(0, at + 1, 0)) return inSource[at]!.index + 1;
-  // Otherwise, the word there is in both lines as often.
+  // Otherwise, the word at the column must occur the same number of times in both lines.
   const [word] = /^[A-Za-z_]\w*/.exec(quoted.slice(column - 1)) ?? [];
   if (word === undefined) return undefined;
   const places = (line: string) =>
@@ -174,7 +177,7 @@ function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
       isPreprocessed: false,
     };
   }
-  // Behind the first line: more of the message, the line of the source, and a caret below it.
+  // After the first line: the rest of the message, the source line, and a caret below it.
   const end = lines.findIndex((each, at) => at > index && each.trim() === "");
   const rest = lines.slice(index + 1, end < 0 ? undefined : end);
   const caret = rest.findIndex((each) => /^\s*\^\s*$/.test(each));
@@ -189,23 +192,26 @@ function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
   };
 }
 
-/** The line of the source with its number, and a caret below the column. */
+/** Returns the source line with its number, and a caret below the column. */
 function excerpt(source: string, line: number, column: number | undefined): string {
   const gutter = `  ${line} | `;
   if (column === undefined) return `\n${gutter}${source}`;
-  // Tabs stay, so that the caret stands below the column however wide they are.
+  // Tabs are kept, so that the caret is below the column whatever the width of a tab is.
   const before = source.slice(0, column - 1).replaceAll(/[^\t]/g, " ");
   return `\n${gutter}${source}\n${" ".repeat(gutter.length - 2)}| ${before}^`;
 }
 
-/** `cannot open source file "x.h"`, of NVRTC; clang's `'x.h' file not found`; and that of gcc, which nvcc runs. */
+/**
+ * Matches NVRTC's `cannot open source file "x.h"`, clang's `'x.h' file not found`, and the message of gcc, which nvcc
+ * runs.
+ */
 const missingHeader =
   /(?:could not|cannot) open source file "(?<nvrtc>[^"]+)"|'(?<clang>[^']+)' file not found|^(?<gcc>[^:]+): No such file/;
-/** Headers whose functions device code has without any header. */
+/** Matches headers whose functions are available in device code without an include. */
 const declaredAlready = /^(?:c?(?:assert|math|stdio|stdlib|string|time)(?:\.h)?|(?:host|device)_[a-z_]+\.h)$/;
-/** Headers of C that libcu++ has, by their names in C++ without the `c`. */
+/** C headers that libcu++ has, by their C++ names without the `c`. */
 const headersOfC = ["float", "limits", "stddef", "stdint"];
-/** Other headers of C++ that libcu++ has. */
+/** Other C++ headers that libcu++ has. */
 const headersOfCpp = [
   "algorithm",
   "array",
@@ -231,7 +237,7 @@ const headersOfCpp = [
   "variant",
   "version",
 ];
-/** Headers of C++ that nothing has for device code. */
+/** C++ headers that do not exist for device code. */
 const hostOnly = [
   "any",
   "deque",
@@ -258,10 +264,10 @@ const hostOnly = [
   "unordered_set",
   "vector",
 ];
-/** Headers of CUDA, which are in two of its packages for Python. */
+/** Matches headers of CUDA, which two Python packages of CUDA contain. */
 const headerOfCuda = /^(?:cuda|cooperative_groups|cccl|nv\/|cub\/|thrust\/|mma\.h|curand|vector_)/;
 
-/** What to do about a header that a message of the compiler says is missing. Undefined for other messages. */
+/** Returns advice on a header that a compiler's message reports as missing. Undefined for other messages. */
 function adviceOnMissingHeader(message: string): string | undefined {
   const { nvrtc, clang, gcc } = missingHeader.exec(message)?.groups ?? {};
   const header = nvrtc ?? clang ?? gcc;

@@ -1,5 +1,5 @@
 /**
- * The options of compiling CUDA C++, checked.
+ * The options for compiling CUDA C++, and their checks.
  *
  * @module
  */
@@ -7,21 +7,23 @@ import { isPtx } from "../ptx/image_kind.ts";
 import { checkBoolean, checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import type { CompilerInput } from "./compilers.ts";
 
-/** How CUDA C++ is compiled. */
+/** Options for compiling CUDA C++. */
 export interface CompileOptions {
   /** The name of the source in messages. Defaults to `"kernel.cu"`. */
   name?: string;
   /** The contents of headers, by the names that `#include` uses: `{ "twice.h": "..." }`. */
   headers?: Readonly<Record<string, string>>;
-  /** Folders in which to look for headers. CUDA's own are found without this. */
+  /** Folders in which to search for headers. CUDA's own headers are found without this. */
   includePaths?: readonly string[];
   /** Macros and their values; `true` is 1 and `false` is 0. */
   defines?: Readonly<Record<string, string | number | boolean>>;
   /** The virtual architecture, such as `"compute_90"`. `CudaDevice.compile` defaults to the device's own. */
   architecture?: string;
-  /** Whether a multiplication and an addition may be fused to one operation, which rounds once. Defaults to true. */
+  /**
+   * Whether a multiplication and an addition may be fused into one operation, which rounds only once. Defaults to true.
+   */
   fusedMultiplyAdd?: boolean;
-  /** Whether the PTX has the source's lines, so that errors and profilers can name them. Defaults to true. */
+  /** Whether the PTX has line information, so that errors and profilers can name source lines. Defaults to true. */
   lineInfo?: boolean;
   /** Whether to compile for a debugger, which turns optimizations off. Defaults to false. */
   debug?: boolean;
@@ -30,7 +32,7 @@ export interface CompileOptions {
    * templates among them, and the module's `kernel` and `getGlobal` accept these names.
    */
   nameExpressions?: readonly string[];
-  /** Flags that are passed to the compiler as they are: `["--maxrregcount=32"]`, for NVRTC and nvcc. */
+  /** Flags that are passed to the compiler unchanged: `["--maxrregcount=32"]`, for NVRTC and nvcc. */
   flags?: readonly string[];
 }
 
@@ -61,7 +63,7 @@ const compileOptions: KnownOptions<CompileOptions> = {
 const defaultName = "kernel.cu";
 const identifier = /^[A-Za-z_]\w*$/;
 
-/** The input for a compiler, but for the architecture, which may depend on the device and the compiler. */
+/** The input for a compiler, except that the architecture may still depend on the device and the compiler. */
 export type CheckedProgram = Omit<CompilerInput, "architecture"> & { readonly architecture: string | undefined };
 
 /** Checks a source and its options. */
@@ -120,7 +122,7 @@ export function checkProgram(source: string, options: CompileOptions): CheckedPr
   };
 }
 
-/** Throws unless a value is CUDA C++, as far as that can be told without compiling it. */
+/** Throws unless a value is CUDA C++, as far as that can be determined without compiling it. */
 function checkSource(source: unknown): asserts source is string {
   if (typeof source !== "string") {
     const decode = source instanceof Uint8Array ? "; decode it with new TextDecoder().decode(bytes)" : "";
@@ -139,7 +141,7 @@ function checkSource(source: unknown): asserts source is string {
   }
 }
 
-/** Text without the byte order mark that some editors put in front: NVRTC would refuse it, and nvcc ignores it. */
+/** Removes the byte order mark that some editors prepend: NVRTC would reject it, and nvcc ignores it. */
 function withoutMark(text: string): string {
   return text.startsWith("\uFEFF") ? text.slice(1) : text;
 }

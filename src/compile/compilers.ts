@@ -1,21 +1,21 @@
 /**
- * The interface of a compiler of CUDA C++, which NVRTC and compilers on the PATH implement; and finding one, and
- * compiling for a device with it.
+ * The interface of a CUDA C++ compiler, which NVRTC and compilers on the PATH implement. Finds a compiler, and compiles
+ * for a device with it.
  *
  * @module
  */
 import { formatVersion } from "../support/version.ts";
 import { checkProgram, type CompileOptions } from "./compile_options.ts";
 
-/** A program to compile. All values have been checked. */
+/** A program to compile. All values were already checked. */
 export interface CompilerInput {
   readonly source: string;
-  /** The name that messages call the source by. */
+  /** The name of the source in messages. */
   readonly name: string;
   /** Headers by the name that `#include` uses. */
   readonly headers: ReadonlyMap<string, string>;
   readonly includePaths: readonly string[];
-  /** Macros and their values, as C++ writes them. */
+  /** Macros and their values in C++ syntax. */
   readonly defines: ReadonlyMap<string, string>;
   /** `compute_90a` for PTX, `sm_90a` for PTX and a cubin. */
   readonly architecture: string;
@@ -23,33 +23,33 @@ export interface CompilerInput {
   readonly lineInfo: boolean;
   readonly debug: boolean;
   readonly nameExpressions: readonly string[];
-  /** Passed on as they are. */
+  /** Flags that are passed to the compiler unchanged. */
   readonly flags: readonly string[];
 }
 
 /** The result of a compiler. */
 export interface CompilerOutput {
   readonly ptx: string;
-  /** Undefined if the architecture is a `compute_`. */
+  /** The cubin; undefined if the architecture is a `compute_`. */
   readonly cubin: Uint8Array | undefined;
-  /** Warnings; empty if there are none. */
+  /** The compiler's warnings; empty if there are none. */
   readonly log: string;
-  /** The names in the PTX of the name expressions. */
+  /** The PTX symbol of each name expression. */
   readonly loweredNames: ReadonlyMap<string, string>;
 }
 
 /** A compiler of CUDA C++. */
 export interface Compiler {
-  /** With its version: `nvrtc 13.0`. */
+  /** The compiler's name with its version: `nvrtc 13.0`. */
   readonly name: string;
   /**
    * Identifies the compiler and everything on which its results depend, other than the program and the compiler's own
-   * files. Undefined if that is unknown: then its results are not cached.
+   * files. If undefined, the results are not cached.
    */
   readonly build: string | undefined;
-  /** The version of CUDA whose PTX it writes: 13000 for CUDA 13.0. A driver refuses the PTX of a newer one. */
+  /** The version of CUDA whose PTX the compiler generates: 13000 for CUDA 13.0. An older driver rejects that PTX. */
   readonly cudaVersion: number;
-  /** The numbers of the architectures for which it compiles, such as 90. Undefined if it cannot be asked. */
+  /** The numbers of the architectures that the compiler supports, such as 90. Undefined if they are not known. */
   readonly architectures: readonly number[] | undefined;
   /**
    * Compiles a program.
@@ -60,7 +60,7 @@ export interface Compiler {
   compile(input: CompilerInput): CompilerOutput;
 }
 
-/** Finds a compiler, or says why there is none. */
+/** Finds a compiler, or returns why there is none. */
 export type CompilerSearch = () => Compiler | { readonly reason: string };
 
 /** A compiled program. */
@@ -71,16 +71,16 @@ export interface CompiledProgram {
   readonly log: string;
   /** The compiler with its version: `"nvrtc 13.0"`. */
   readonly compiler: string;
-  /** The name in the PTX of each of the `nameExpressions`: `_Z5scaleIfEvPT_` for `scale<float>`. */
+  /** The PTX symbol of each of the `nameExpressions`: `_Z5scaleIfEvPT_` for `scale<float>`. */
   readonly loweredNames: ReadonlyMap<string, string>;
 }
 
-/** What to compile for. */
+/** The device and driver to compile for. */
 export interface CompileTarget {
   readonly computeCapability: readonly [major: number, minor: number];
   /** The version of the driver that loads the result: 13000 for CUDA 13.0. */
   readonly driverVersion: number;
-  /** Whether the device executes machine code, and the instructions that only its own architecture has. */
+  /** Whether the device executes machine code, and the instructions that are specific to its architecture. */
   readonly executesMachineCode: boolean;
 }
 
@@ -92,17 +92,17 @@ const advice = [
   "or compile to PTX elsewhere, with poolpass bind or nvcc -ptx, and load that with loadModule",
 ].join("; ");
 
-/** The compilers of a program: the first that is found is used for all. */
+/** The possible compilers of a program: the first one that is found is used for all sources. */
 export class Compilers {
   readonly #searches: readonly CompilerSearch[];
   #found: Compiler | undefined;
 
-  /** @param searches Where to look, in order. */
+  /** @param searches functions that each search for a compiler, in order of preference */
   constructor(searches: readonly CompilerSearch[]) {
     this.#searches = searches;
   }
 
-  /** Compiles a source to PTX for the architecture that the options name. */
+  /** Compiles a source to PTX for the architecture named in the options. */
   compile(source: string, options: CompileOptions = {}): CompiledProgram {
     const program = checkProgram(source, options);
     const { architecture } = program;
@@ -117,8 +117,8 @@ export class Compilers {
   }
 
   /**
-   * Compiles a source for a device. If the device's driver would refuse the compiler's PTX because it is older than the
-   * compiler, the output has a cubin, too.
+   * Compiles a source for a device. If the driver is older than the compiler and would reject its PTX, the output also
+   * has a cubin.
    */
   compileFor(target: CompileTarget, source: string, options: CompileOptions): CompilerOutput {
     const program = checkProgram(source, options);
@@ -154,17 +154,17 @@ function compileBy(compiler: Compiler, input: CompilerInput): CompilerOutput {
   return { ...output, ptx: removeWorkingFolder(output.ptx, input.name) };
 }
 
-/** The first compute capability that has instructions of its own, for which targets end in "a". */
+/** The first compute capability with architecture-specific instructions, whose targets end in "a". */
 const firstSpecificCapability = 90;
 
-/** The device's own architecture, or the newest one that the compiler has for it. */
+/** Returns the device's own architecture, or the newest one that the compiler supports for the device. */
 function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: boolean): string {
   const [major, minor] = target.computeCapability;
   const own = major * 10 + minor;
   const { architectures } = compiler;
   const isSpecific = target.executesMachineCode && own >= firstSpecificCapability;
   if (architectures === undefined || architectures.includes(own)) return `compute_${own}${isSpecific ? "a" : ""}`;
-  // Machine code runs on later minor versions, PTX on all later devices.
+  // Machine code also runs on later minor versions, and PTX on all later devices.
   const usable = architectures.filter((each) => each < own && (!needsCubin || Math.floor(each / 10) === major));
   if (usable.length === 0) {
     throw new Error(
@@ -178,7 +178,10 @@ function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: 
   return `compute_${Math.max(...usable)}`;
 }
 
-/** Throws if the driver takes only machine code from the compiler, and that of an architecture does not run there. */
+/**
+ * Throws if the driver only accepts the compiler's machine code, and that of the architecture does not run on the
+ * device.
+ */
 function checkMachineCode(architecture: string, target: CompileTarget, compiler: Compiler): void {
   const number = Number(/\d+/.exec(architecture));
   const [major, minor] = target.computeCapability;
@@ -194,12 +197,12 @@ function formatCapability(number: number): string {
   return `${Math.floor(number / 10)}.${number % 10}`;
 }
 
-/** A `.file` directive: its beginning, the path, and the rest of the line. */
+/** Matches a `.file` directive: its beginning, the path, and the rest of the line. */
 const fileDirective = /^(\s*\.file\s+\d+\s+")([^"\n]*)(".*)$/gm;
 
 /**
- * Removes the folder in which the compiler ran from the paths of source files, which compilers put in front of the
- * source's name: PTX then is the same wherever it is compiled.
+ * Removes the compiler's working folder from the paths of source files, to whose names compilers prepend it, so that
+ * the PTX is the same wherever it is compiled.
  */
 function removeWorkingFolder(ptx: string, name: string): string {
   const paths = Array.from(ptx.matchAll(fileDirective), ([, , path]) => path!);

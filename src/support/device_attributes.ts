@@ -5,7 +5,7 @@
  * @module
  */
 
-/** The names that `CudaDevice.attribute` takes: CUDA's, without `cudaDevAttr`. */
+/** The attribute names that `CudaDevice.attribute` accepts: CUDA's, without `cudaDevAttr`. */
 export type DeviceAttributeName =
   | "maxThreadsPerBlock"
   | "maxBlockDimX"
@@ -131,7 +131,7 @@ export type DeviceAttributeName =
   | "hostMemoryPoolsSupported"
   | "onlyPartialHostNativeAtomicSupported";
 
-/** `cudaDeviceAttr`: `multiProcessorCount` is `cudaDevAttrMultiProcessorCount`. */
+/** The numbers in `cudaDeviceAttr` by name: `multiProcessorCount` is `cudaDevAttrMultiProcessorCount`. */
 export const deviceAttributes: Readonly<Record<DeviceAttributeName, number>> = {
   maxThreadsPerBlock: 1,
   maxBlockDimX: 2,

@@ -2,7 +2,10 @@ import { startStackAbove } from "./printing.ts";
 import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
 
-/** By the code of each error after which the device's context is lost: whether a kernel of the process has caused it. */
+/**
+ * The codes of errors after which the device's context is lost. The value is whether a kernel of this process has
+ * caused the error.
+ */
 const losses: Readonly<Record<string, boolean>> = {
   cudaErrorECCUncorrectable: false,
   cudaErrorNvlinkUncorrectable: false,
@@ -21,34 +24,34 @@ const losses: Readonly<Record<string, boolean>> = {
   cudaErrorLaunchFailure: true,
   cudaErrorTensorMemoryLeak: true,
 };
-/** The driver's errors whose messages say where the fault is. */
+/** The driver's errors whose messages already state where the fault is. */
 const located = new WeakSet<CudaError>();
-/** What to try, by error code, if the caller of `cannot` gives no hint. */
+/** The advice by error code if the caller of `cannot` passes no hint. */
 const fallbackAdvice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
   cudaErrorNotSupported: "see CudaDevice.attribute for what the device supports",
 };
-/** What to try, by error code, for every call. Undefined if the error's own message already says it. */
+/** The advice by error code for every call. Undefined if the error's own message already has advice. */
 const overridingAdvice: Readonly<Record<string, string | undefined>> = {
   cudaErrorOperatingSystem: "the process may have run out of file descriptors: close some, or raise ulimit -n",
   cudaErrorCallRequiresNewerDriver: undefined,
 };
 
 /**
- * The driver's errors from which `cannot` has made others. Not their `cause`: the message repeats all that they say, and
- * runtimes print the stack of every cause of an uncaught error.
+ * The driver's error for each error that `cannot` has created. It is not stored as `cause`, because the message repeats
+ * all of it, and runtimes print the stack of every cause of an uncaught error.
  */
 const driverErrors = new WeakMap<CudaError, CudaError>();
 
 /**
- * The error to throw when a driver call failed: a `CudaError` that says what could not be done, why, and what to try.
- * Its cause is that of the driver's error, such as an error of the system. An error that is not a `CudaError` is
+ * Returns the error to throw for a failed driver call: a `CudaError` whose message states the action, the reason, and
+ * advice. Its cause is that of the driver's error, such as a system error. An error that is not a `CudaError` is
  * returned unchanged.
  *
- * @param what What was being done, as it follows "Cannot": "allocate 4 bytes from the pool on device 0".
- * @param hint What to try, unless other advice holds for every call with this error.
+ * @param what The failed action, as it follows "Cannot": "allocate 4 bytes from the pool on device 0".
+ * @param hint The advice, unless other advice applies to this error in every call.
  */
 export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
@@ -60,7 +63,7 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
     message,
     { code: error.code, ..."cause" in error ? { cause: error.cause } : {} },
   );
-  // The stack starts where the call failed, and so does the excerpt that runtimes print of the source.
+  // Makes the stack, and the source excerpt that runtimes print, begin at the failed call.
   startStackAbove(failed, cannot);
   driverErrors.set(failed, error);
   noteMadeFrom(failed, error);
@@ -70,20 +73,20 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
 function adviceFor(what: string, error: CudaError, hint: string | undefined): string | undefined {
   const { code } = error;
   if (isLoss(error)) {
-    // The message of an error that `cannot` has made says it already.
+    // The message of an error that `cannot` created already contains the consequence.
     if (driverErrorOf(error) !== error) return undefined;
     return losses[code] && !located.has(error) ? explainLoss(what, error) : contextIsLost;
   }
   return Object.hasOwn(overridingAdvice, code) ? overridingAdvice[code] : hint ?? fallbackAdvice[code];
 }
 
-/** Records that the message of a driver's error says where the fault is. Returns the error. */
+/** Records that the message of a driver's error states where the fault is. Returns the error. */
 export function locatesFault(error: CudaError): CudaError {
   located.add(error);
   return error;
 }
 
-/** What to try if another process's memory or event, `what`, could not be opened. */
+/** Returns advice for another process's memory or event, named by `what`, that could not be opened. */
 export function openingHint(error: unknown, what: string): string {
   if (error instanceof CudaError && error.code === "cudaErrorDeviceUninitialized") {
     return "a process cannot open what it has exported itself: open it in another process";
@@ -91,19 +94,19 @@ export function openingHint(error: unknown, what: string): string {
   return `it must be the result of exportHandle in another process that still has the ${what}`;
 }
 
-/** The driver's own error from which `cannot` made this one, for a caller that can explain it better. */
+/** Returns the driver's error from which `cannot` created this one, for a caller that can explain it better. */
 export function driverErrorOf(error: unknown): unknown {
   return error instanceof CudaError ? driverErrors.get(error) ?? error : error;
 }
 
-/** Whether an error means that the device's context is lost. */
+/** Returns whether an error means that the device's context is lost. */
 export function isLoss(error: unknown): boolean {
   return error instanceof CudaError && Object.hasOwn(losses, error.code);
 }
 
 /**
- * An error's message, without what concerns this process alone: the launches that may have lost a device, or the fault
- * itself, which names kernels, addresses and this program's files.
+ * Returns an error's message without the parts that concern only this process: the launches that may have lost a
+ * device, or the fault itself, which names kernels, addresses and files of this program.
  */
 export function messageForPeers(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
@@ -114,17 +117,18 @@ export function messageForPeers(error: unknown): string {
   return message.split("\n", 1)[0]!;
 }
 
-/** Thrown when an object is used after the `Cuda` object that created it was disposed. */
+/** The error for using an object after the `Cuda` object that created it was disposed. */
 export class EndedError extends ReferenceError {
   static {
-    // An uncaught error is printed with the name of its class. Users know this one as a ReferenceError.
+    // Uncaught errors are printed with their class's name. This class is documented as a ReferenceError.
     Object.defineProperty(this, "name", { value: "ReferenceError" });
   }
 }
 
 /**
- * Runs a cleanup, and ignores a lost context or a disposed `Cuda`: the resource is gone already, and throwing from a
- * `using` block would hide the first error. The loss of a context has been thrown before, or the next wait throws it.
+ * Runs a cleanup, and ignores the errors of a lost context or a disposed `Cuda` object: the resource is gone already,
+ * and an error thrown from a `using` block would hide the first one. The loss of the context was thrown before, or is
+ * thrown by the next wait.
  */
 export function ignoreLoss(release: () => void): void {
   try {

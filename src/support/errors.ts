@@ -1,6 +1,6 @@
 /**
- * The errors that poolpass throws besides `TypeError`, `RangeError` and `ReferenceError`; the numbers of `enum
- * cudaError`, from `driver_types.h` of CUDA 13.0; and what collects the errors of several steps into one.
+ * The errors that poolpass throws besides `TypeError`, `RangeError` and `ReferenceError`, the numbers of `enum
+ * cudaError` from `driver_types.h` of CUDA 13.0, and functions that run several steps and collect their errors.
  *
  * @module
  */
@@ -149,14 +149,14 @@ const namesByNumber: ReadonlyMap<number, string> = new Map(
 );
 
 /**
- * CUDA's name for an error number: `"cudaErrorInvalidValue"` for 1. The name is `"cudaErrorUnknown"` for a number that
- * is not in the headers of CUDA 13.0, such as one of a newer driver.
+ * Returns CUDA's name for an error number: `"cudaErrorInvalidValue"` for 1. Returns `"cudaErrorUnknown"` for a number
+ * that is not in the headers of CUDA 13.0, such as one of a newer driver.
  */
 export function cudaErrorName(number: number): string {
   return namesByNumber.get(number) ?? "cudaErrorUnknown";
 }
 
-/** A CUDA call failed. */
+/** The error of a failed CUDA call. */
 export class CudaError extends Error {
   /** Always `"CudaError"`. */
   declare readonly name: "CudaError";
@@ -191,12 +191,15 @@ export class CudaError extends Error {
   }
 }
 
-/** The error of a call that also returned an explanation, as the PTX compiler does. */
+/** Returns the error of a call that also returned an explanation, as the PTX compiler does. */
 export function explainedError(number: number, call: string, why: string): CudaError {
   return new CudaError(number, call, `${call} failed: ${cudaErrorName(number)}: ${why}`);
 }
 
-/** CUDA cannot be used here: no permission, no driver, or no device. Any other failure is a different error. */
+/**
+ * The error thrown if CUDA cannot be used here: no permission, no driver, or no device. Other failures have other
+ * errors.
+ */
 export class CudaUnavailableError extends Error {
   /** Always `"CudaUnavailableError"`. */
   declare readonly name: "CudaUnavailableError";
@@ -251,7 +254,7 @@ export type SharingErrorCode =
   | "out-of-descriptors"
   | "not-supported";
 
-/** All codes. */
+/** All codes of `SharingError`. */
 export const sharingErrorCodes: readonly SharingErrorCode[] = [
   "peer-gone",
   "timed-out",
@@ -273,7 +276,7 @@ export const sharingErrorCodes: readonly SharingErrorCode[] = [
   "not-supported",
 ];
 
-/** Sharing with another process failed. */
+/** The error of a failure to share with another process. */
 export class SharingError extends Error {
   /** Always `"SharingError"`. */
   declare readonly name: "SharingError";
@@ -298,8 +301,9 @@ export class SharingError extends Error {
 }
 
 /**
- * Names a class of errors on its prototype and not on each error: the stack's first line then has the name, and
- * runtimes do not print it once more as a property. `JSON.stringify` writes an error's name, its message and `fields`.
+ * Sets the name of an error class on its prototype instead of on each error, so that the first line of the stack has
+ * the name and runtimes do not print it again as a property. `JSON.stringify` writes an error's name, its message and
+ * `fields`.
  */
 export function nameErrors<E extends Error>(
   constructor: { readonly prototype: E },
@@ -311,7 +315,7 @@ export function nameErrors<E extends Error>(
   writeAsJson(constructor.prototype, ["name", "message", ...fields] as JsonFields<E>);
 }
 
-/** Runs every step, whatever the others throw. Returns the errors in the order in which they were thrown. */
+/** Runs every step, even if others throw. Returns the errors in the order in which they were thrown. */
 export function errorsOf(steps: Iterable<() => void>): unknown[] {
   const errors: unknown[] = [];
   for (const step of steps) {
@@ -324,7 +328,7 @@ export function errorsOf(steps: Iterable<() => void>): unknown[] {
   return errors;
 }
 
-/** Runs every step, whatever the others throw. Each error is reported as uncaught. */
+/** Runs every step, even if others throw. Each error is reported as uncaught. */
 export function runEach(...steps: readonly (() => void)[]): void {
   for (const error of errorsOf(steps)) {
     queueMicrotask(() => {

@@ -1,8 +1,8 @@
 /**
- * The log for operators, which `POOLPASS_LOG=1` turns on: a line for each event, such as a connection or an offer.
+ * The log for operators, which `POOLPASS_LOG=1` enables: one line per event, such as a connection or an offer.
  *
- * Other processes cause many of these events and choose the names in them. So each line is one line, no longer than a
- * pipe writes at once, and only some lines of each event are written per second.
+ * Other processes cause many of these events and choose the names in them. Therefore each event is written as a single
+ * line that is no longer than an atomic write to a pipe, and the number of lines per second is limited for each event.
  *
  * @module
  */
@@ -47,10 +47,10 @@ export type LoggedEvent =
   | "operator-connect"
   | "operator-disconnect";
 
-/** Where the lines go. */
+/** The destination of the log's lines. */
 export interface LogOutput {
   readonly processId: number;
-  /** Writes a line with its newline. Returns false if the line was dropped. Never waits and never throws. */
+  /** Writes a line with its newline. Returns false if the line was dropped. Never blocks and never throws. */
   write(line: string): boolean;
 }
 
@@ -58,24 +58,24 @@ export interface LogOutput {
 interface EventRate {
   /** The number of lines that may be written now. */
   allowed: number;
-  /** The `performance.now()` at which that number was correct. */
+  /** The time at which `allowed` was updated, as `performance.now()`. */
   since: number;
-  /** The number of lines that were not written and not reported yet. */
+  /** The number of lines that were suppressed and not reported yet. */
   suppressed: number;
 }
 
-/** The number of lines of one event that are written at once at most. */
+/** The maximum number of lines of one event that are written in a burst. */
 const burst = 100;
-/** The number of lines of one event that are written per second in the long run. */
+/** The maximum number of lines of one event per second on average. */
 const linesPerSecond = 10;
-/** Milliseconds after which suppressed lines are reported. */
+/** Time in milliseconds after which suppressed lines are reported. */
 const reportPause = 1000;
 /**
- * The maximum number of characters of a value, with its escapes. A line has at most four values of this length, and so
- * fewer bytes than a pipe writes at once, 4096.
+ * The maximum number of characters of a value, including escapes. A line has at most four values of this length, and so
+ * stays below 4096 bytes, the limit of an atomic write to a pipe.
  */
 const maximumValueLength = 300;
-/** A value that needs no quotes. */
+/** Matches a value that needs no quotes. */
 const plainValue = /^[\w.:/@%+-]+$/;
 
 /** The fields of a line. Those that are undefined are left out. */
@@ -86,14 +86,14 @@ export class EventLog {
   readonly #output: LogOutput;
   readonly #rates = new Map<LoggedEvent, EventRate>();
   readonly #reports = new Timer(() => this.#reportSuppressed(), reportPause, { unref: true });
-  /** The number of lines that the output dropped and that were not reported yet. */
+  /** The number of lines that the output has dropped and that were not reported yet. */
   #lost = 0;
 
   constructor(output: LogOutput) {
     this.#output = output;
   }
 
-  /** Logs an event, or counts it if there were too many of its kind. */
+  /** Logs an event, or only counts it if there were too many of the same kind. */
   add(event: LoggedEvent, fields: LogFields): void {
     const rate = this.#rateOf(event);
     if (rate.allowed >= 1) {
@@ -134,12 +134,15 @@ export class EventLog {
   }
 }
 
-/** Whether events are logged. Check it before `logEvent`: while it is false, an event costs nothing else. */
+/**
+ * Whether events are logged. Check this before calling `logEvent`, so that events cost nothing when they are not
+ * logged.
+ */
 export let isLogging = false;
 let isStarted = false;
 let log: EventLog | undefined;
 
-/** Starts the log, once in a process: `open` returns where the lines go, or undefined if nothing is to be logged. */
+/** Starts the log, once per process. `open` returns the destination, or undefined if nothing is to be logged. */
 export function startLog(open: () => LogOutput | undefined): void {
   if (isStarted) return;
   isStarted = true;

@@ -4,15 +4,15 @@ import { listOf } from "./printing.ts";
 export interface UnfreedBuffers {
   readonly count: number;
   readonly byteLength: number;
-  /** What was disposed, as it follows "before": "the pool on device 0 was disposed". */
+  /** The disposal that ended the buffers' lifetime, as it follows "before": "the pool on device 0 was disposed". */
   readonly before: string;
-  /** Where each buffer was allocated, if that was recorded. */
+  /** The call site of each buffer's allocation, if it was recorded. */
   readonly origins?: readonly string[];
-  /** What to do instead. */
+  /** Advice for the end of the warning. */
   readonly advice?: string;
 }
 
-/** Warns of buffers that can no longer be freed, or whose users seem to have forgotten to free them. */
+/** Warns of buffers that can no longer be freed, or that the program seems to have leaked. */
 export function reportLeak({ count, byteLength, before, origins = [], advice }: UnfreedBuffers): void {
   if (count === 0) return;
   const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
@@ -22,7 +22,7 @@ export function reportLeak({ count, byteLength, before, origins = [], advice }: 
 }
 
 /**
- * Warns of launches that were dropped because nobody has waited for them: a fault of theirs would go unnoticed.
+ * Warns of launches that were dropped because the program has not waited for them, so that a fault would go unnoticed.
  *
  * @param kernels The name of each launch's kernel.
  */
@@ -39,9 +39,9 @@ export function reportDroppedLaunches(kernels: readonly string[]): void {
 }
 
 /**
- * Warns of a wait for an event that was never recorded: CUDA takes it for complete.
+ * Warns of a wait for an event that was never recorded, which CUDA treats as complete.
  *
- * @param wait Who waits, and for what: "a stream waits for an event of device 0".
+ * @param wait The waiter and the event: "a stream waits for an event of device 0".
  * @param origin The call stack of the event's creation.
  */
 export function reportUnrecordedEvent(wait: string, origin: string): void {
@@ -49,7 +49,7 @@ export function reportUnrecordedEvent(wait: string, origin: string): void {
   console.warn(`poolpass: ${wait} that was never recorded, which does not wait for anything\n${stacks}`);
 }
 
-/** Warns of a wrapped stream that is gone. The real driver may crash instead. */
+/** Warns of a wrapped stream that was destroyed by its owner. The real driver may crash instead. */
 export function reportDestroyedStream(device: number): void {
   console.warn(
     `poolpass: a stream of device ${device} was destroyed by its owner while a CudaStream from wrapStream still used it; ` +
@@ -57,20 +57,20 @@ export function reportDestroyedStream(device: number): void {
   );
 }
 
-/** The call stack of an allocation, for the leak report. */
+/** Returns the call stack of an allocation, for the leak report. */
 export function originOf(byteLength: number): string {
   return callStack(`${byteLength} bytes allocated`);
 }
 
-/** Where a function on the call stack was called from: "main (file:///home/me/script.ts:12:8)". */
+/** Returns the call site of a function on the call stack: "main (file:///home/me/script.ts:12:8)". */
 export function callSite(callee: (...given: never[]) => unknown): string | undefined {
   const holder: { stack?: string } = {};
-  // V8's and JavaScriptCore's; TypeScript's own library does not declare it.
+  // V8 and JavaScriptCore have captureStackTrace, but TypeScript's standard library does not declare it.
   (Error as unknown as { captureStackTrace(target: object, above: unknown): void }).captureStackTrace(holder, callee);
   return /^ +at (.*)$/m.exec(holder.stack ?? "")?.[1];
 }
 
-/** The call stack, below a line that says what was called. */
+/** Returns the call stack, below a line that names the call. */
 export function callStack(what: string): string {
   return new Error(what).stack!.replace(/^Error: /, "");
 }

@@ -1,53 +1,56 @@
 /**
- * Adds to the driver's error of a lost device the launches that may have caused it. A GPU names the kind of a kernel's
- * fault, but not the kernel. So the first error lists the launches that may have caused it, and later ones refer to the
- * first.
+ * Adds the launches that may have caused the loss of a device to the driver's error. A GPU reports the kind of a
+ * kernel's fault, but not the kernel. Therefore the first error lists the launches that may have caused it, and later
+ * errors refer to the first.
  *
  * @module
  */
 
 /** The launches on a stream that are not known to be complete. */
 export interface LaunchesUnderWay {
-  /** "the default stream of device 0" */
+  /** The stream in messages: "the default stream of device 0". */
   readonly stream: string;
   /** The number of launches that are described. */
   readonly count: number;
-  /** The oldest first, equal ones together: "saxpy x 12 (4 blocks of 256 threads)". */
+  /** The launches, from the oldest, with equal ones combined: "saxpy x 12 (4 blocks of 256 threads)". */
   readonly descriptions: readonly string[];
-  /** Whether there may be earlier ones that were not recorded. */
+  /** Whether there may be earlier pending launches that were not recorded. */
   readonly hasEarlier: boolean;
 }
 
-/** Remembers the launches of a `Cuda` object. */
+/** Records the launches of a `Cuda` object. */
 export interface LaunchObserver {
-  /** Whether launches are described with their call sites. */
+  /** Whether the descriptions of launches include their call sites. */
   readonly hasCallSites: boolean;
   areDevicesLost(): boolean;
   launchesUnderWay(): readonly LaunchesUnderWay[];
 }
 
-/** The first error of a loss. */
+/** The first error of a lost device. */
 interface Loss {
-  /** What could not be done, as it follows "Cannot". */
+  /** The failed action, as it follows "Cannot". */
   readonly what: string;
-  /** Whether the program may have seen the error. */
+  /** Whether the error may have reached the program. */
   isSeen: boolean;
 }
 
-/** The consequence of every loss, for the message. */
+/** The consequence of every loss, for error messages. */
 export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
 
-/** How many streams, and how many descriptions for each, a message lists. */
+/** The maximum number of streams, and of descriptions for each stream, that a message lists. */
 const maxListed = 8;
 
-/** Weak, because a program may drop a `Cuda` object without disposing it. */
+/**
+ * The observers of all `Cuda` objects. Weak references, because a program may drop a `Cuda` object without disposing
+ * it.
+ */
 const observers = new Set<WeakRef<LaunchObserver>>();
-/** The first loss that each observer's launches were listed for. */
+/** The first loss whose error listed an observer's launches. */
 const firstLosses = new WeakMap<LaunchObserver, Loss>();
-/** The losses by the driver's errors and by the errors that were made from them. */
+/** The losses by the driver's errors, and by the errors that were created from them. */
 const lossesByError = new WeakMap<object, Loss>();
 
-/** Lists an observer's launches in the next error of a lost device. Returns a function that ends this. */
+/** Lists an observer's launches in the next error of a lost device. Returns a function that removes the observer. */
 export function observeLosses(observer: LaunchObserver): () => void {
   for (const other of observers) if (other.deref() === undefined) observers.delete(other);
   const reference = new WeakRef(observer);
@@ -56,10 +59,10 @@ export function observeLosses(observer: LaunchObserver): () => void {
 }
 
 /**
- * The rest of the message of a loss that a kernel has caused, after the driver's answer.
+ * Returns the rest of the message for a loss that a kernel has caused, to follow the driver's message.
  *
- * @param what What could not be done, as it follows "Cannot".
- * @param error The driver's error. The message for the same error is always the same.
+ * @param what The failed action, as it follows "Cannot".
+ * @param error The driver's error. The result for the same error is always the same.
  */
 export function explainLoss(what: string, error: object): string {
   const lost = [...observers].map((each) => each.deref()).filter((each) => each?.areDevicesLost()) as LaunchObserver[];
@@ -84,19 +87,19 @@ export function explainLoss(what: string, error: object): string {
   return lines.join("\n");
 }
 
-/** Records that an error was made from a driver's error, for `noteUnseen`. */
+/** Records that an error was created from a driver's error, for `noteUnseen`. */
 export function noteMadeFrom(error: object, driverError: object): void {
   const loss = lossesByError.get(driverError);
   if (loss !== undefined) lossesByError.set(error, loss);
 }
 
-/** Records that the program does not see an error. If it lists launches, the next one lists them again. */
+/** Records that an error does not reach the program. If it lists launches, the next error lists them again. */
 export function noteUnseen(error: unknown): void {
   const loss = lossesByError.get(error as object);
   if (loss !== undefined) loss.isSeen = false;
 }
 
-/** Resolves when all promises are settled, for a wait whose errors the program does not see. */
+/** Resolves when all promises are settled, for a wait whose errors do not reach the program. */
 export async function allSettledUnseen(promises: readonly Promise<unknown>[]): Promise<void> {
   for (const end of await Promise.allSettled(promises)) if (end.status === "rejected") noteUnseen(end.reason);
 }

@@ -1,26 +1,27 @@
 /**
- * How objects print themselves in a REPL, in `console.log` and as strings: `MemoryPool { device 0, 3 buffers, ... }`.
- * The properties come in this order: where the object is, what it is, how large it is, and its state.
+ * The printed form of objects in a REPL, in `console.log` and as strings: `MemoryPool { device 0, 3 buffers, ... }`.
+ * Properties are printed in this order: location, kind, size, and state.
  *
- * Text of other processes is escaped: on a terminal, control characters run commands, forge lines and reorder what is
- * shown.
+ * Text from other processes is escaped, because control characters can run commands on a terminal, forge lines, and
+ * reorder the displayed text.
  *
  * @module
  */
 import { noteUnseen } from "./lost_devices.ts";
 
-/** How many names of a longer list are printed. */
+/** The maximum number of names of a list that are printed. */
 const maxNames = 8;
 
 /**
- * What `JSON.stringify` writes of an object: properties, or names with the functions that return their values. What
- * cannot be read, as of a disposed object, is left out.
+ * The properties that `JSON.stringify` writes for an object: property names, or names with functions that return the
+ * values. Values that cannot be read, as of a disposed object, are left out.
  */
 export type JsonFields<T> =
   readonly (Extract<keyof T, string> | readonly [name: string, read: (object: T) => unknown])[];
 
 /**
- * Sets what Deno, Bun and Node print for the objects of a class, also as strings and as JSON, and sets the class's name.
+ * Sets the printed form of a class's objects in Deno, Bun and Node, also as strings and as JSON, and sets the class's
+ * name.
  *
  * @example
  * ```ts
@@ -42,7 +43,7 @@ export function printAs<T>(
     try {
       return format(object);
     } catch {
-      // The object lacks the private fields: it is a prototype, it inherits from an instance, or it is a Proxy.
+      // The object lacks the private fields: it is a prototype, inherits from an instance, or is a Proxy.
       return `${name} { a prototype or a Proxy }`;
     }
   };
@@ -50,9 +51,10 @@ export function printAs<T>(
 }
 
 /**
- * Makes `using` refuse the objects of a class that must be declared with `await using`: at the end of the block, with
- * that advice. Otherwise the runtime says that `Symbol.dispose` is not a function. The object's disposal is started
- * anyway: the program has lost it, and it would keep its socket and the process alive.
+ * Makes `using` throw for objects of a class that must be declared with `await using`. The error is thrown at the end
+ * of the block and has that advice; otherwise the runtime would report that `Symbol.dispose` is not a function. The
+ * object's disposal is started anyway, because the program has lost its reference, and the object would keep its socket
+ * and the process alive.
  */
 export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
   refuseDisposal(
@@ -63,31 +65,35 @@ export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }
 }
 
 /**
- * Makes `using` refuse the objects of a class with a message. Begins their disposal, if they have an asynchronous one. By a
- * method that throws, because to read a property must have no effect: some programs do so to find out what an object is.
+ * Makes `using` throw a message for objects of a class, and starts their asynchronous disposal if they have one. Uses a
+ * method that throws instead of a getter, because reading a property must have no side effects: some programs read it
+ * to inspect an object.
  */
 export function refuseDisposal(constructor: { readonly prototype: object }, message: string): void {
   function refuse(this: Partial<AsyncDisposable>): never {
     const error = new TypeError(message);
     try {
-      // The TypeError is the error to fix first.
+      // The TypeError is the error to fix first, so an error of the disposal is ignored.
       this[Symbol.asyncDispose]?.().then(undefined, () => {});
     } catch {
-      // It inherits from an instance, or is a Proxy.
+      // The object inherits from an instance, or is a Proxy.
     }
     throw startStackAbove(error, refuse);
   }
   Object.defineProperty(constructor.prototype, Symbol.dispose, { value: refuse, configurable: true, writable: true });
 }
 
-/** Gives a class its name, which a bundler may have changed. */
+/** Sets a class's name, which a bundler may have changed. */
 export function nameClass(constructor: object, name: string): void {
-  // Redefining the name makes each `instanceof` 7 ns slower in V8.
+  // Avoided if possible, because redefining the name makes each `instanceof` 7 ns slower in V8.
   if ((constructor as { name?: unknown }).name === name) return;
   Object.defineProperty(constructor, "name", { value: name, configurable: true });
 }
 
-/** Sets what Deno, Bun and Node print for one object. Control characters are escaped: names may be of other processes. */
+/**
+ * Sets the printed form of one object in Deno, Bun and Node. Escapes control characters, because names may come from
+ * other processes.
+ */
 export function printObjectAs<T>(object: T, format: (object: T) => string, fields: JsonFields<T>): void {
   function print(this: T): string {
     return escapeControls(format(this));
@@ -97,12 +103,12 @@ export function printObjectAs<T>(object: T, format: (object: T) => string, field
   Object.defineProperty(object, "toString", { value: print, configurable: true, writable: true });
 }
 
-/** Sets what `JSON.stringify` writes for one object, or for those of a class if it is a prototype. */
+/** Sets the JSON form of one object, or of a class's objects if `object` is a prototype. */
 export function writeAsJson<T>(object: T, fields: JsonFields<T>): void {
   function toJSON(this: T): Record<string, unknown> {
     const entries = fields.map((field) => {
       const [name, read] = typeof field === "string" ? [field, (object: T) => object[field]] : field;
-      // A device is known by its ordinal, except in a list of devices.
+      // A device is written as its ordinal, except in a list of devices.
       return [name, valueOf(() => name === "device" ? ordinalOf(read(this)) : read(this))] as const;
     });
     return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
@@ -110,7 +116,7 @@ export function writeAsJson<T>(object: T, fields: JsonFields<T>): void {
   Object.defineProperty(object, "toJSON", { value: toJSON, configurable: true, writable: true });
 }
 
-/** The result of `read` as JSON can have it; undefined if it throws. */
+/** Returns the result of `read` in a form that JSON supports; undefined if it throws. */
 function valueOf(read: () => unknown): unknown {
   try {
     const value = read();
@@ -128,37 +134,40 @@ function ordinalOf(device: unknown): unknown {
 
 function plainOf(value: unknown): unknown {
   const { toJSON } = (value ?? {}) as { readonly toJSON?: unknown };
-  // Metadata of other processes may have a property of that name.
+  // Metadata from other processes may have a property named toJSON that is not a function.
   return typeof toJSON === "function" ? toJSON.call(value) : value;
 }
 
-/** An address: "0x302000000". */
+/** Formats an address: "0x302000000". */
 export function hexOf(value: bigint): string {
   return `0x${value.toString(16)}`;
 }
 
-/** `"device 0"`, or `"host"` for host memory. */
+/** Formats a location: `"device 0"`, or `"host"` for host memory. */
 export function placeOf(device: { readonly ordinal: number } | undefined): string {
   return device === undefined ? "host" : `device ${device.ordinal}`;
 }
 
-/** A number and its noun: `"1 buffer"`, `"2 buffers"`. */
+/** Formats a number with its noun: `"1 buffer"`, `"2 buffers"`. */
 export function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A class's name with its indefinite article: `"an Exporter"`, `"a CudaStream"`. */
+/** Returns a class's name with its indefinite article: `"an Exporter"`, `"a CudaStream"`. */
 export function withArticle(name: string): string {
   return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}`;
 }
 
-/** The first names of a list, and how many more there are. */
+/** Formats a list: the first names, and the number of the remaining ones. */
 export function listOf(names: readonly string[]): string {
   const more = names.length - maxNames;
   return more > 0 ? `${names.slice(0, maxNames).join(", ")} and ${more} more` : names.join(", ");
 }
 
-/** The result of `ask`. If it throws, the error's code, or `fallback` if there is none: printing never fails. */
+/**
+ * Returns the result of `ask`. If that throws, returns the error's code, or `fallback` if it has none: printing never
+ * fails.
+ */
 export function stateOf(ask: () => string, fallback: string = "unknown"): string {
   try {
     return ask();
@@ -180,7 +189,7 @@ export function escapeControls(text: string): string {
   return text.replace(controls, escapeOf);
 }
 
-/** The same for text of several lines: keeps the ends of lines, and tabs. */
+/** Like `escapeControls`, for text of several lines: keeps newlines and tabs. */
 export function escapeControlsInLines(text: string): string {
   return text.replace(
     controls,
@@ -194,11 +203,11 @@ function escapeOf(character: string): string {
 }
 
 /**
- * Makes an error's stack start at the caller of a function, which must be on the stack now. Uncaught errors are printed
- * with the line of the source at which their stack starts. Takes microseconds: only where something has failed.
+ * Makes an error's stack start at the caller of a function, which must be on the current stack. Uncaught errors are
+ * printed with the source line at which their stack starts. Takes microseconds, so use it only after a failure.
  */
 export function startStackAbove<E extends Error>(error: E, called: (...args: never) => unknown): E {
-  // All three runtimes have it, but the standard library's types do not declare it.
+  // All three runtimes have captureStackTrace, but the standard library's types do not declare it.
   const { captureStackTrace } = Error as unknown as { captureStackTrace(error: Error, called: unknown): void };
   captureStackTrace(error, called);
   return error;

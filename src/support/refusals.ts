@@ -1,6 +1,6 @@
 /**
- * Counts what this process refuses of other processes' memory and events before its driver sees it, because NVIDIA's
- * driver believes what they state.
+ * Counts the memory and events of other processes that this process refuses before they are passed to NVIDIA's driver,
+ * which does not validate them.
  *
  * @module
  */
@@ -14,16 +14,16 @@ export type ImportRefusal = "bad-message" | "size-mismatch" | "too-large" | "cud
 
 /**
  * Why an event of another process was not opened:
- * - `"forged"`: no driver has made its handle, or that of another process has;
- * - `"unknown-layout"`: the driver's handles have a layout that is not known, so that a forged one could not be told;
- * - `"other-user"`: its process runs as another user;
- * - `"other-namespace"`: its process lives in another PID namespace.
+ * - `"forged"`: no driver has created the handle, or the driver of another process has;
+ * - `"unknown-layout"`: the driver's handles do not have the known layout, so that a forged one could not be detected;
+ * - `"other-user"`: the event's process runs as another user;
+ * - `"other-namespace"`: the event's process is in another PID namespace.
  */
 export type EventRefusal = "forged" | "unknown-layout" | "other-user" | "other-namespace";
 
 /**
- * What `refusalStatistics` returns: plain data. All numbers are totals of the process, or of the Worker, and never
- * decrease. They belong to no exporter and no importer in particular.
+ * The result of `refusalStatistics`: plain data. All numbers are totals of the process, or of the Worker, and never
+ * decrease. They are not specific to one exporter or importer.
  */
 export interface RefusalStatistics {
   /** Imports of other processes' memory that were refused, by the code of the error. */
@@ -31,8 +31,8 @@ export interface RefusalStatistics {
   /** Exports that were refused because no process could import the memory, by the code of the error. */
   readonly exports: Readonly<Partial<Record<"too-large", number>>>;
   /**
-   * Events of other processes that were not opened, by the reason. Except for forged ones, nothing is wrong: their
-   * processes are asked, which costs a message.
+   * Events of other processes that were not opened, by the reason. Except for forged ones, these are not errors: the
+   * event's process is asked for the event's state instead, which costs a message.
    */
   readonly events: Readonly<Partial<Record<EventRefusal, number>>>;
 }
@@ -60,14 +60,14 @@ export function refusalStatistics(): RefusalStatistics {
   return { imports: { ...imports }, exports: { ...exports }, events: { ...events } };
 }
 
-/** Counts and logs the error of an import. Returns it. */
+/** Counts and logs the error of a refused import, and returns it. */
 export function refusedImport<Refusal extends Error & { readonly code: string }>(error: Refusal): Refusal {
   totals.imports[error.code as ImportRefusal]++;
   logEvent("refuse-import", { code: error.code, error: error.message });
   return error;
 }
 
-/** Counts and logs the error of an export. Returns it. */
+/** Counts and logs the error of a refused export, and returns it. */
 export function refusedExport<Refusal extends Error & { readonly code: string }>(error: Refusal): Refusal {
   totals.exports[error.code as "too-large"]++;
   logEvent("refuse-export", { code: error.code, error: error.message });
@@ -75,9 +75,9 @@ export function refusedExport<Refusal extends Error & { readonly code: string }>
 }
 
 /**
- * Counts an event that is not opened. Logs forged ones, and none of the others: there may be many.
+ * Counts an event that is not opened. Logs only forged ones, because there may be many others.
  *
- * @param processId that of the process that sent the handle, if it is known
+ * @param processId the ID of the process that sent the handle, if it is known
  */
 export function countRefusedEvent(reason: EventRefusal, processId?: number): void {
   totals.events[reason]++;

@@ -1,25 +1,25 @@
 /**
- * SHA-256, as the runtimes have it only asynchronously or in modules that take longer to load than a small source takes
- * to compile.
+ * SHA-256. The runtimes provide it only asynchronously, or in modules that take longer to load than a small source
+ * takes to compile.
  *
  * @module
  */
 
-/** The constants of the rounds: the fractions of the cube roots of the first 64 primes. Computed on first use. */
+/** The round constants: the fractional parts of the cube roots of the first 64 primes. Computed on first use. */
 let roundConstants: Int32Array | undefined;
 
 const blockByteLength = 64;
 
-/** The digest of bytes: 32 bytes. */
+/** Returns the digest of some bytes: 32 bytes. */
 export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  // The fractions of the square roots of the first 8 primes.
+  // The fractional parts of the square roots of the first 8 primes.
   const state = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
   const schedule = new Int32Array(64);
   const wholeByteLength = bytes.length - bytes.length % blockByteLength;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at < wholeByteLength; at += blockByteLength) addBlock(state, schedule, view, at);
 
-  // What is left, a bit that ends it, and the length in bits in the last eight bytes.
+  // The padding: the remaining bytes, a 1 bit that ends them, and the length in bits in the last eight bytes.
   const rest = bytes.length - wholeByteLength;
   const last = new DataView(new ArrayBuffer(rest + 9 > blockByteLength ? 2 * blockByteLength : blockByteLength));
   new Uint8Array(last.buffer).set(bytes.subarray(wholeByteLength));
@@ -70,7 +70,7 @@ function primes(count: number): number[] {
   return found;
 }
 
-/** The first 32 bits of a number's fraction. */
+/** Returns the first 32 bits of a number's fractional part. */
 function fraction(number: number): number {
   return Math.floor((number - Math.floor(number)) * 2 ** 32) | 0;
 }

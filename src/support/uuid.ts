@@ -8,14 +8,12 @@ export function formatUuid(uuid: Uint8Array, kind: "GPU" | "MIG" = "GPU"): strin
   return `${kind}-${parts.join("-")}`;
 }
 
-/** The 16 bytes of a UUID that `formatUuid` formatted. */
+/** Parses a UUID that `formatUuid` has formatted. Returns the 16 bytes. */
 export function parseUuid(uuid: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(uuid.slice("GPU-".length).replaceAll("-", ""));
 }
 
-/**
- * Whether two formatted UUIDs have the same 16 bytes. Ignores the prefix, which cannot be known from the bytes alone.
- */
+/** Returns whether two formatted UUIDs have the same 16 bytes. Ignores the prefix, which the bytes do not determine. */
 export function isSameUuid(one: string, other: string): boolean {
   return one.slice("GPU-".length) === other.slice("GPU-".length);
 }

@@ -1,8 +1,9 @@
 /**
- * Checks of arguments, and refusals that suggest the name that was probably meant.
+ * Checks of arguments, and errors that suggest the name that was probably meant.
  *
- * JavaScript returns undefined for a property that an object does not have, and adds it if it is set: nothing says that
- * the name is mistyped. The refusals of such properties are inherited, so that they cost the objects nothing.
+ * JavaScript returns undefined for a property that an object does not have, and adds the property if it is set, so a
+ * mistyped name goes unnoticed. Accessors that throw for such names are inherited from the prototype, so they cost the
+ * objects nothing.
  *
  * @module
  */
@@ -16,13 +17,13 @@ export function checkByteLength(value: number, what: string, minimum = 0): void 
   }
 }
 
-/** Not in `checkByteLength`, which is on the path of each allocation and must stay small. */
+/** Separate from `checkByteLength`, which every allocation calls and which must stay small to be inlined. */
 function refuseByteLength(value: unknown, what: string): never {
   const advice = typeof value === "bigint" ? "; convert the bigint with Number" : ", such as 1024";
   throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it must be a number of bytes${advice}`);
 }
 
-/** Not in `checkByteLength` for the same reason. */
+/** Separate from `checkByteLength` for the same reason. */
 function refuseNumberOfBytes(value: number, what: string, minimum: number): never {
   const bounds = Number.isInteger(value) && value > 0 && value >= minimum
     ? "it must be at most 2 ** 53 - 1 bytes"
@@ -30,27 +31,30 @@ function refuseNumberOfBytes(value: number, what: string, minimum: number): neve
   throw new RangeError(`Cannot use ${value} as ${what}: ${bounds}`);
 }
 
-/** The options of a function, for `checkOptions`. */
+/** The description of a function's options, for `checkOptions`. */
 export interface KnownOptions<Options extends object> {
-  /** What the function does, as error messages say it after "Cannot": `"create a stream"`. */
+  /** The action of the function, as it follows "Cannot" in error messages: `"create a stream"`. */
   readonly action: string;
   /** The name of every option. */
   readonly names: OptionNames<Options>;
-  /** What to give if there are options that must be given: `"{ grid, block }"`. */
+  /** The options that must be given, as JavaScript: `"{ grid, block }"`. */
   readonly required?: string;
-  /** What to do instead of giving an option of another library's, by its name: `"give a signal"`. */
+  /** Advice for the names of other libraries' options, by the name: `"give a signal"`. */
   readonly instead?: Readonly<Record<string, string>>;
-  /** The options that a caller means who passes a value in their place, as JavaScript: `"{ priority: -1 }"`. */
+  /**
+   * Returns, as JavaScript, the options that a caller probably means by passing a value in their place: `"{ priority:
+   * -1 }"`.
+   */
   readonly meantBy?: (value: unknown) => string | undefined;
 }
 
-/** The name of every option: the type checker compares them with the properties of `Options`. */
+/** The names of all options as keys: the type checker compares them with the properties of `Options`. */
 export type OptionNames<Options extends object> = { readonly [Name in keyof Options & string]-?: true };
 
 /**
- * Throws a `TypeError` unless `options` is an object with known options alone. A name that is not known is mistyped,
- * also if its value is undefined. Inherited options count, as they do where options are read. Symbols do not: they are no
- * mistyped names.
+ * Throws a `TypeError` unless `options` is an object with only known options. An unknown name counts as mistyped even
+ * if its value is undefined. Inherited options count, as they do where options are read. Symbols do not count, because
+ * they cannot be mistyped names.
  */
 export function checkOptions<Options extends object>(options: Options, known: KnownOptions<Options>): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) refuseOptions(options, known);
@@ -62,9 +66,9 @@ export function checkOptions<Options extends object>(options: Options, known: Kn
 }
 
 /**
- * Throws the error for the name of a property that is not a known option, unless others than the caller have put it
- * there: it is inherited from `Object.prototype`, or it is an inherited method, such as those of an AbortController,
- * which is often passed where `{ signal }` belongs.
+ * Throws the error for the name of a property that is not a known option. Does not throw if the caller did not set the
+ * property: it is inherited from `Object.prototype`, or is an inherited method, such as those of an AbortController,
+ * which is often passed in place of `{ signal }`.
  */
 export function refuseUnknownOption<Options extends object>(
   options: Options,
@@ -84,7 +88,7 @@ export function refuseUnknownOption<Options extends object>(
   throw new TypeError(`Cannot ${known.action} with the option "${name}": there is no such option; ${suggestion}`);
 }
 
-/** Whether an object may be meant as options: it is not an object of a class that has no known option. */
+/** Returns whether an object may be meant as options: its class is not one without any known option. */
 function mayBeOptions<Options extends object>(options: Options, { names }: KnownOptions<Options>): boolean {
   if (ArrayBuffer.isView(options)) return false;
   return Object.getPrototypeOf(options) === null || options.constructor?.name === "Object" ||
@@ -109,12 +113,12 @@ export function checkBoolean(value: unknown, what: string): void {
 
 /** The largest value of a C int. */
 export const maximumInt: number = 2 ** 31 - 1;
-/** The longest delay of a timer, 24 days. */
+/** The maximum delay of a timer in milliseconds, 24 days. */
 const maximumMilliseconds = maximumInt;
 
 /**
- * Returns a duration in milliseconds, limited to a timer's longest delay. Throws unless `value` is at least 0; Infinity
- * is allowed.
+ * Returns a duration in milliseconds, limited to the maximum delay of a timer. Throws unless `value` is at least 0;
+ * Infinity is allowed.
  */
 export function checkMilliseconds(value: number, what: string): number {
   if (typeof value !== "number") {
@@ -157,20 +161,21 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
   return typeof value === "string" ? "a string" : typeof value === "bigint" ? "a bigint" : String(value);
 }
 
-/** A value for an error's message: a string in quotes, a number as it is, another value as `whatIs` describes it. */
+/** Formats a value for an error message: a string in quotes, a number unchanged, and other values like `whatIs`. */
 export function shown(value: unknown): string {
   if (typeof value === "string") return escapeControls(JSON.stringify(value));
   return typeof value === "number" || typeof value === "bigint" ? String(value) : whatIs(value);
 }
 
-/** Throws the error of a program that calls a constructor. `source` is what to call instead. */
+/** Throws the error for a program that calls a constructor. `source` is the function to call instead. */
 export function refuseConstruction(name: string, source: string): never {
   throw startStackAbove(new TypeError(`Cannot construct ${withArticle(name)}: use ${source}`), refuseConstruction);
 }
 
-/** The bytes of a view or a buffer. */
+/** Returns the bytes of a view or a buffer. */
 export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<ArrayBuffer> {
-  // Not instanceof: a subclass, such as Node's Buffer, may have methods that behave differently.
+  // The constructor is compared instead of using instanceof, because a subclass such as Node's Buffer may override
+  // methods.
   if (source.constructor === Uint8Array) return source as Uint8Array<ArrayBuffer>;
   if (ArrayBuffer.isView(source)) {
     return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);
@@ -178,7 +183,7 @@ export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<Array
   return new Uint8Array(source);
 }
 
-/** The error of using an object that belongs to another `Cuda` object. `what` follows "Cannot": "use a stream". */
+/** Returns the error for using an object of another `Cuda` object. `what` follows "Cannot": "use a stream". */
 export function errorOfAnotherCuda(what: string): TypeError {
   return new TypeError(`Cannot ${what} of another Cuda object: call open once, and create all objects from its result`);
 }
@@ -186,15 +191,18 @@ export function errorOfAnotherCuda(what: string): TypeError {
 /** The known properties of a class, for `refuseNewProperties`. */
 export interface KnownProperties {
   readonly name: string;
-  /** The properties that the constructor adds: a compiler that declares no fields would otherwise have them refused. */
+  /**
+   * The properties that the constructor adds. Without this list, they would be refused in code from a compiler that
+   * does not define fields.
+   */
   readonly fields: readonly string[];
-  /** What to do instead of setting a property, by its name. */
+  /** Advice for setting properties of other names, by the name. */
   readonly instead?: Readonly<Record<string, string>>;
 }
 
 /**
- * Makes the objects of a class refuse to get new properties, with the nearest name. Properties that exist are found
- * before the refusal, and methods can be replaced.
+ * Makes setting an unknown property of a class's objects throw an error that suggests the nearest name. Existing
+ * properties and methods can still be set.
  */
 export function refuseNewProperties(
   constructor: { readonly prototype: object },
@@ -213,7 +221,7 @@ export function refuseNewProperties(
   Object.setPrototypeOf(prototype, new Proxy(Object.create(Object.getPrototypeOf(prototype)), { set }));
 }
 
-/** Says what to do instead of setting a property that only has a getter, which the runtime refuses without advice. */
+/** Makes setting a property that only has a getter throw an error with advice; the runtime's own error has none. */
 export function refuseToReplace(constructor: { readonly prototype: object }, property: string, advice: string): void {
   const { get } = Object.getOwnPropertyDescriptor(constructor.prototype, property)!;
   function set(): never {
@@ -222,21 +230,21 @@ export function refuseToReplace(constructor: { readonly prototype: object }, pro
   Object.defineProperty(constructor.prototype, property, { get: get!, set, configurable: true });
 }
 
-/** How many names a message lists at most. */
+/** The maximum number of names that a message lists. */
 const maximumListed = 12;
-/** Up to as many mistakes, a name is nearer than those that contain it. */
+/** With at most this many typing errors, a similar name is preferred to names that contain the given one. */
 const fewMistakes = 2;
-/** The length from which a name that is part of others is taken for one of them: "threshold" for "releaseThreshold". */
+/** The minimum length of a name that suggests the names containing it: "threshold" for "releaseThreshold". */
 const minimumPartLength = 4;
-/** More names that contain the given one suggest nothing. */
+/** If more names than this contain the given one, none of them is suggested. */
 const maximumContaining = 4;
-/** A longer name is no typing mistake, and comparing it takes long. */
+/** The maximum length of a name that is compared. A longer name is not a typing error, and comparing it takes long. */
 const maximumLength = 100;
 
 /**
- * Returns the names that may have been meant: the one that differs only in case and punctuation, otherwise the one with
- * the fewest typing mistakes or those that contain `name` or are contained in it. A typing mistake is a letter too many,
- * too few or wrong, or two letters exchanged; one is allowed for every three letters.
+ * Returns the names that may have been meant: the name that differs only in case and punctuation, otherwise the name
+ * with the fewest typing errors, or the names that contain `name` or are contained in it. A typing error is an
+ * inserted, missing or wrong letter, or two exchanged letters; one is allowed per three letters.
  */
 export function nearestNames(name: string, names: Iterable<string>): readonly string[] {
   const given = lettersOf(name);
@@ -261,9 +269,9 @@ export function nearestNames(name: string, names: Iterable<string>): readonly st
 }
 
 /**
- * `did you mean "stream"?`, or the names if none is near: `the options are priority, nonBlocking`.
+ * Returns `did you mean "stream"?`, or the list of names if none is similar: `the options are priority, nonBlocking`.
  *
- * @param list What comes before the names: `"the options are"`.
+ * @param list The beginning of the list: `"the options are"`.
  */
 export function suggestName(name: string, names: readonly string[], list: string): string {
   const more = names.length - maximumListed;
@@ -271,7 +279,9 @@ export function suggestName(name: string, names: readonly string[], list: string
   return question(nearestNames(name, names)) ?? `${list} ${listed}`;
 }
 
-/** `; did you mean "cuda"?` for the end of a message that has said what is valid; empty if no name is near. */
+/**
+ * Returns `; did you mean "cuda"?` for the end of a message that lists the valid names; empty if no name is similar.
+ */
 export function didYouMean(name: unknown, names: readonly string[]): string {
   const asked = typeof name === "string" ? question(nearestNames(name, names)) : undefined;
   return asked === undefined ? "" : `; ${asked}`;
@@ -284,19 +294,19 @@ function question(nearest: readonly string[]): string | undefined {
   return `did you mean ${quoted.length === 0 ? last : `${quoted.join(", ")} or ${last}`}?`;
 }
 
-/** The letters and digits of a name, without case: "posix-fd" and "posixFd" have the same. */
+/** Returns the letters and digits of a name in lower case: "posix-fd" and "posixFd" have the same. */
 function lettersOf(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 }
 
-/** Makes "slotByteLength", "slotBytes" and "slotSize" the same. */
+/** Replaces words for a size, so that "slotByteLength", "slotBytes" and "slotSize" are the same. */
 function withSize(letters: string): string {
   return letters.replace(/bytelength|bytes/g, "size");
 }
 
 /**
- * The number of letters to insert, delete or replace, and of neighbours to exchange, that turn one word into the other,
- * where no letter is changed twice: the optimal string alignment distance.
+ * Returns the minimum number of letters to insert, delete or replace, and of adjacent letters to exchange, that turn
+ * one word into the other without changing a letter twice: the optimal string alignment distance.
  */
 function mistakesBetween(a: string, b: string): number {
   let beforeLast: number[] = [];
@@ -317,16 +327,16 @@ function mistakesBetween(a: string, b: string): number {
   return last[b.length]!;
 }
 
-/** Why the name of a kernel or variable may not be found. */
+/** The reason why the name of a kernel or variable may not be found, for error messages. */
 export const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
-/** Suggests the names that C++ may have made of a name. Undefined if there are none. */
+/** Suggests the mangled C++ names of a name. Returns undefined if there are none. */
 export function suggestMangled(name: string, names: readonly string[]): string | undefined {
   const mangled = mangledFrom(name, names);
   return mangled.length === 0 ? undefined : `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
 }
 
-/** The names that C++ may have made of a name, which may have template arguments: `_Z4cubeIfEvPT_` of `cube<float>`. */
+/** Returns the mangled C++ names of a name that may have template arguments: `_Z4cubeIfEvPT_` for `cube<float>`. */
 function mangledFrom(name: string, names: readonly string[]): string[] {
   const [identifier = ""] = /[A-Za-z_]\w*(?=$|<)/.exec(name) ?? [];
   const part = `${identifier.length}${identifier}`;
@@ -362,13 +372,13 @@ const arrayNames = [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16
 
 /** Throws a `TypeError` unless `type` is the constructor of a typed array. */
 export function checkArrayType(type: TypedArrayConstructor<TypedArray>): void {
-  // In Bun, DataView has a BYTES_PER_ELEMENT, which is 1.
+  // In Bun, DataView has a BYTES_PER_ELEMENT of 1.
   const isArray = typeof type === "function" && type.BYTES_PER_ELEMENT >= 1 && type.name !== "DataView";
   if (isArray) return;
   throw new TypeError(`Cannot use ${whatIs(type)} as the type of elements: give ${typeInsteadOf(type)}`);
 }
 
-/** What to give where `value` is given as the type of elements. */
+/** Returns advice: what to pass instead of `value` as the type of elements. */
 function typeInsteadOf(value: unknown): string {
   if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return `its constructor, ${value.constructor.name}`;
   const [meant = "Float32Array"] = typeof value === "string" ? nearestNames(value, arrayNames) : [];
@@ -376,7 +386,7 @@ function typeInsteadOf(value: unknown): string {
   return `a typed array's constructor, such as ${meant}${order}`;
 }
 
-/** Throws the error for the type of elements where a number of bytes belongs. */
+/** Throws the error for an element type that was passed in place of a number of bytes. */
 export function refuseType(type: unknown): never {
   throw startStackAbove(
     new TypeError(`Cannot use ${whatIs(type)} as an allocation's size: use allocateArray for elements of a type`),
@@ -384,7 +394,7 @@ export function refuseType(type: unknown): never {
   );
 }
 
-/** The size in bytes of an array to allocate. Throws if its type or length is invalid. */
+/** Returns the size in bytes of an array to allocate. Throws if its type or length is invalid. */
 export function byteLengthOfArray(type: TypedArrayConstructor<TypedArray>, length: number): number {
   checkArrayType(type);
   if (typeof length !== "number") {

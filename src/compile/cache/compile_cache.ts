@@ -1,6 +1,6 @@
 /**
- * Compiled programs in a folder, which any number of processes use at once: the key of a program, which tells it from
- * all others, the files, and the cache itself.
+ * A cache of compiled programs in a folder that any number of processes use concurrently: the keys that identify
+ * programs, the format of the files, and the cache itself.
  *
  * @module
  */
@@ -26,7 +26,7 @@ import {
 import { escapeControls } from "../../support/printing.ts";
 import { shown } from "../../support/validation.ts";
 
-/** Changes with the format, and with what is made of a program. */
+/** The version of the format, which must change with the format and with the processing of programs. */
 const formatVersion = 1;
 
 const magic = new TextEncoder().encode(`poolpass-compiled-${formatVersion}\n`);
@@ -36,12 +36,12 @@ interface Header {
   readonly key: string;
   readonly log: string;
   readonly loweredNames: readonly (readonly [expression: string, name: string])[];
-  /** The bytes of the PTX, which the cubin follows. */
+  /** The size of the PTX in bytes. The cubin follows it. */
   readonly ptxByteLength: number;
   readonly hasCubin: boolean;
 }
 
-/** Writes the result of a compiler for the program with a key. */
+/** Encodes the result of a compiler for the program with a key. */
 function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOutput): Uint8Array {
   const encoder = new TextEncoder();
   const text = encoder.encode(ptx);
@@ -56,7 +56,7 @@ function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOut
   return concatenated([magic, sha256(content), content]);
 }
 
-/** Reads a file. Undefined if it is not exactly what was written for the key. */
+/** Decodes a file. Returns undefined if the content is not exactly what was written for the key. */
 function decodeEntry(key: string, bytes: Uint8Array): CompilerOutput | undefined {
   if (!magic.every((byte, index) => bytes[index] === byte)) return undefined;
   const content = bytes.subarray(magic.length + digestByteLength);
@@ -86,8 +86,8 @@ function concatenated(parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /**
- * The key of a program and a compiler. Undefined if the result may depend on something that is not in the key: files
- * other than the compiler's own, or the time.
+ * Returns the key of a program and a compiler. Undefined if the result may depend on something that is not in the key:
+ * files other than the compiler's own, or the time.
  */
 export function cacheKey(compiler: Pick<Compiler, "name" | "build">, input: CompilerInput): string | undefined {
   if (compiler.build === undefined || !isSelfContained(input)) return undefined;
@@ -96,7 +96,7 @@ export function cacheKey(compiler: Pick<Compiler, "name" | "build">, input: Comp
     formatVersion,
     compiler.name,
     compiler.build,
-    // In an order that does not depend on how the caller has written the object.
+    // Sorted, so that the key does not depend on the order in which the caller has written the properties.
     Object.entries(rest).sort(([a], [b]) => a < b ? -1 : 1),
     [...headers].sort(([a], [b]) => a < b ? -1 : 1),
     [...defines],
@@ -104,7 +104,7 @@ export function cacheKey(compiler: Pick<Compiler, "name" | "build">, input: Comp
   return sha256(new TextEncoder().encode(described)).toHex();
 }
 
-/** Flags that have the compiler read or write other files, or that hand on flags to other programs. */
+/** Matches flags that make the compiler read or write other files, or that pass flags on to other programs. */
 const flagsOfFiles =
   /^@|^-[IiLBM]\b|^-[IL]|^-X(?!ptxas)|^-+(?:i|optf|o$|time|trace|keep|save|dep|comp|cc)|include|file|path|dir\b|config|sysroot|plugin|pch/;
 
@@ -118,35 +118,37 @@ function isSelfContained({ source, headers, includePaths, defines, flags }: Comp
         if (directive !== "include" && directive !== "__has_include") return false;
         const [, quoted, angled] = /^(?:"([^"\n]*)"|<([^>\n]*)>)/.exec(operand) ?? [];
         if (headers.has(quoted ?? angled ?? "")) return true;
-        // Quoted names are looked for in the working folder, too.
+        // Quoted names are also searched for in the working folder.
         return angled !== undefined && !/^\/|\.\./.test(angled);
       });
   });
 }
 
-/** All that may be an inclusion, those in comments included. */
+/** Matches everything that may be an inclusion, even in comments. */
 const inclusions =
   /(?:(?:#|%:|\?\?=)(?:\s|\/\*(?:[^*]|\*(?!\/))*\*\/)*(?=[ie])|\b(?=__has_))(?<directive>include_next|include|import|embed|__has_include_next|__has_include|__has_embed)\b(?:\s|\/\*(?:[^*]|\*(?!\/))*\*\/|\()*(?<operand>[^\n]*)/g;
 
 const defaultByteLimit = 256 * 2 ** 20;
 const entryPrefix = "poolpass-";
 const temporarySuffix = ".tmp";
-/** A file that is still being written after this many milliseconds belongs to a process that was killed. */
+/**
+ * Age in milliseconds after which a file that is still being written is assumed to belong to a process that was killed.
+ */
 const abandonedAfter = 60_000;
-/** Other processes write, too: the folder is measured again after this many entries. */
+/** The number of writes after which the folder's size is measured again, because other processes write to it too. */
 const writesPerMeasurement = 64;
-/** The part of the limit to which a full cache is reduced, so that not every write has to reduce it. */
+/** The fraction of the limit to which a full cache is reduced, so that not every write has to reduce it. */
 const remainingShare = 0.75;
 
-/** An entry, or one that is being written. */
+/** A file of the cache: a complete entry, or one that is being written. */
 interface Entry {
   readonly path: string;
   readonly byteLength: number;
-  /** When it was written or used last, in milliseconds since 1970. */
+  /** The time of the last write or use, in milliseconds since 1970. */
   readonly modified: number;
 }
 
-/** A search whose compiler looks into a cache first. */
+/** Returns a search for a compiler that uses a cache. */
 export function cachedSearch(search: CompilerSearch, cache: CompileCache): CompilerSearch {
   return () => {
     const found = search();
@@ -154,7 +156,7 @@ export function cachedSearch(search: CompilerSearch, cache: CompileCache): Compi
   };
 }
 
-/** A compiler that looks into a cache first. */
+/** Returns a compiler that looks up programs in a cache before it compiles them. */
 export function cachedCompiler(compiler: Compiler, cache: CompileCache): Compiler {
   return {
     name: compiler.name,
@@ -179,14 +181,14 @@ export function cachedCompiler(compiler: Compiler, cache: CompileCache): Compile
 export class CompileCache {
   readonly #folder: string;
   readonly #byteLimit: number;
-  /** Bytes in the folder as far as this process knows; undefined if it has to look. */
+  /** The size of the folder's files in bytes, as far as this process knows; undefined if it must be measured. */
   #bytes: number | undefined;
   #writes = 0;
   #hasWarned = false;
 
   /**
-   * Opens a folder, and creates it if it does not exist. A user who can write to it chooses the code that runs, so only
-   * this user and root may be able to.
+   * Opens a folder, and creates it if it does not exist. A user who can write to the folder controls the code that
+   * runs, so only this user and root may be able to.
    *
    * @throws {Error} If the folder cannot be used, or another user can change its contents
    */
@@ -199,7 +201,7 @@ export class CompileCache {
     }
   }
 
-  /** The cached result. Undefined if there is none, or if its file is damaged or belongs to another user. */
+  /** Returns the cached result. Undefined if there is none, or if its file is damaged or belongs to another user. */
   get(key: string): CompilerOutput | undefined {
     try {
       const file = openOwnFile(this.#pathOf(key));
@@ -219,7 +221,7 @@ export class CompileCache {
     }
   }
 
-  /** Caches a result. If the folder cannot be written, prints a warning, once. */
+  /** Caches a result. If the folder cannot be written to, prints a warning once. */
   set(key: string, output: CompilerOutput): void {
     const bytes = encodeEntry(key, output);
     if (bytes.length > this.#byteLimit) return;
@@ -241,7 +243,7 @@ export class CompileCache {
     return `${this.#folder}/${entryPrefix}${key}`;
   }
 
-  /** Removes the least recently used entries, if there are too many. */
+  /** Removes the least recently used entries if the cache exceeds its limit. */
   #bound(added: number): void {
     if (this.#bytes !== undefined) this.#bytes += added;
     const isKnown = this.#bytes !== undefined && this.#writes++ % writesPerMeasurement !== 0;
@@ -249,7 +251,7 @@ export class CompileCache {
     const now = Date.now();
     const entries: Entry[] = [];
     for (const name of namesIn(this.#folder)) {
-      // Files that are not the cache's own are left alone.
+      // Files that do not belong to the cache are ignored.
       const entry = name.startsWith(entryPrefix) ? entryAt(`${this.#folder}/${name}`) : undefined;
       if (entry === undefined) continue;
       if (name.endsWith(temporarySuffix) && now - entry.modified > abandonedAfter) removeFile(entry.path);
@@ -259,7 +261,7 @@ export class CompileCache {
     const wanted = bytes <= this.#byteLimit ? bytes : this.#byteLimit * remainingShare;
     for (const { path, byteLength } of entries.sort((a, b) => a.modified - b.modified)) {
       if (bytes <= wanted) break;
-      // Another process is writing it.
+      // Another process is writing the file.
       if (path.endsWith(temporarySuffix)) continue;
       removeFile(path);
       bytes -= byteLength;
@@ -277,7 +279,7 @@ function writeFile(path: string, bytes: Uint8Array): void {
   }
 }
 
-/** Undefined if there is no file, for another process may have removed it. */
+/** Returns the entry at a path. Undefined if there is no file, because another process may have removed it. */
 function entryAt(path: string): Entry | undefined {
   let fd: number | undefined;
   try {
@@ -291,7 +293,7 @@ function entryAt(path: string): Entry | undefined {
   }
 }
 
-/** What the runtime says, which quotes the path as it is. */
+/** Returns the runtime's error message with control characters escaped, because it quotes the path unchanged. */
 function messageOf(error: unknown): string {
   return escapeControls(error instanceof Error ? error.message : String(error));
 }

@@ -1,7 +1,7 @@
 import { ignoreLoss } from "../driver_errors.ts";
 import { Timer } from "./timer.ts";
 
-/** Work of a device that a release waits for. */
+/** Pending work of a device that a release waits for. */
 export interface AwaitedWork {
   /** Whether the work is done, or its device is lost. */
   readonly isComplete: boolean;
@@ -13,18 +13,21 @@ interface DeferredRelease {
 }
 
 const pollMilliseconds = 10;
-/** How many others a new release polls, in turn, so that they do not pile up in a program that never waits. */
+/**
+ * The number of other releases that adding one polls, in turn, so that they do not accumulate in a program that never
+ * waits.
+ */
 const polledByNew = 2;
 
 /**
  * Releases that wait for a device's work without blocking. They are polled by a timer that does not keep the process
- * alive, and some of them whenever another one is added.
+ * alive, and some of them whenever another release is added.
  */
 export class DeferredReleases {
   readonly #releases = new Set<DeferredRelease>();
   readonly #timer = new Timer(() => this.poll(), pollMilliseconds, { unref: true });
 
-  /** Calls back when all of the work is complete, never before this returns. */
+  /** Calls `release` when all of the work is complete, but never before `add` returns. */
   add(work: readonly AwaitedWork[], release: () => void): void {
     this.poll(polledByNew);
     this.#releases.add({ work, release });
@@ -32,7 +35,8 @@ export class DeferredReleases {
   }
 
   /**
-   * Runs the releases whose work is complete. An error is printed: the caller that could catch it has returned already.
+   * Runs the releases whose work is complete. Prints an error of a release, because the caller that could catch it has
+   * already returned.
    */
   poll(limit: number = Infinity): void {
     for (const deferred of this.#releases.values().take(limit).toArray()) {

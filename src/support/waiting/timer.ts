@@ -5,11 +5,11 @@
  */
 import { abortError, throwIfAborted } from "./waiting.ts";
 
-/** The longest delay of `setTimeout`, which takes longer ones for 1. */
+/** The maximum delay of `setTimeout` in milliseconds. Longer delays are treated as 1. */
 const longestDelay = 2 ** 31 - 1;
 const pauseMilliseconds = 0.2;
 
-/** A timer that is started again and again. */
+/** A timer that can be started repeatedly. */
 export class Timer {
   readonly #callback: () => number | void;
   readonly #milliseconds: number;
@@ -17,9 +17,9 @@ export class Timer {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /**
-   * @param callback may return the milliseconds after which it is to be called again
-   * @param milliseconds the usual time; may be Infinity, for which the timer never starts
-   * @param options.unref whether the timer lets the process end
+   * @param callback may return the milliseconds until it is to be called again
+   * @param milliseconds the default delay; with Infinity, the timer never starts
+   * @param options.unref whether the timer lets the process exit
    */
   constructor(callback: () => number | void, milliseconds: number, { unref = false }: { unref?: boolean } = {}) {
     this.#callback = callback;
@@ -27,12 +27,12 @@ export class Timer {
     this.#isUnreferenced = unref;
   }
 
-  /** Whether the timer was started and has not called back since. */
+  /** Whether the timer was started and has not fired since. */
   get isRunning(): boolean {
     return this.#timer !== undefined;
   }
 
-  /** Starts the timer, which calls back once. Does nothing if the timer is running already. */
+  /** Starts the timer, which fires once. Does nothing if the timer is already running. */
   start(milliseconds: number = this.#milliseconds): void {
     if (this.#timer !== undefined || milliseconds === Infinity) return;
     this.#timer = setTimeout(() => {

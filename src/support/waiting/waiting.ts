@@ -1,5 +1,5 @@
 /**
- * Waiting: options and errors of a wait, the next turn of the event loop, and a mutex.
+ * Waiting: the options and errors of a wait, the next turn of the event loop, and a mutex.
  *
  * @module
  */
@@ -8,15 +8,16 @@ import { EndedError } from "../driver_errors.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
 
 /**
- * The error that a wait rejects with when its signal is aborted.
+ * Returns the error with which a wait rejects when its signal is aborted.
  *
- * An application that aborts with an error of its own gets that error, as from every web API. The runtime's own reasons,
- * `AbortError` and `TimeoutError`, do not say what was awaited, and one signal often ends several waits. In their place
- * comes a new error of the same name that says it, whose `cause` is the signal's reason, as Node's own APIs do. The
- * signal's reason itself is never changed: others wait with the same signal.
+ * If an application aborts with an error of its own, the wait rejects with that error, as in every web API. The
+ * runtime's own reasons, `AbortError` and `TimeoutError`, do not state what was awaited, and one signal often ends
+ * several waits. They are replaced by a new error of the same name with that information, whose `cause` is the signal's
+ * reason, as in Node's own APIs. The signal's reason itself is never changed, because other waits may use the same
+ * signal.
  *
- * @param awaited what was awaited, such as `"offer \"weights\" of process 12"`; if undefined, the result is the reason
- * @param why returns why it had not come, if that is known
+ * @param awaited the object of the wait, such as `"offer \"weights\" of process 12"`; if undefined, returns the reason
+ * @param why returns why the wait had not ended, if that is known
  */
 export function abortError(reason: unknown, awaited: string | undefined, why?: () => string | undefined): unknown {
   if (
@@ -32,7 +33,7 @@ export function abortError(reason: unknown, awaited: string | undefined, why?: (
   return Object.defineProperty(error, "cause", { value: reason, configurable: true, writable: true });
 }
 
-/** Calls back at the next turn of the event loop, without the delay of a timer. */
+/** Calls back in the next turn of the event loop, without the delay of a timer. */
 export function atNextTurn(callback: () => void): void {
   // All three runtimes have setImmediate, but the standard library's types do not declare it.
   const { setImmediate } = globalThis as unknown as { setImmediate(callback: () => void): void };
@@ -44,7 +45,7 @@ export function nextTurn(): Promise<void> {
   return new Promise(atNextTurn);
 }
 
-/** How a wait can be ended early. */
+/** Options for ending a wait early. */
 export interface WaitOptions {
   /**
    * Ends the wait but not the work: the promise rejects with the signal's reason, or, in place of the runtime's own
@@ -54,7 +55,7 @@ export interface WaitOptions {
   signal?: AbortSignal;
 }
 
-/** The options of a function that only waits. `action` says what it does, after "Cannot" in error messages. */
+/** Returns the known options of a function that only waits. `action` follows "Cannot" in error messages. */
 export function waitOptionsOf(action: string): KnownOptions<WaitOptions> {
   return {
     action,
@@ -64,7 +65,7 @@ export function waitOptionsOf(action: string): KnownOptions<WaitOptions> {
   };
 }
 
-/** The options of a wait. */
+/** The known options of a wait. */
 export const waitOptions: KnownOptions<WaitOptions> = waitOptionsOf("wait");
 
 interface Wait {
@@ -76,15 +77,16 @@ const eagerMilliseconds = 2;
 const intervalMilliseconds = 1;
 
 const waits = new Set<Wait>();
-/** The `performance.now()` until which the waits are polled at every turn of the event loop. */
+/** The time, as `performance.now()`, until which the waits are polled in every turn of the event loop. */
 let eagerEnd = 0;
 let isNextTurnAwaited = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 /**
- * Resolves once `isDone` returns true. Rejects with the error that it throws, or with an aborted signal's reason.
+ * Resolves once `isDone` returns true. Rejects with the error that `isDone` throws, or with an aborted signal's reason.
  *
- * @param describe returns what is awaited, for `errorOfWait`; without it, the caller passes its errors there
+ * @param describe returns the object of the wait, for `errorOfWait`; without it, the caller must call `errorOfWait`
+ *   itself
  */
 export async function waitUntil(
   isDone: () => boolean,
@@ -109,20 +111,20 @@ export async function waitUntil(
 }
 
 /**
- * The error to reject with when a wait for the device has failed. The runtime's own reason of an aborted signal and the
- * end of the `Cuda` object become errors that say what was awaited.
+ * Returns the error with which to reject when a wait for the device has failed. For a signal aborted with the runtime's
+ * own reason, and for the end of the `Cuda` object, the error states what was awaited.
  *
- * @param awaited what was awaited, such as `"a stream of device 0"`
+ * @param awaited the object of the wait, such as `"a stream of device 0"`
  */
 export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOptions = {}): unknown {
   if (error instanceof EndedError) return disposedMeanwhile(`complete the wait for ${awaited}`, "the Cuda object");
   if (signal?.aborted !== true) return error;
-  // A part of the wait may have named itself.
+  // An inner wait may already have added what was awaited.
   const isNamed = error instanceof DOMException && (error as Error).cause === signal.reason;
   return isNamed || error === signal.reason ? abortError(signal.reason, awaited) : error;
 }
 
-/** The error of a wait that was not over when `disposed` was disposed. `what` follows "Cannot". */
+/** Returns the error of a wait that had not ended when `disposed` was disposed. `what` follows "Cannot". */
 export function disposedMeanwhile(what: string, disposed: string): ReferenceError {
   const error = new EndedError(
     `Cannot ${
@@ -133,8 +135,8 @@ export function disposedMeanwhile(what: string, disposed: string): ReferenceErro
 }
 
 /**
- * Calls back once, when `isDone` returns true, or with the error that it throws. Polls it at once, so the callback may
- * run before this returns. Returns a function that cancels the wait.
+ * Calls back once: when `isDone` returns true, or with the error that it throws. Polls `isDone` immediately, so
+ * `callback` may run before this returns. Returns a function that cancels the wait.
  */
 export function whenDone(isDone: () => boolean, callback: (error?: unknown) => void): () => void {
   const wait: Wait = { isDone, callback };
@@ -146,7 +148,7 @@ export function whenDone(isDone: () => boolean, callback: (error?: unknown) => v
   };
 }
 
-/** Polls a wait, and calls back if it has ended. Returns whether it has ended. */
+/** Polls a wait, and calls back if it has ended. Returns whether it has. */
 function poll(wait: Wait): boolean {
   let error: unknown;
   try {
@@ -161,7 +163,7 @@ function poll(wait: Wait): boolean {
 
 function pollAll(): void {
   try {
-    // A wait that a callback starts has been polled already. One that a callback cancels must not be polled again.
+    // A wait started by a callback was polled already, and a wait canceled by a callback must not be polled again.
     for (const wait of [...waits]) if (waits.has(wait) && poll(wait)) eagerEnd = performance.now() + eagerMilliseconds;
   } finally {
     schedule();
@@ -198,15 +200,15 @@ function stopTimer(): void {
 /**
  * Throws the reason of an aborted signal, and a `TypeError` if `signal` is not a signal.
  *
- * @param awaited what is awaited, for the error of an aborted wait
- * @param why returns why it has not come, if that is known
+ * @param awaited the object of the wait, for the error of an aborted wait
+ * @param why returns why the wait has not ended, if that is known
  */
 export function throwIfAborted(
   signal: AbortSignal | null | undefined,
   awaited?: string,
   why?: () => string | undefined,
 ): void {
-  // The web's own functions accept null too.
+  // The web's own functions also accept null.
   if (signal === undefined || signal === null) return;
   if (typeof signal.throwIfAborted !== "function") {
     throw new TypeError(
@@ -216,12 +218,12 @@ export function throwIfAborted(
   if (signal.aborted) throw abortError(signal.reason, awaited, why);
 }
 
-/** A mutex that serves its waiters in the order in which they came. */
+/** A mutex that serves waiters in the order of their calls. */
 export class Mutex {
   #isLocked = false;
   readonly #waiting: (() => void)[] = [];
 
-  /** Acquires the mutex if it is free. Returns whether it was. */
+  /** Acquires the mutex if it is unlocked. Returns whether it was. */
   tryAcquire(): boolean {
     if (this.#isLocked) return false;
     this.#isLocked = true;
@@ -231,8 +233,8 @@ export class Mutex {
   /**
    * Waits for the mutex and acquires it.
    *
-   * @param signals the first to be aborted rejects the wait, as `abortError` says
-   * @param awaited what is awaited, for the error of an aborted wait
+   * @param signals the first of them to be aborted rejects the wait, with the error of `abortError`
+   * @param awaited the object of the wait, for the error of an aborted wait
    */
   acquire(signals: readonly (AbortSignal | undefined)[], awaited?: string): Promise<void> {
     return new Promise((resolve, reject) => {
