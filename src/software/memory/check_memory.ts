@@ -1,6 +1,7 @@
 /**
- * The parts of linear memory in which checked kernels record their accesses, and which bytes nothing has written. The latter
- * is the shadow that kernels with the check `initialization` keep; here the rest of the driver changes it.
+ * The parts of linear memory in which checked kernels record accesses, and the shadow of linear memory for the check
+ * `initialization`. Kernels with that check update the shadow themselves; this module updates it for the rest of the
+ * driver.
  *
  * @module
  */
@@ -17,15 +18,16 @@ import {
 import type { MemoryRange } from "../../driver.ts";
 import type { GlobalAccesses } from "../../kernel_checker.ts";
 
-/** The tables: one for each recorded kind of access, and one for races. */
+/** The number of tables: one for each recorded kind of access, and one for the check `race`. */
 const tableCount = 4;
+/** The index of the table for the check `race`. */
 const raceTable = 3;
 
-/** The part of linear memory that remains for programs. */
+/** The minimum number of bytes of linear memory that are left free for programs. */
 const leastFreeBytes = 2 ** 28;
-/** The maximum memory retained from one launch to the next. */
+/** The maximum number of bytes that stay reserved between launches. */
 const mostKeptBytes = 2 ** 28;
-/** How much is reserved at once, at least. */
+/** The minimum number of bytes that are reserved at once. */
 const chunkBytes = 2 ** 20;
 
 interface Chunk {
@@ -33,21 +35,23 @@ interface Chunk {
   readonly byteLength: number;
 }
 
-/** The memory of a driver for checks, which its launches share. */
+/** The memory for the checks of a driver's launches. */
 export class CheckMemory implements PageHolder {
-  /** The state of the checks of the launch that runs; see `checkState`. */
+  /** The state of the running launch's checks; see `checkState`. */
   readonly state: Int32Array;
   readonly #linearMemory: LinearMemory;
   #tables: { begin: number; entries: Int32Array } | undefined;
   readonly #chunks: Chunk[] = [];
   #chunkedBytes = 0;
-  /** The unused rest of the last chunk. */
+  /** The start of the unused part of the last chunk. */
   #rest = 0;
+  /** The end of the last chunk. */
   #end = 0;
-  /** Free memory, by size. */
+  /** The offsets of free memory, by size in bytes. */
   readonly #free = new Map<number, number[]>();
-  /** The launches that have memory, and the one whose entries the tables have. */
+  /** The launches that have allocated memory. */
   readonly #users = new Set<LaunchCells>();
+  /** The launch whose entries are in the tables. */
   #current: LaunchCells | undefined;
 
   constructor(linearMemory: LinearMemory) {
@@ -56,14 +60,14 @@ export class CheckMemory implements PageHolder {
     linearMemory.addPageHolder(this);
   }
 
-  /** Opens the cells of a launch. */
+  /** Creates the cells of a launch. */
   open(): LaunchCells {
     return new LaunchCells(this);
   }
 
   /**
-   * Publishes the cells of a launch to compiled code. Returns the offsets of the tables, or undefined if there is no
-   * room for them.
+   * Publishes the cells of a launch to compiled code, by writing the launch's entries to the tables. Returns the
+   * offsets of the tables, or undefined if there is not enough memory for them.
    */
   turnTo(cells: LaunchCells): { notes: number; races: number } | undefined {
     const tables = this.#tables ??= this.#openTables();
@@ -85,12 +89,12 @@ export class CheckMemory implements PageHolder {
     return { begin, entries: new Int32Array(memory.buffer, begin, byteLength / 4) };
   }
 
-  /** Changes an entry of a launch. */
+  /** Writes a changed entry of a launch to the tables, if they contain the launch's entries. */
   setEntry(cells: LaunchCells, index: number, entry: number): void {
     if (this.#current === cells) this.#tables!.entries[index] = entry;
   }
 
-  /** Allocates cells of a launch, all 0. Returns undefined if there is no room. */
+  /** Allocates zeroed cells for a launch. Returns undefined if there is not enough memory. */
   allocate(cells: LaunchCells, byteLength: number): Int32Array | undefined {
     this.#users.add(cells);
     const begin = this.#free.get(byteLength)?.pop() ?? this.#allocateNew(byteLength);
@@ -118,7 +122,7 @@ export class CheckMemory implements PageHolder {
     return linearMemory.freeBytes < leastFreeBytes + byteLength ? undefined : linearMemory.reserve(byteLength);
   }
 
-  /** Frees what a launch has allocated. */
+  /** Frees the memory that a launch has allocated. */
   close(cells: LaunchCells): void {
     if (this.#current === cells) {
       for (const index of cells.entries.keys()) this.#tables!.entries[index] = 0;
@@ -133,7 +137,7 @@ export class CheckMemory implements PageHolder {
     if (this.#users.size === 0 && this.#chunkedBytes > mostKeptBytes) this.#releaseChunks();
   }
 
-  /** Releases memory that no launch uses. */
+  /** Releases all chunks if no launch uses memory. */
   releaseUnused(): void {
     if (this.#users.size === 0) this.#releaseChunks();
   }
@@ -159,7 +163,7 @@ export class CheckMemory implements PageHolder {
   }
 }
 
-/** The cells of a launch, and where kernels find them. */
+/** The cells in which a launch records accesses, and the table entries by which kernels find the cells. */
 export class LaunchCells {
   /** The entries of the tables, by index. */
   readonly entries: Map<number, number> = new Map<number, number>();
@@ -170,12 +174,12 @@ export class LaunchCells {
     this.#memory = memory;
   }
 
-  /** The state that kernels read. It is the launch's own while that runs. */
+  /** The state that compiled code reads. Belongs to the launch only while the launch runs. */
   get state(): Int32Array {
     return this.#memory.state;
   }
 
-  /** Allocates cells, all 0: in memory that kernels can access, if that has room. */
+  /** Allocates zeroed cells: in linear memory if there is enough, or otherwise where kernels cannot access them. */
   allocate(byteLength: number): Int32Array {
     const rounded = wholeWords(byteLength);
     const cells = this.#memory.allocate(this, rounded);
@@ -184,17 +188,17 @@ export class LaunchCells {
     return cells;
   }
 
-  /** The offset in linear memory of cells. 0 if kernels cannot access them. */
+  /** Returns the offset of cells in linear memory, or 0 if kernels cannot access them. */
   offsetOf({ buffer, byteOffset }: Int32Array): number {
     return buffer === this.state.buffer ? byteOffset : 0;
   }
 
-  /** Says where the cells of a page are that were accessed in a way, as an index of `accessOperations`. */
+  /** Sets a page's entry in the table of a kind of access. `operation` is an index of `accessOperations`. */
   setNotes(operation: number, page: number, entry: number): void {
     this.#set((operation - 1) * (checkTable.byteLength / 4) + page, entry);
   }
 
-  /** Says where the cells of a page are, to find races. */
+  /** Sets a page's entry in the table of the check `race`. */
   setRaces(page: number, entry: number): void {
     this.#set(raceTable * (checkTable.byteLength / 4) + page, entry);
   }
@@ -204,25 +208,25 @@ export class LaunchCells {
     this.#memory.setEntry(this, index, entry);
   }
 
-  /** Before the kernel runs: publishes the cells to compiled code. */
+  /** Publishes the cells to compiled code. Must be called before the kernel runs. */
   enter(what: { readonly notes: boolean; readonly races: boolean }): void {
     const tables = this.#memory.turnTo(this);
     this.state[checkState.notes / 4] = what.notes ? tables?.notes ?? tableOutside : tableOff;
     this.state[checkState.races / 4] = what.races ? tables?.races ?? tableOutside : tableOff;
   }
 
-  /** Call before another launch runs. */
+  /** Withdraws the cells from compiled code. Must be called before another launch runs. */
   leave(): void {
     this.state[checkState.notes / 4] = this.state[checkState.races / 4] = tableOff;
   }
 
-  /** The launch is done. */
+  /** Frees the cells. Must be called when the launch is done. */
   close(): void {
     this.#memory.close(this);
   }
 }
 
-/** Whether a device may access any memory in the page of an offset. */
+/** Returns whether a device may access any memory in the page that contains an offset. */
 export function pageIsAllocated(allocations: Uint32Array, offset: number): boolean {
   const first = offset >>> checkTable.pageShift << checkTable.pageShift - boundsGranuleShift;
   return allocations.subarray(first, first + (1 << checkTable.pageShift - boundsGranuleShift)).some((entry) =>
@@ -231,15 +235,15 @@ export function pageIsAllocated(allocations: Uint32Array, offset: number): boole
 }
 
 function wholeWords(byteLength: number): number {
-  // Few sizes, so that the next launch can reuse freed memory.
+  // Rounds to few different sizes, so that the next launch can reuse freed memory.
   if (byteLength <= pageByteLength) return Math.max(4096, 2 ** Math.ceil(Math.log2(byteLength)));
   return wholePages(byteLength);
 }
 
-/** Where the memory begins that programs can allocate. */
+/** The offset of the first byte that programs can allocate. */
 const firstOffset = scratch.local.begin + scratch.local.byteLength;
 
-/** The shadow of linear memory. A bit of it is 1 where the bit that it describes is uninitialized. */
+/** The shadow of linear memory. A bit of the shadow is 1 if the corresponding bit of memory is uninitialized. */
 export class MemoryShadow {
   readonly #bytes: Uint8Array;
   readonly #words: Int32Array;
@@ -252,32 +256,33 @@ export class MemoryShadow {
   }
 
   /**
-   * Opens the shadow. Returns undefined if linear memory has no room for it.
+   * Opens the shadow. Returns undefined if its part of linear memory is in use.
    *
-   * @param isShared whether others than the devices may write the memory at an offset, which is initialized then
+   * @param isShared returns whether the host or other processes may write the memory at an offset. Such memory always
+   * counts as initialized
    */
   static open(linearMemory: LinearMemory, isShared: (offset: number) => boolean): MemoryShadow | undefined {
     return linearMemory.openShadow() ? new MemoryShadow(linearMemory, isShared) : undefined;
   }
 
-  /** Marks bytes that nothing has written. */
+  /** Marks bytes as uninitialized. */
   markUninitialized(begin: number, byteLength: number): void {
     this.#bytes.fill(0xff, begin + shadowOffset, begin + shadowOffset + byteLength);
   }
 
-  /** Marks memory that was allocated, unless others may write it. */
+  /** Marks newly allocated memory as uninitialized, unless it is shared. */
   noteAllocation(begin: number, byteLength: number): void {
     if (!this.#isShared(begin)) this.markUninitialized(begin, byteLength);
   }
 
-  /** Marks bytes that have been written. */
+  /** Marks bytes as initialized. */
   markInitialized(begin: number, byteLength: number): void {
     this.#bytes.fill(0, begin + shadowOffset, begin + shadowOffset + byteLength);
   }
 
   /**
-   * Whether all memory that a launch reads is initialized now. Then marks what it will write: kernels that run at the
-   * same time may wait for it, and read it.
+   * Returns whether all memory that a launch reads is initialized. If so, marks the memory that the launch will write
+   * as initialized in advance, because concurrent kernels may wait for those writes and read the memory.
    */
   admit({ reads, writes }: GlobalAccesses): boolean {
     const isInside = [...reads, ...writes].every(({ address, byteLength }) => {
@@ -299,7 +304,7 @@ export class MemoryShadow {
       : areZero(this.#bytes, begin, end);
   }
 
-  /** Takes eight words at once. */
+  /** Returns whether a range of words is 0. Tests eight words per iteration. */
   #areWordsZero(begin: number, end: number): boolean {
     const words = this.#words;
     for (let at = begin; at < end; at += 8) {
@@ -310,12 +315,12 @@ export class MemoryShadow {
     return true;
   }
 
-  /** Forgets what a kernel has stored, if others may write the memory too. */
+  /** Records a store of uninitialized bits by a kernel. If the memory is shared, it still counts as initialized. */
   noteStore(begin: number, byteLength: number): void {
     if (this.#isShared(begin)) this.markInitialized(begin, byteLength);
   }
 
-  /** Records that bytes of any memory, or a fill, have been written to others. */
+  /** Records a copy to `to`. `from` may be any memory, or undefined for a fill. */
   noteCopy(to: Uint8Array, from: Uint8Array | undefined): void {
     const begin = this.#offsetOf(to);
     if (begin === undefined) return;
@@ -327,7 +332,7 @@ export class MemoryShadow {
     this.#bytes.copyWithin(begin + shadowOffset, first, first + to.byteLength);
   }
 
-  /** The first of some bytes that is not wholly initialized, counted from their begin. Undefined if all are. */
+  /** Returns the index of the first byte that has uninitialized bits, or undefined if there is none. */
   firstUninitialized(bytes: Uint8Array): number | undefined {
     const begin = this.#offsetOf(bytes);
     if (begin === undefined || this.#isShared(begin)) return undefined;
@@ -336,7 +341,7 @@ export class MemoryShadow {
     return first < 0 ? undefined : first;
   }
 
-  /** Where bytes lie in linear memory. Undefined for other memory. */
+  /** Returns the offset of bytes in linear memory, or undefined for other memory. */
   #offsetOf({ buffer, byteOffset }: Uint8Array): number | undefined {
     return buffer === this.#bytes.buffer ? byteOffset : undefined;
   }

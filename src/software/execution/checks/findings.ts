@@ -1,6 +1,6 @@
 /**
- * The findings of one launch: mistakes of its threads, each counted once per instruction; and the names of the variables
- * of kernels and modules in them.
+ * The findings of one launch, each with the number of occurrences; and the names of kernels' and modules' variables in
+ * findings.
  *
  * @module
  */
@@ -11,14 +11,14 @@ import { scratch } from "../../memory/linear_memory.ts";
 /** A finding without its count. */
 export type KernelFinding = Omit<LaunchFinding, "count">;
 
-/** Findings with their counts: many threads make the same mistake at the same instructions. */
+/** A collection of findings with counts, because many threads make the same error at the same instructions. */
 export class Findings {
   readonly #found = new Map<string, { finding: KernelFinding; count: number }>();
 
   /**
-   * Counts a finding.
+   * Adds a finding, or counts another occurrence.
    *
-   * @param key identifies the finding: its kind and the instructions that cause it
+   * @param key identifies the finding, by the kind and the instructions that cause it
    * @param describe called for the first occurrence only
    */
   add(key: string, describe: () => KernelFinding): void {
@@ -37,13 +37,13 @@ export class Findings {
     this.#found.set(key, { finding, count });
   }
 
-  /** All findings, in the order in which they were found. */
+  /** Returns all findings, in the order of their first occurrence. */
   toArray(): LaunchFinding[] {
     return [...this.#found.values()].map(({ finding, count }) => ({ ...finding, count }));
   }
 }
 
-/** The variables of a kernel, as far as they are known. */
+/** The parts of a compiled kernel by which memory is named. */
 export type KernelVariables = Pick<CompiledKernel, "variables" | "sharedBytes">;
 
 type Variable = CompiledKernel["variables"][number];
@@ -55,10 +55,11 @@ interface Bytes {
 }
 
 /**
- * Names bytes that the running block may access and that belong to no buffer: `values[16] (bytes 64 to 67 of shared
- * memory)`, or `counter, a variable of the module`. Undefined if they are neither the block's nor a known variable.
+ * Names a range of bytes that the running block may access and that belongs to no buffer: `values[16] (bytes 64 to 67
+ * of shared memory)`, or `counter, a variable of the module`. Returns undefined if the range belongs neither to the
+ * block nor to a known variable.
  *
- * @param imageBegin offset of the module's variables in linear memory. Undefined if it has none
+ * @param imageBegin the offset of the module's variables in linear memory. Undefined if the module has none
  */
 export function nameBytes(kernel: KernelVariables, bytes: Bytes, imageBegin: number | undefined): string | undefined {
   const { begin, byteLength } = bytes;
@@ -79,7 +80,7 @@ export function nameShared({ variables, sharedBytes }: KernelVariables, begin: n
   return `${nameWithin(variable, begin, bytes)} (${place})`;
 }
 
-/** Names bytes of a variable in `.global` or `.const`, counted from the first one of the module. */
+/** Names bytes of a variable in `.global` or `.const`. `begin` is relative to the module's first variable. */
 function nameGlobal({ variables }: KernelVariables, begin: number, bytes: number): string | undefined {
   const variable = variables.find((variable) => {
     const isOfModule = variable.space === "global" || variable.space === "const";
@@ -88,12 +89,12 @@ function nameGlobal({ variables }: KernelVariables, begin: number, bytes: number
   return variable && `${nameWithin(variable, begin, bytes)}, a variable of the module`;
 }
 
-/** `values[16]`, or `bytes 64 to 67 of values`. */
+/** Names bytes within a variable: `values[16]`, or `bytes 64 to 67 of values`. */
 function nameWithin({ name, offset, byteLength, elementBytes }: Variable, begin: number, bytes: number): string {
   const readable = sourceNameOf(name);
   const within = begin - offset;
   if (bytes === byteLength) return readable;
-  // Compilers declare arrays of any type as bytes: the size of the elements is not known then.
+  // Compilers declare arrays of any element type as bytes, and the size of the elements is then unknown.
   return elementBytes === bytes && within % bytes === 0
     ? `${readable}[${within / bytes}]`
     : `${bytesFrom(within, bytes)} of ${readable}`;
@@ -111,7 +112,10 @@ function bytesFrom(begin: number, bytes: number): string {
   return bytes === 1 ? `byte ${begin}` : `bytes ${begin} to ${begin + bytes - 1}`;
 }
 
-/** `tile` for `_ZZ6reducePfE4tile`, a static variable of a function in C++. Other names are returned unchanged. */
+/**
+ * Demangles the name of a static variable of a C++ function: returns `tile` for `_ZZ6reducePfE4tile`. Returns other
+ * names unchanged.
+ */
 export function sourceNameOf(name: string): string {
   if (!name.startsWith("_ZZ")) return name;
   for (const { 1: digits, index } of name.matchAll(/(?<=E)(\d+)/g)) {

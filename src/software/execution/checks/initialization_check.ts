@@ -1,5 +1,5 @@
 /**
- * The check `initialization`: uses of uninitialized values that affect what a kernel does.
+ * The check `initialization`: finds uses of uninitialized values that affect the execution of a kernel.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { BlockObserver } from "../scheduling/block_records.ts";
 import type { Findings, KernelFinding } from "./findings.ts";
 
-/** The launch that is checked, as far as this check needs it. */
+/** The parts of the checked launch that this check uses. */
 export interface CheckedThreads {
   readonly findings: Findings;
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread">;
@@ -22,7 +22,7 @@ export interface CheckedThreads {
   nameOf(offset: number, byteLength: number): string | undefined;
 }
 
-/** A load of uninitialized bits. */
+/** A load of uninitialized bits. `place` is an encoded code location. */
 interface Load {
   readonly offset: number;
   readonly place: number;
@@ -70,16 +70,17 @@ const advices = {
 export class InitializationCheck {
   readonly #threads: CheckedThreads;
   readonly #shadow: MemoryShadow;
-  /** The last uninitialized load of each thread, by the thread's number in compiled code. */
+  /** The last uninitialized load of each thread, by the thread number that compiled code reports. */
   readonly #loads = new Map<number, Load>();
+  /** The last uninitialized load of any thread. */
   #last: Load | undefined;
-  /** Sizes of the kernel's own heap allocations, by offset. */
+  /** The sizes in bytes of the memory that the kernel allocated on the heap, by offset. */
   readonly #allocated = new Map<number, number>();
   /** The last shuffle that read from a lane that does not participate. */
   #shuffle: Shuffle | undefined;
-  /** Keys of findings, by the kind and the line of the use. */
+  /** The keys of findings, by the kind and line of the use. */
   readonly #mistakes = new Map<string, string>();
-  /** Keys of the findings that a load led to, by the bytes and the line of the load. */
+  /** The keys of findings, by the offset and line of the load that caused the finding. */
   readonly #causes = new Map<string, string>();
 
   constructor(threads: CheckedThreads, shadow: MemoryShadow) {
@@ -93,7 +94,7 @@ export class InitializationCheck {
     this.#loads.set(thread, this.#last);
   }
 
-  /** Observes a block for shuffles that read from a lane that does not participate: their results are undefined. */
+  /** Returns an observer that records shuffles with undefined results: a lane reads from a lane that is absent. */
   observeBlock(): BlockObserver {
     const ignore = () => {};
     return {
@@ -113,7 +114,7 @@ export class InitializationCheck {
     this.#shadow.noteStore(offset, bytesOfPlace(place));
   }
 
-  /** Records that a thread allocated memory. */
+  /** Records that a thread allocated memory on the heap, or failed to if `offset` is undefined. */
   allocate(offset: number | undefined, byteLength: number): void {
     if (offset === undefined) return;
     this.#shadow.markUninitialized(offset, byteLength);
@@ -128,7 +129,7 @@ export class InitializationCheck {
     const who = this.#threads.threadAt(place, thread);
     const load = this.#loadOf(thread, who);
     const shuffle = this.#shuffleOf(thread, who);
-    // Several uses of one load are one finding.
+    // Several uses of the value of one load are reported as one finding.
     const cause = load === undefined || shuffle !== undefined
       ? key
       : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
@@ -182,7 +183,7 @@ export class InitializationCheck {
     return false;
   }
 
-  /** A shuffle of the block, if the thread itself loaded nothing uninitialized. */
+  /** Returns the last undefined shuffle of the block, unless the thread itself loaded uninitialized bits. */
   #shuffleOf(thread: number, who: Load["who"]): Shuffle | undefined {
     const own = this.#loads.get(thread);
     if (own !== undefined && isSame(own.who, who)) return undefined;
@@ -190,8 +191,8 @@ export class InitializationCheck {
   }
 
   /**
-   * The last uninitialized load of a thread. Lanes exchange values, so a load of another thread of its block is the
-   * fallback.
+   * Returns the last uninitialized load of a thread. Since lanes exchange values, falls back to the last load of any
+   * thread of the same block.
    */
   #loadOf(thread: number, who: Load["who"]): Load | undefined {
     const own = this.#loads.get(thread);
@@ -207,7 +208,7 @@ export class InitializationCheck {
   }
 }
 
-/** Whether an offset lies in the local memory of a thread. */
+/** Returns whether an offset lies in the local memory of a thread. */
 function isLocal(offset: number): boolean {
   const { begin, byteLength } = scratch.local;
   return offset >= begin && offset < begin + byteLength;

@@ -17,22 +17,23 @@ const operations = ["read", "write", "atomic"] as const;
 const pageBytes = 1 << checkTable.pageShift;
 const wordBytes = 4;
 const wholeWord = 15;
-/** The fields of a word's cell. */
+/** The number of 32-bit fields of a word's access record; see `note`. */
 const noteWords = 1 << note.wordsShift;
 const noteBytes = pageBytes / wordBytes * noteWords * 4;
 
-/** Identifies the threads of the launch that is running. */
+/** Converts between the representations of threads of the running launch. */
 export interface NumberedThreads {
-  /** The number in the grid of a thread, from the thread and the place that compiled code reports. */
+  /** Returns the number in the grid of a thread, from the code location and the thread that compiled code reports. */
   numberOf(place: number, thread: number): number;
+  /** Returns the block and thread index of a number in the grid. */
   indexOf(number: number): ThreadIndex;
 }
 
-/** The accesses of one kind. */
+/** The recorded accesses of one kind: reads, writes or atomic operations. */
 class KindAccesses {
-  /** The cells of each page's words, by page. */
+  /** The access records of the page's words, by page. */
   readonly pages = new Map<number, Int32Array>();
-  /** For words whose bytes were first accessed by different lines: these lines, by the word's offset. */
+  /** The line of each byte's first access, by the word's offset, for words that different lines accessed first. */
   readonly divided = new Map<number, number[]>();
 }
 
@@ -90,7 +91,7 @@ export class RecordedAccesses {
     return notes;
   }
 
-  /** All accesses, reads first, then writes, then atomic operations, each kind ordered by address. */
+  /** Returns all accesses: reads first, then writes, then atomic operations, each kind ordered by address. */
   toArray(sourceOf: (place: number) => string, threads: NumberedThreads): LaunchAccess[] {
     const ranges: LaunchAccess[] = [];
     operations.forEach((operation, kind) => {
@@ -110,7 +111,7 @@ export class RecordedAccesses {
   }
 }
 
-/** Records the line of each byte of a word. */
+/** Splits a word's access record into one line per byte, and records `line` for the newly accessed bytes. */
 function divideNote(
   divided: Map<number, number[]>,
   word: number,
@@ -123,7 +124,7 @@ function divideNote(
   }
 }
 
-/** Yields the ranges that were first accessed by one line, with the first thread. */
+/** Calls `add` for each range that a single line accessed first, with the first thread. */
 function forEachRange(
   { pages, divided }: KindAccesses,
   add: (begin: number, end: number, line: number, thread: number) => void,
@@ -132,7 +133,7 @@ function forEachRange(
   for (const page of [...pages.keys()].sort((a, b) => a - b)) {
     const notes = pages.get(page)!;
     for (let index = 0; index < notes.length; index += noteWords) {
-      // Most words are like the previous one: not accessed, or accessed by the same line.
+      // Fast path: most words are like the previous one, either not accessed or accessed by the same line.
       if (end === page * pageBytes + index / noteWords * wordBytes) {
         const first = index, same = line << note.lineShift | wholeWord;
         while (notes[index] === same) index += noteWords;

@@ -1,5 +1,5 @@
 /**
- * The checks of a launch while it runs.
+ * The checks of a running launch.
  *
  * @module
  */
@@ -30,30 +30,32 @@ import { SynchronizationCheck } from "./synchronization_check.ts";
 /** Parameters of the checks of a launch. */
 export interface LaunchChecksOptions {
   readonly lineInfo: LineInfo;
-  /** The device's bounds table, by granule. Memory without an entry is not global memory. */
+  /** The first part of the device's bounds table, by granule. Memory with an entry of 0 is not global memory. */
   readonly allocations: Uint32Array;
   /** The memory in which compiled code records accesses. */
   readonly memoryOfChecks: CheckMemory;
   readonly observesAccesses: boolean;
-  /** What the check `memory` needs; undefined without that check. */
+  /** The check `memory`; undefined if it is disabled. */
   readonly memory?: MemoryCheck | undefined;
-  /** All of linear memory, for the check `race`. */
+  /** All of linear memory, for the check `race`; undefined if that check is disabled. */
   readonly racyMemory?: Uint8Array | undefined;
-  /** Knows which memory is initialized, for the check `initialization`. */
+  /** Tracks which memory is initialized, for the check `initialization`; undefined if that check is disabled. */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
-  /** Whether barriers are proven correct and are not checked. Errors that stop the kernel are still checked. */
+  /**
+   * Whether barriers are proven correct and not checked. Faults that stop the kernel are still reported as findings.
+   */
   readonly hasUniformBarriers?: boolean;
-  /** Offset of the module's variables in linear memory. */
+  /** The offset of the module's variables in linear memory. */
   readonly imageBegin?: number | undefined;
 }
 
-/** The launch that is running. */
+/** The running launch. */
 export interface RunningLaunch extends RacingLaunch, NumberedThreads {
   readonly kernel: { readonly compiled: CompiledKernel };
-  /** The arguments, as the kernel gets them. */
+  /** The launch's options, with the packed parameters. */
   readonly place: { readonly parameters: Uint8Array };
-  /** The block that is running, and the index in it of the thread to report. */
+  /** Returns the index of the running block, and the index within the block of the report's thread. */
   indicesOf(report: Pick<FaultReport, "thread" | "place">): Pick<ThreadAccess, "block" | "thread">;
 }
 
@@ -65,7 +67,7 @@ export class LaunchChecks {
   readonly #options: LaunchChecksOptions;
   readonly #cells: LaunchCells;
   readonly #accesses: RecordedAccesses | undefined;
-  /** The check of this name, if it is enabled. */
+  /** The check `initialization`; undefined if it is disabled. */
   initialization: InitializationCheck | undefined;
   #launch: RunningLaunch | undefined;
   #isRunning = false;
@@ -79,7 +81,7 @@ export class LaunchChecks {
     this.initialization = options.shadow && new InitializationCheck(this, options.shadow);
   }
 
-  /** Starts the checks of a launch, for the version of its kernel that runs. */
+  /** Starts the checks of a launch, for the version of the kernel that runs. */
   begin(launch: RunningLaunch): void {
     this.#launch = launch;
     const { racyMemory: bytes, allocations, checksSynchronization } = this.#options;
@@ -95,7 +97,7 @@ export class LaunchChecks {
     if (this.#isRunning) this.enter();
   }
 
-  /** Call before the launch starts or resumes. */
+  /** Must be called before the launch starts or resumes. */
   enter(): void {
     this.#isRunning = true;
     this.#cells.enter({ notes: this.#accesses !== undefined, races: this.#options.racyMemory !== undefined });
@@ -107,23 +109,23 @@ export class LaunchChecks {
     this.#race?.enter();
   }
 
-  /** Call when the launch is suspended: other launches may run next. */
+  /** Must be called when the launch is suspended, because other launches may run next. */
   leave(): void {
     this.#isRunning = false;
     this.#cells.leave();
   }
 
-  /** Call if the launch is proven to use no uninitialized values. */
+  /** Disables the check `initialization`, because the launch is proven to use no uninitialized values. */
   leaveOutInitialization(): void {
     this.initialization = undefined;
   }
 
-  /** Call when the launch is complete: frees what the checks need. */
+  /** Frees the memory of the checks. Must be called when the launch is complete. */
   close(): void {
     this.#cells.close();
   }
 
-  /** Observers of blocks whose threads may wait for each other. Undefined if there are none. */
+  /** Returns an observer of blocks whose threads may wait for each other, or undefined if no check needs one. */
   observeBlock(): BlockObserver | undefined {
     return observeTogether([
       this.#race?.observeBlock(),
@@ -132,12 +134,12 @@ export class LaunchChecks {
     ]);
   }
 
-  /** Checks an access for races, before it is made. Also takes the bits of its memory order. */
+  /** Checks an access for races, before it is made. `order` has the `orderBits` of the access. */
   orderedAccess(offset: number, place: number, thread: number, order: number): void {
     this.#race?.access(offset, place, thread, order);
   }
 
-  /** Checks a fence. */
+  /** Records a fence, or an operation that orders asynchronous copies, for the check `race`. */
   order(place: number, thread: number, order: number): void {
     this.#race?.order(place, thread, order);
   }
@@ -152,30 +154,32 @@ export class LaunchChecks {
     this.#race?.frees(offset, byteLength, place, thread);
   }
 
-  /** Checks an access, before it is made. Takes its offset in linear memory, its place and its thread as numbers. */
+  /** Records an access to global memory, before it is made. `place` is the encoded code location. */
   access(offset: number, place: number, thread: number): void {
     if (this.isGlobal(offset)) this.#accesses?.note(offset, place, thread, this.#launch!);
     else if (!pageIsAllocated(this.#options.allocations, offset)) this.#accesses?.ignore(offset);
   }
 
-  /** Records an access to a variable of the module. Variables belong to no buffer and have pages of their own. */
+  /**
+   * Excludes the page of a module's variable from recording: variables belong to no buffer and have their own pages.
+   */
   accessVariable(offset: number): void {
     this.#accesses?.ignore(offset);
   }
 
-  /** Checks an access that was refused: the memory may have been freed. */
+  /** Records an access that failed the bounds check, for example because the memory was freed. */
   refuse(offset: number, place: number, thread: number): void {
     this.#accesses?.note(offset, place, thread, this.#launch!);
   }
 
-  /** Checks the error that stopped the kernel. */
+  /** Reports the fault that stopped the kernel as a finding of the checks that it concerns. */
   fault(fault: KernelFault, report: FaultReport, waiting: readonly WaitingThreads[]): void {
     this.#synchronization?.fault(fault, waiting, report.stuck);
     const finding = this.#options.memory?.findingOf(fault, report, (address) => this.#argumentAt(address));
     if (finding !== undefined) this.findings.add(finding.kind, () => finding);
   }
 
-  /** The number, from 1, of the argument that equals an address. */
+  /** Returns the number, counted from 1, of the argument that equals an address. */
   #argumentAt(address: bigint): number | undefined {
     const { kernel: { compiled }, place: { parameters } } = this.#launch!;
     const values = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
@@ -185,7 +189,7 @@ export class LaunchChecks {
     return index < 0 ? undefined : index + 1;
   }
 
-  /** Checks an access outside the memory from which its address was computed. */
+  /** Reports an access outside of the memory from which the address was computed. */
   stray(access: StrayAccess): void {
     const { memory } = this.#options;
     const { place } = access;
@@ -203,66 +207,66 @@ export class LaunchChecks {
     });
   }
 
-  /** Passes on a mark that compiled code reports at a barrier. */
+  /** Passes a mark of compiled code (see `barrierMarks`) to the check `synchronization`. */
   mark(mark: number, thread: number): void {
     this.#synchronization?.mark(mark, thread);
   }
 
-  /** Describes a thread of the block that is running. */
+  /** Returns the block and thread index of a thread of the running block, given its number in the block. */
   threadOfBlock(thread: number): Pick<ThreadAccess, "block" | "thread"> {
     const { geometry: { block: [x, y] } } = this.#launch!;
     const { block } = this.#launch!.indicesOf({});
     return { block, thread: [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))] };
   }
 
-  /** Describes the thread at a place, and its block, from the numbers that compiled code reports. */
+  /** Returns the block and thread index from the code location and thread that compiled code reports. */
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread"> {
     return this.#launch!.indicesOf({ place: decodePlace(place), thread });
   }
 
-  /** The kernel, and the position of a place in its source. */
+  /** Returns the kernel and the source line of a code location. */
   siteOf(place: number): HeapSite {
     return { kernel: this.#launch!.kernel.compiled.name, source: this.sourceOf(place) };
   }
 
-  /** Whether an offset in linear memory is memory of the program. */
+  /** Returns whether an offset in linear memory lies in an allocation that the device may access. */
   isGlobal(offset: number): boolean {
     return this.#options.allocations[offset >>> boundsGranuleShift] !== 0;
   }
 
-  /** Names bytes that belong to no buffer. */
+  /** Names a range of bytes that belongs to no buffer. */
   nameOf(begin: number, byteLength: number): string | undefined {
     return nameBytes(this.#launch!.kernel.compiled, { begin, byteLength }, this.#options.imageBegin);
   }
 
-  /** The position of a place in the source. */
+  /** Returns the source line of an encoded code location. */
   sourceOf(place: number): string {
     return this.sourceOfLine(lineOfPlace(place));
   }
 
-  /** The position in the source of a line of the PTX. */
+  /** Returns the source line of a PTX line. */
   sourceOfLine(line: number): string {
     return this.#options.lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   }
 
-  /** All accesses to global memory. */
+  /** Returns all recorded accesses to global memory. */
   accesses(): LaunchAccess[] {
     if (this.#accesses === undefined || this.#launch === undefined) return [];
     return this.#accesses.toArray((place) => this.sourceOf(place), this.#launch);
   }
 
-  /** All findings. */
+  /** Completes the checks, and returns all findings. */
   mistakes(): LaunchFinding[] {
     this.#race?.finish();
     return this.findings.toArray();
   }
 }
 
-/** The functions that compiled kernels call during a checked launch. One launch runs at a time. */
+/** Forwards the calls of compiled kernels to the checks of the running launch. Only one launch runs at a time. */
 export class RunningChecks {
   #current: LaunchChecks | undefined;
 
-  /** Runs a part of a launch, up to its end or to where it is suspended. */
+  /** Runs a part of a launch, until the launch ends or is suspended. */
   during<Result>(checks: LaunchChecks, run: () => Result): Result {
     this.#current = checks;
     checks.enter();
@@ -274,7 +278,7 @@ export class RunningChecks {
     }
   }
 
-  /** The check `initialization` of the running launch, if it is enabled. */
+  /** The check `initialization` of the running launch. Undefined if it is disabled. */
   get initialization(): InitializationCheck | undefined {
     return this.#current?.initialization;
   }
@@ -309,7 +313,7 @@ export class RunningChecks {
     this.#current?.frees(offset, byteLength, place, thread);
   }
 
-  /** The running kernel, and the position of a place in its source. Undefined if the launch is not checked. */
+  /** Returns the running kernel and the source line of a code location, or undefined if the launch is not checked. */
   siteOf(place: number): HeapSite | undefined {
     return this.#current?.siteOf(place);
   }

@@ -1,6 +1,6 @@
 /**
- * The check `memory`: accesses to memory that is not allocated, or was freed, or that lies outside of the memory that the
- * argument points into from which the kernel computes the address, even if other allocated memory adjoins it.
+ * The check `memory`: finds accesses to memory that is not allocated or was freed, and accesses outside of the buffer
+ * or array from which the address was computed, even if they reach other allocated memory.
  *
  * @module
  */
@@ -15,26 +15,27 @@ import { type KernelFinding, sourceNameOf } from "./findings.ts";
 import { argumentRangesByteLength, unboundedLength } from "../../abi/launch_record.ts";
 import type { SoftwareAllocation } from "../../memory/allocations.ts";
 
-/** What the check needs of the driver. */
+/** The functions of the driver that the check uses. */
 interface MemoryCheckOptions {
-  /** The range that an access was most likely meant for. Undefined if none is near. */
+  /** Returns the range for which an access was most likely intended, or undefined if none is near. */
   nearest(begin: number, byteLength: number): NamedRange | undefined;
 }
 
-/** The variable that an address was computed from, or the memory that a parameter points into. */
+/** The origin of an address: a variable, or the memory that a parameter points into. */
 interface PointerOrigin {
   readonly space: typeof originSpaces[number];
-  /** The offset of the variable in its state space, or of the parameter among the parameters. */
+  /** The offset of the variable in the state space, or of the parameter among the parameters. */
   readonly offset: number;
-  /** Its offset in linear memory. */
+  /** The offset of the variable or memory in linear memory. */
   readonly begin: number;
   readonly byteLength: number;
 }
 
-/** An access outside the memory from which its address was computed. */
+/** An access outside of the memory from which the address was computed. */
 export interface StrayAccess {
-  /** Its offset in linear memory. */
+  /** The offset of the access in linear memory. */
   readonly begin: number;
+  /** The encoded code location. */
   readonly place: number;
   readonly thread: number;
   readonly origin: PointerOrigin;
@@ -52,7 +53,7 @@ const advices: Readonly<Record<string, string>> = {
   "stack-overflow": "Keep large arrays in global memory, and recursion shallow",
 };
 
-/** Lower addresses are most likely offsets from a null pointer. */
+/** The limit below which addresses are most likely offsets from a null pointer. */
 const nullBytes = 0x1000n;
 
 /** The check of a launch. */
@@ -64,9 +65,9 @@ export class MemoryCheck {
   }
 
   /**
-   * The finding for the error that stopped a kernel, if it is an error of memory.
+   * Returns the finding for the fault that stopped a kernel, or undefined if the fault does not concern memory.
    *
-   * @param argumentAt the number, from 1, of the argument that equals an address
+   * @param argumentAt returns the number, counted from 1, of the argument that equals an address
    */
   findingOf(
     fault: KernelFault,
@@ -107,7 +108,7 @@ export class MemoryCheck {
     };
   }
 
-  /** The finding for an access to allocated memory other than that from which its address was computed. */
+  /** Returns the finding for an access to other allocated memory than that from which the address was computed. */
   findingOfStray(
     { begin, place, origin }: StrayAccess,
     { kernel, access }: { kernel: Pick<CompiledKernel, "parameters" | "variables">; access: ThreadAccess },
@@ -117,7 +118,7 @@ export class MemoryCheck {
     const name = this.#nameOf(origin, kernel);
     const bytes = { begin, byteLength };
     const reached = isGlobal ? this.#options.nearest(begin, byteLength) : arrayAt(begin - origin.begin, origin, kernel);
-    // The padding that an allocator leaves behind a buffer is not other memory.
+    // The padding that an allocator leaves after a buffer does not count as other memory.
     const where = reached === undefined || reached.begin === origin.begin ? "" : `: ${positionOf(bytes, reached)}`;
     return {
       check: "memory",
@@ -155,7 +156,7 @@ export class MemoryCheck {
   }
 }
 
-/** The other array at an offset that is counted from an array in shared or local memory. */
+/** Returns the array in shared or local memory at a distance from the start of another array. */
 function arrayAt(
   distance: number,
   { space, offset, begin }: PointerOrigin,
@@ -171,17 +172,19 @@ function arrayAt(
   return { begin: begin - offset + found.offset, byteLength, name: `the array ${its} of ${count(byteLength)}` };
 }
 
-/** The name of an array in C++. Undefined if a compiler has collected the arrays of a function in one. */
+/**
+ * Returns the name of an array in C++. Undefined for the array in which a compiler combines a function's local arrays.
+ */
 function nameOfArray(name: string): string | undefined {
   return name.startsWith("__local_depot") ? undefined : sourceNameOf(name);
 }
 
-/** The offset in linear memory of a fault's address. Undefined for faults without an address. */
+/** Returns the offset in linear memory of a fault's address, or undefined if there is no address. */
 function globalOffset({ address }: KernelFault): number | undefined {
   return address === undefined ? undefined : offsetOfAddress(address);
 }
 
-/** The kind of the finding for an error that stopped a kernel. Undefined if it is not an error of memory. */
+/** Returns the kind of the finding for a fault, or undefined if the fault does not concern memory. */
 function kindOf(
   { kind, address }: KernelFault,
   { place }: FaultReport,
@@ -195,12 +198,12 @@ function kindOf(
     case faultKind.outsideSharedSpan:
       return "out-of-bounds";
     case faultKind.illegalAddress: {
-      // Kernels free memory by a call, which is not an access.
+      // An operation "none" is a call of free, which is not an access.
       if (place?.operation === "none") return "invalid-free";
       const isNull = address === undefined || address < nullBytes || address > -nullBytes + (1n << 64n);
       if (isNull) return "invalid-address";
       const space = (address >> 32n) - (addressBase >> 32n);
-      // The state spaces other than global memory: shared and local memory, and parameters.
+      // Addresses of shared memory, local memory and parameters.
       if (space > 0n && space <= 3n) return "out-of-bounds";
       if (nearest === undefined) return "invalid-address";
       const offset = Number(address - addressBase);
@@ -219,8 +222,8 @@ function describePosition(access: Pick<NamedRange, "begin" | "byteLength">, rang
 }
 
 /**
- * Describes an access as one to an array of elements of its size: "it reads element 1000 (of 4 bytes), and the last is
- * 999; ".
+ * Describes an access outside of an array as an access to an element of the access's size: "it reads element 1000 (of 4
+ * bytes), and the last is 999; ". Empty if the access is not a whole element.
  */
 function elementOf(
   { begin, byteLength }: Pick<NamedRange, "begin" | "byteLength">,
@@ -234,7 +237,7 @@ function elementOf(
   return `it ${verb} element ${index} (of ${count(byteLength)}), and the last is ${last}; `;
 }
 
-/** Describes the memory, with the argument that points to it. */
+/** Adds the argument that points to the memory, if there is one, to the memory's name. */
 function withArgument(memory: NamedRange, argumentAt: (address: bigint) => number | undefined): NamedRange {
   const argument = argumentAt(addressOfOffset(memory.begin));
   return argument === undefined ? memory : { ...memory, name: `${memory.name}, argument ${argument}` };
@@ -244,18 +247,18 @@ function count(bytes: number): string {
   return bytes === 1 ? "1 byte" : `${bytes} bytes`;
 }
 
-/** The memory of the program at the time of the launch. */
+/** Queries of the program's memory at the time of the launch. */
 interface ProgramMemory {
   /**
-   * The range that the program allocated at an offset in linear memory: the innermost one if the allocation was
-   * divided.
+   * Returns the allocation that contains an offset in linear memory, or the part of it if an allocator has divided the
+   * allocation.
    */
   allocationAt(offset: number): SoftwareAllocation | undefined;
-  /** Whether an argument is a buffer that begins at an offset in linear memory. */
+  /** Returns whether an argument of the launch is a buffer that begins at an offset in linear memory. */
   isBuffer(offset: number): boolean;
 }
 
-/** The ranges in the form in which kernels find them: see `argumentRanges` of the launch record. */
+/** Returns the table of the ranges that arguments point into: see `argumentRanges` of the launch record. */
 export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): Uint32Array {
   const byteLength = Math.min(parameters.byteLength, argumentRangesByteLength);
   const ranges = new Uint32Array(2 * Math.floor(byteLength / 8));
@@ -268,7 +271,7 @@ export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): U
   return ranges;
 }
 
-/** The range that a pointer points into. Undefined if the pointer may also be the end of another range. */
+/** Returns the range that a pointer points into. Undefined if the pointer may also be the end of another range. */
 function rangeAt(offset: number, memory: ProgramMemory): SoftwareAllocation | undefined {
   const found = memory.allocationAt(offset);
   if (found?.begin !== offset || memory.isBuffer(offset)) return found;

@@ -1,6 +1,6 @@
 /**
- * The check `synchronization`: finds barriers and exchanges of lanes whose behavior is undefined or not intended, and
- * threads that have skipped a barrier at which other lanes of their warps wait.
+ * The check `synchronization`: finds barriers and warp-level operations with undefined or unintended behavior, and
+ * threads that have skipped a barrier at which other lanes of their warp wait.
  *
  * @module
  */
@@ -21,6 +21,7 @@ interface SynchronizingLaunch {
   indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
 }
 
+/** The maximum number of suspend points in the finding of a deadlock. */
 const mostPlaces = 4;
 
 /** The check of one launch. */
@@ -28,7 +29,7 @@ export class SynchronizationCheck {
   readonly #launch: SynchronizingLaunch;
   readonly #lineInfo: LineInfo;
   readonly #findings: Findings;
-  /** State of the running block. */
+  /** The skipped barriers of the running block. */
   #skipped: SkippedBarriers | undefined;
 
   constructor(launch: SynchronizingLaunch, lineInfo: LineInfo, findings: Findings) {
@@ -37,11 +38,11 @@ export class SynchronizationCheck {
     this.#findings = findings;
   }
 
-  /** Observes a block whose threads may wait for each other. */
+  /** Returns an observer of blocks whose threads may wait for each other. */
   observeBlock(): BlockObserver {
     const { geometry: { block: [x, y, z] } } = this.#launch;
     const skipped = new SkippedBarriers(x * y * z);
-    // By barrier, the first arrival of the incomplete phase.
+    // The first arrival of the current phase, by barrier.
     const arrivals = new Map<number, { readonly thread: number; readonly arrival: ObservedArrival }>();
     return {
       start: () => {
@@ -66,7 +67,7 @@ export class SynchronizationCheck {
     };
   }
 
-  /** Compares an arrival at a barrier with the first one. */
+  /** Compares an arrival at a barrier with the first arrival of the same phase. */
   #compare(later: Arrived, first: Arrived): void {
     const { arrival: { barrier, count, suspension } } = later;
     const { arrival } = first;
@@ -96,7 +97,7 @@ export class SynchronizationCheck {
     }));
   }
 
-  /** All lanes of a warp must be at one instruction, if that is aligned. */
+  /** Checks that all lanes of a warp wait at the same instruction, if it is an aligned barrier. */
   #checkWarps(barrier: ObservedBarrier): void {
     const threads = barrier.threads();
     const first = new Map<number, number>();
@@ -117,7 +118,7 @@ export class SynchronizationCheck {
     this.#checkAbsent(barrier, first, new Set(threads));
   }
 
-  /** The lanes that have neither arrived nor exited. */
+  /** Checks that no lane of an arrived warp is absent from an aligned barrier without having exited. */
   #checkAbsent(barrier: ObservedBarrier, first: ReadonlyMap<number, number>, threads: ReadonlySet<number>): void {
     if (barrier.isOfAll) return;
     for (const [warp, thread] of first) {
@@ -131,7 +132,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** All lanes of a warp must have arrived at the barrier equally often. */
+  /** Checks that all lanes of each warp have arrived at the barrier equally often. */
   #checkSkipped(barrier: ObservedBarrier, skipped: SkippedBarriers): void {
     for (const { waiting, skipping } of skipped.atBarrier(barrier.threads(), (other) => barrier.hasExited(other))) {
       const suspension = barrier.suspensionOf(waiting);
@@ -148,7 +149,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Takes a mark of a thread of the running block, as compiled code reports it. */
+  /** Records a mark (see `barrierMarks`) of a thread of the running block. */
   mark(mark: number, thread: number): void {
     this.#skipped?.mark(mark, thread);
   }
@@ -173,7 +174,7 @@ export class SynchronizationCheck {
     }));
   }
 
-  /** Each lane must name itself. */
+  /** Checks that the mask of each participating lane includes the lane itself. */
   #checkMasks(warp: number, { lanes, suspension, maskOf }: ObservedMeeting): void {
     const { request: { kind }, line } = suspension;
     if (kind === "activeMask") return;
@@ -194,7 +195,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Checks the error that stopped the kernel. */
+  /** Reports the fault that stopped the kernel if it is a deadlock. */
   fault({ kind, what }: KernelFault, waiting: readonly WaitingThreads[], stuck: StuckBlocks | undefined): void {
     if (kind !== faultKind.deadlock && stuck === undefined) return;
     const nameLine = (line: number) => this.#lineOf(line);
@@ -225,7 +226,7 @@ export class SynchronizationCheck {
   }
 }
 
-/** A thread that has arrived. */
+/** A thread and its arrival at a barrier. */
 interface Arrived {
   readonly thread: number;
   readonly arrival: ObservedArrival;
@@ -235,7 +236,7 @@ const adviceForCondition =
   "Move it out of the condition or the loop, to where every thread of the block reaches it; leave it out only if " +
   "nothing behind it reads what other threads wrote";
 
-/** The name of a barrier in CUDA C++, if it has one. */
+/** Names a barrier in a message: by its name in CUDA C++, if there is one. */
 function nameOf({ barrier }: ObservedBarrier, { request }: Suspension): string {
   return barrier === 0 && request.kind === "barrier" && request.operation === "sync"
     ? "__syncthreads()"
@@ -256,11 +257,11 @@ function adviceOf(waiting: readonly WaitingThreads[]): string {
     : "Let all threads of the block reach the same barrier, and all lanes that a mask names the same instruction";
 }
 
-/** The state of one barrier of the kernel, for each thread of the block. */
+/** The state of one barrier of the kernel for all threads of a block. */
 interface Passes {
-  /** Whether the thread may be about to skip the barrier. */
+  /** For each thread, whether it may be about to skip the barrier: 1 or 0. */
   readonly isNear: Uint8Array;
-  /** How often it has skipped the barrier since other lanes of its warp left it. */
+  /** For each thread, how often it has skipped the barrier since lanes of its warp last completed the barrier. */
   readonly counts: Uint32Array;
 }
 
@@ -273,18 +274,18 @@ interface SkippedBarrier {
 /** Counts how often the threads of a block skip barriers. */
 class SkippedBarriers {
   readonly #threads: number;
-  /** The state of each barrier, by number. */
+  /** The state of each barrier, by the barrier's number in the kernel's marks. */
   readonly #passes = new Map<number, Passes>();
-  /** The last barrier that each thread reached. */
+  /** For each thread, the number of the last barrier that it reached, or -1. */
   readonly #last: Int32Array;
 
-  /** @param threads of a block */
+  /** @param threads the number of threads of a block */
   constructor(threads: number) {
     this.#threads = threads;
     this.#last = new Int32Array(threads).fill(-1);
   }
 
-  /** Whether no thread has reached a marked barrier yet. */
+  /** Whether no thread has reported a mark yet. */
   get isEmpty(): boolean {
     return this.#passes.size === 0;
   }
@@ -295,7 +296,7 @@ class SkippedBarriers {
     this.#last.fill(-1);
   }
 
-  /** Takes a mark of a thread, as compiled code reports it. */
+  /** Records a mark (see `barrierMarks`) of a thread. */
   mark(mark: number, thread: number): void {
     const barrier = Math.floor(mark / barrierMarks.count);
     const { isNear, counts } = this.#passesOf(barrier);
@@ -313,7 +314,7 @@ class SkippedBarriers {
     }
   }
 
-  /** Finds, in each warp, a lane that has skipped a barrier whose threads are about to resume. */
+  /** Returns, for each warp, a lane that has skipped the barrier whose threads are about to resume, if there is one. */
   atBarrier(threads: readonly number[], hasExited: (thread: number) => boolean): SkippedBarrier[] {
     const found: SkippedBarrier[] = [];
     const waiting = new Set(threads);

@@ -53,9 +53,11 @@ export interface ReadableRange {
 
 /** A kernel's call of `__assertfail`. */
 export interface AssertionCall {
-  /** The generic address of the message, a null-terminated string, as for `file` and `function`. */
+  /** The generic address of the message, a null-terminated string. */
   readonly message: bigint;
+  /** The generic address of the file's name, a null-terminated string. */
   readonly file: bigint;
+  /** The generic address of the function's name, a null-terminated string. */
   readonly function: bigint;
   /** The line in the file. */
   readonly line: number;

@@ -34,7 +34,7 @@ interface BlockMemorySizes {
   readonly saved: number;
 }
 
-/** The alignment of the parts of a block's memory, in bytes. Sufficient for variables of any alignment. */
+/** The alignment of the parts of a block's memory, in bytes, which preserves the alignment of variables. */
 const alignment = 1024;
 
 /**

@@ -1,9 +1,9 @@
 /**
  * Logical clocks of the threads of the running block.
  *
- * The threads of the software device run one after another, so one clock per launch is enough: it advances by one at
- * each barrier, fence and release. A thread's epoch is the time of the last of these in which it participated:
- * everything that it did at an epoch before a barrier's time happened before that barrier.
+ * The threads of the software device run one after another, so one clock per launch is enough, which advances by one at
+ * each barrier, fence and release. A thread's epoch is the time of the last of these operations in which the thread
+ * participated. All work of a thread at an epoch before the time of a barrier happened before that barrier.
  *
  * @module
  */
@@ -12,23 +12,23 @@ import type { LaunchCells } from "../../../memory/check_memory.ts";
 import { keyOf, Knowledge, ThreadOrder, unknownLanes } from "./knowledge.ts";
 import type { PendingCopies } from "./shadow_memory.ts";
 
-/** The clock of a launch. */
+/** The logical clock of a launch. */
 export interface LaunchTime {
   now: number;
 }
 
-/** The epochs of the threads of a block, and what they know of each other. */
+/** The epochs of the threads of a block, and the threads' knowledge of each other's work. */
 export class BlockClocks {
-  /** The number of the block. */
+  /** The number of the block in the grid. */
   block = 0;
   /** The time of the last barrier of each warp. */
   readonly warpTimes: Int32Array;
-  /** For each thread. */
+  /** The epoch of each thread. */
   readonly epochs: Int32Array;
   readonly fences: BlockFences = new BlockFences();
   readonly copies: (PendingCopies | undefined)[] = [];
   readonly warpsPerBlock: number;
-  /** The offset of the clocks in linear memory; 0 if they are not there. */
+  /** The offset of the clocks in linear memory; 0 if they are located elsewhere. */
   readonly offset: number;
   /** The clocks, in the layout of `clockLayout`. */
   readonly #numbers: Int32Array;
@@ -36,11 +36,11 @@ export class BlockClocks {
   readonly #count: number;
   readonly #known: (Knowledge | undefined)[] = [];
   readonly #orders: (ThreadOrder | undefined)[] = [];
-  /** By barrier, the knowledge of threads that have arrived without waiting. */
+  /** The joined knowledge of the threads that have arrived without waiting, by barrier. */
   readonly #arrived = new Map<number, Knowledge>();
   #isInformed = false;
 
-  /** @param count number of threads in a block */
+  /** @param count the number of threads in a block */
   constructor(time: LaunchTime, count: number, memory: LaunchCells) {
     this.#time = time;
     this.#count = count;
@@ -59,7 +59,7 @@ export class BlockClocks {
     return this.#numbers[clockLayout.blockTime / 4]!;
   }
 
-  /** The number of the first thread. Numbers are assigned to whole warps. */
+  /** The number of the block's first thread in the launch. Numbers are assigned to whole warps. */
   get base(): number {
     return this.#numbers[clockLayout.base / 4]!;
   }
@@ -77,24 +77,24 @@ export class BlockClocks {
     this.#isInformed = false;
   }
 
-  /** The messages that a thread of the block has read and released. */
+  /** Returns the messages that a thread of the block has read and released. Creates them if necessary. */
   orderOf(thread: number): ThreadOrder {
     return this.#orders[thread] ??= new ThreadOrder();
   }
 
-  /** The messages of a thread, if there are any. */
+  /** Returns the messages that a thread of the block has read and released, if there are any. */
   orderIfAny(thread: number): ThreadOrder | undefined {
     return this.#orders[thread];
   }
 
-  /** What a release of a thread publishes now. */
+  /** Starts a new epoch of a thread because of a release. Returns the released knowledge. */
   release(thread: number): Knowledge {
     const now = ++this.#time.now;
     this.epochs[thread] = now;
     return this.#knowledgeOf(thread).and(this.#ownOf(thread, now));
   }
 
-  /** A sequentially consistent fence of a thread, in a scope wider than the block. Returns what it releases. */
+  /** Records a sequentially consistent fence with a scope wider than the block. Returns the released knowledge. */
   fence(thread: number): Knowledge {
     this.acquire(thread, this.fences.observedBy(thread));
     const released = this.release(thread);
@@ -102,7 +102,7 @@ export class BlockClocks {
     return released;
   }
 
-  /** Adds to a thread's knowledge. */
+  /** Adds acquired knowledge to that of a thread. */
   acquire(thread: number, knowledge: Knowledge): void {
     if (knowledge === Knowledge.none) return;
     this.#known[thread] = this.#knowledgeOf(thread).and(knowledge);
@@ -145,7 +145,7 @@ export class BlockClocks {
     this.#synchronize(threads, arrived);
   }
 
-  /** Joins the knowledge and the epochs of threads that meet at a barrier. */
+  /** Orders the threads that complete a barrier: joins their knowledge and starts a new epoch. */
   #synchronize(threads: readonly number[], arrived: Knowledge): void {
     const now = ++this.#time.now;
     const own = new Map<number, number>();
@@ -171,7 +171,7 @@ export class BlockClocks {
     this.#isInformed = true;
   }
 
-  /** Joins the knowledge of threads that meet at a barrier. */
+  /** Joins the knowledge of the threads that complete a barrier. */
   #share(threads: readonly number[]): void {
     let joined = Knowledge.none;
     let last = Knowledge.none;
@@ -185,7 +185,7 @@ export class BlockClocks {
     for (const thread of threads) this.#known[thread] = joined;
   }
 
-  /** A thread's knowledge of itself, its warp and its block. */
+  /** Returns a thread's knowledge of its own work, and of its warp's and block's work before their last barriers. */
   #ownOf(thread: number, now: number): Knowledge {
     const own = new Map([[keyOf.thread(this.base + thread), now]]);
     const warp = thread >> 5;
@@ -204,8 +204,8 @@ export class BlockClocks {
   }
 
   /**
-   * The lanes of a warp, as bits, whose work at an epoch is not ordered before the next work of a thread of this block.
-   * 0 if all of it is.
+   * Returns the mask of those of the given lanes of a warp whose work at an epoch is not ordered before the next work
+   * of a thread of this block.
    */
   unorderedLanes(
     thread: number,
@@ -237,19 +237,19 @@ function threadsOf(warp: number, lanes: number): number[] {
 }
 
 /**
- * The sequentially consistent fences of a block, in scopes wider than the block. PTX has one order of all of them, in
- * which each synchronizes with the next. A fence is certainly behind another one if a thread that is ordered behind that
- * has written what a thread that is ordered before this one has read: neither thread has to be the one that fences. So
- * all threads of a block may fence, meet at a barrier, and let one of them set the flag.
+ * The sequentially consistent fences of a block with scopes wider than the block. PTX defines a single order of all
+ * such fences, in which each synchronizes with the next. Fence B certainly follows fence A if a thread ordered after A
+ * has written a value that a thread ordered before B has read. These need not be the threads that executed the fences:
+ * for example, all threads of a block may execute a fence and wait at a barrier, after which one of them sets a flag.
  */
 class BlockFences {
-  /** By thread, what the fences ordered before the thread have released. */
+  /** For each thread, the knowledge released by the fences that are ordered before the thread's next work. */
   readonly #released: (Knowledge | undefined)[] = [];
-  /** By thread, what its next fence acquires. */
+  /** For each thread, the knowledge that the thread's next fence acquires. */
   readonly #observed: (Knowledge | undefined)[] = [];
-  /** By thread, the time of its last fence. */
+  /** For each thread, the time of the thread's last fence. */
   readonly #times: number[] = [];
-  /** Whether the next barrier has anything to propagate. */
+  /** Whether there are fences that the next barrier must propagate. */
   isNew = false;
 
   /** Starts a block. */
@@ -258,7 +258,7 @@ class BlockFences {
     this.isNew = false;
   }
 
-  /** Records a fence. It releases everything observed before it. */
+  /** Records a fence of a thread, which released the given knowledge. */
   note(thread: number, released: Knowledge, time: number): void {
     this.#released[thread] = released;
     this.#observed[thread] = undefined;
@@ -266,7 +266,7 @@ class BlockFences {
     this.isNew = true;
   }
 
-  /** Records what a thread has read. */
+  /** Records that a thread has read a value that was written after fences with the given knowledge. */
   observe(thread: number, released: Knowledge): void {
     const before = this.observedBy(thread);
     const observed = before.and(released);
@@ -275,22 +275,24 @@ class BlockFences {
     this.isNew = true;
   }
 
-  /** What the fences before a thread have released. */
+  /** Returns the knowledge released by the fences that are ordered before a thread's next work. */
   releasedBefore(thread: number): Knowledge {
     return this.#released[thread] ?? Knowledge.none;
   }
 
-  /** What the next fence of a thread acquires. */
+  /** Returns the knowledge that the next fence of a thread acquires. */
   observedBy(thread: number): Knowledge {
     return this.#observed[thread] ?? Knowledge.none;
   }
 
-  /** Propagates fences among threads that meet at a barrier. */
+  /** Propagates fences among the threads that complete a barrier. */
   share(threads: readonly number[]): void {
     this.#set(threads, this.#joined(this.#released, threads), this.#joined(this.#observed, threads));
   }
 
-  /** Propagates fences among all threads, at a time. Their own fences are stored as one array. */
+  /**
+   * Propagates fences among all threads of the block at a barrier. Stores the times of the block's fences as one array.
+   */
   shareAll(
     { threads, base, block, time }: { threads: readonly number[]; base: number; block: number; time: number },
   ): void {

@@ -28,7 +28,7 @@ interface HeldStore {
   readonly report: () => void;
 }
 
-/** Compares each access with those before it, one access at a time. */
+/** Compares each access with the earlier accesses to the same cells, one access at a time. */
 export class CellAccesses {
   readonly nodes: AccessNodes;
   readonly #hasReleases: boolean;
@@ -36,10 +36,13 @@ export class CellAccesses {
   readonly #bytes: Uint8Array;
   #held: HeldStore | undefined;
   #clocks!: BlockClocks;
-  /** The thread that makes the access: its index in the block, its number in the launch, and its warp's. */
+  /** The index in the block of the accessing thread. */
   #local = 0;
+  /** The number in the launch of the accessing thread. */
   #thread = 0;
+  /** The number in the launch of the accessing thread's warp. */
   #warp = 0;
+  /** The mask of the accessing thread's lane. */
   #lane = 0;
   #epoch = 0;
   #place = 0;
@@ -58,7 +61,8 @@ export class CellAccesses {
   /**
    * Sets the access to compare next.
    *
-   * @param sharedBegin where the shared memory begins that it accesses; negative for global memory
+   * @param local the index in the block of the accessing thread
+   * @param sharedBegin the offset of the accessed block's shared memory; negative for global memory
    */
   begin(
     clocks: BlockClocks,
@@ -81,7 +85,7 @@ export class CellAccesses {
     this.#offset = offset;
   }
 
-  /** Whether the effect of the last store has to be examined. */
+  /** Whether the effect of the last store is yet to be examined. */
   get isHolding(): boolean {
     return this.#held !== undefined;
   }
@@ -95,9 +99,9 @@ export class CellAccesses {
   }
 
   /**
-   * A weak read.
+   * Compares and records a weak read.
    *
-   * @param isLastUpdate whether the thread made the last atomic operation there and received its result
+   * @param isLastUpdate whether the thread made the last atomic operation on these bytes and received its result
    */
   read(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): void {
     this.#isLastUpdate = isLastUpdate;
@@ -106,7 +110,7 @@ export class CellAccesses {
     for (let at = first; at < end; at += cellWords) this.#readCell(page.cells, at);
   }
 
-  /** A weak write. Returns whether there were strong accesses before it. */
+  /** Compares and records a weak write. Returns whether strong accesses were recorded before. */
   write(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): boolean {
     this.#isLastUpdate = isLastUpdate;
     const first = this.#firstCell(page, offset, bytes);
@@ -119,7 +123,7 @@ export class CellAccesses {
     return wasStrong;
   }
 
-  /** Records a strong access. */
+  /** Compares and records a strong access. */
   strong(page: ShadowPage, offset: number, bytes: number): void {
     const first = this.#firstCell(page, offset, bytes);
     const end = first + (bytes >> page.granularity << cellShift);
@@ -186,7 +190,7 @@ export class CellAccesses {
       if ((this.#order & orderBits.notCoherent) !== 0) this.#report("cache", writer - 1, place);
       return;
     }
-    // A matrix that a warp stores together may name the same row twice.
+    // In a matrix store of a warp, several lanes may provide the address of the same row.
     const isOfMatrix = (this.#order & (orderBits.immediate | orderBits.strong | orderBits.asynchronous)) === 0;
     if (isOfMatrix && place === this.#place && writer - 1 >>> 5 === this.#warp) return;
     const kind = epoch === pendingEpoch ? "copy" : this.#kindOf(writer - 1, epoch);
@@ -195,7 +199,7 @@ export class CellAccesses {
     else this.#report(kind, writer - 1, place);
   }
 
-  /** Reports a conflict of two stores if the second one changes what the first one has stored. */
+  /** Defers the report of a conflict of two stores until it is known whether the second one changes the value. */
   #hold(kind: ConflictKind, thread: number, place: number): void {
     const conflict = this.#conflict(kind, thread, place);
     const before = this.#held;
@@ -237,7 +241,7 @@ export class CellAccesses {
     this.#report(found, thread, numbers[node + nodeField.place]!);
   }
 
-  /** Adds a reader to the cell. */
+  /** Adds the accessing thread to the cell's list of readers, and removes readers that are ordered before it. */
   #addReader(cells: Int32Array, at: number, other: number): void {
     const { numbers } = this.nodes;
     let isOfSeveral = this.#isOfOtherBlock(other >>> 5);
@@ -263,12 +267,14 @@ export class CellAccesses {
     }
     if (count >= mostNodes) return;
     const head = this.#newNode(cells[at + cellField.readers]!);
-    // Without releases, every later writer conflicts with a reader of another block.
+    // With readers of several blocks and no releases, every later writer conflicts with one of them, so the list is
+    // final.
     cells[at + cellField.readers] = isOfSeveral && !this.#hasReleases ? -head : head;
   }
 
   /**
-   * Adds a strong access to a list, unless it is in it, and returns the list. Negative if no more have to be recorded.
+   * Adds the strong access to a list, unless it is already included. Returns the first node of the list, negated if no
+   * more accesses have to be recorded.
    */
   #addStrong(first: number, writes: boolean, isComplete: boolean): number {
     const { nodes } = this;
@@ -320,7 +326,7 @@ export class CellAccesses {
     });
   }
 
-  /** Whether two strong accesses of the same bytes by different threads do not race. */
+  /** Returns whether the node's strong access and the current one do not race: same size, and sufficient scopes. */
   #isMorallyStrong(node: number): boolean {
     const { numbers } = this.nodes;
     const place = numbers[node + nodeField.place]!, order = numbers[node + nodeField.order]!;
@@ -329,8 +335,8 @@ export class CellAccesses {
   }
 
   /**
-   * Whether everything that conflicts with a strong access because of its bytes or its scope also conflicts with this
-   * one.
+   * Returns whether a node's strong access has the same size and kind of scope as the current one, so that later
+   * accesses conflict with both or with neither.
    */
   #isAlike(node: number): boolean {
     const { numbers } = this.nodes;
@@ -357,7 +363,7 @@ export class CellAccesses {
     });
   }
 
-  /** Whether a thread's work at an epoch is ordered before the access. */
+  /** Returns whether a thread's work at an epoch is ordered before the current access. */
   #isOrdered(thread: number, epoch: number): boolean {
     const clocks = this.#clocks;
     const local = thread - clocks.base;

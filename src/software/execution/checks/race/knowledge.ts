@@ -1,19 +1,20 @@
 /**
- * Vector clocks: for each other thread, the time up to which its work is ordered before the next work of this thread.
- * Entries come from acquires of what others have released, and from barriers of a part of the block. Barriers of the
- * whole block and of a warp are tracked by `block_clocks.ts`.
+ * Vector clocks: for each other thread, the time up to which that thread's work is ordered before the next work of this
+ * thread. Entries result from acquires, and from barriers of a part of the block. Barriers of the whole block and of a
+ * warp are tracked by `block_clocks.ts`.
  *
- * A message is what threads release at a memory location, for threads that acquire it there.
+ * A message is the knowledge that threads release at a memory location, for threads that acquire at the same location.
  *
  * @module
  */
 
 /**
- * The clocks of threads, warps and blocks, by their numbers ({@linkcode keyOf}). Work before a clock's time is ordered.
+ * Times by key ({@linkcode keyOf}) of a thread, warp or block. Work of these threads at an earlier epoch is known to be
+ * ordered.
  */
 type Known = ReadonlyMap<number, number>;
 
-/** The numbers of threads, warps and blocks of a launch in {@linkcode Known}. */
+/** The keys of threads, warps and blocks in {@linkcode Known}. */
 export const keyOf = {
   thread: (thread: number): number => thread * 4,
   warp: (warp: number): number => warp * 4 + 1,
@@ -23,31 +24,32 @@ export const keyOf = {
 } as const;
 
 /**
- * The maximum number of entries. If there are more, they are merged into one for all threads: races may then be missed,
- * but no false ones are reported.
+ * The maximum number of entries of a {@linkcode Known}. If there are more, they are merged into one entry for all
+ * threads: races may then be missed, but no false ones are reported.
  */
 const mostKnown = 2048;
 
-/** For each thread of a block, the time of its last sequentially consistent fence before a barrier of the block. */
+/** The last sequentially consistent fences of a block's threads before a barrier of the block. */
 interface FenceTimes {
   /** The time of the barrier. */
   readonly time: number;
+  /** For each thread of the block, the time of its last fence. */
   readonly times: Int32Array;
 }
 
-/** Times of fences, by block. */
+/** The times of fences, by block. */
 type KnownFences = ReadonlyMap<number, FenceTimes>;
 
 const nothing: Known = new Map();
 const noFences: KnownFences = new Map();
 
-/** What a thread knows. Immutable. */
+/** The work that is known to be ordered before a thread's next work. Immutable. */
 export class Knowledge {
   static readonly none: Knowledge = new Knowledge(nothing, nothing);
   readonly known: Known;
-  /** The same, as if every operation had the widest scope. */
+  /** Like `known`, but as if every operation had the widest scope. */
   readonly withoutScopes: Known;
-  /** Work of the threads of blocks before these fences is ordered, too. */
+  /** The fences before which work of other blocks' threads is known to be ordered, in addition to `known`. */
   readonly fences: KnownFences;
 
   constructor(known: Known, withoutScopes: Known, fences: KnownFences = noFences) {
@@ -56,7 +58,7 @@ export class Knowledge {
     this.withoutScopes = withoutScopes;
   }
 
-  /** The union of two. */
+  /** Returns the union with other knowledge. */
   and(other: Knowledge): Knowledge {
     if (other === this) return this;
     const known = join(this.known, other.known);
@@ -67,7 +69,7 @@ export class Knowledge {
     return new Knowledge(known, withoutScopes, fences);
   }
 
-  /** The union of several, without some threads. */
+  /** Returns the union of `all`, without the keys for which `isLeftOut` returns true. */
   static joined(all: readonly (Knowledge | undefined)[], isLeftOut: (key: number) => boolean): Knowledge {
     const different = [...new Set(all)].filter((each): each is Knowledge =>
       (each ?? Knowledge.none) !== Knowledge.none
@@ -90,12 +92,12 @@ export class Knowledge {
     );
   }
 
-  /** Adds the work of a block's threads before their fences. */
+  /** Returns this knowledge and that of a block's work before the given fences. */
   withFences(block: number, fences: FenceTimes): Knowledge {
     return new Knowledge(this.known, this.withoutScopes, new Map(this.fences).set(block, fences));
   }
 
-  /** Takes the scoped clocks of one, and the unscoped clocks of another. */
+  /** Combines `known` and `fences` of the first argument with `withoutScopes` of the second. */
   static of({ known, fences }: Knowledge, { withoutScopes }: Knowledge): Knowledge {
     return new Knowledge(known, withoutScopes, fences);
   }
@@ -131,7 +133,7 @@ function simplified(known: Known): Known {
   return new Map([[keyOf.everything, latest]]);
 }
 
-/** The lanes of a warp, as bits, whose work at an epoch is not known to be ordered. */
+/** Returns the mask of those of the given lanes of a warp whose work at an epoch is not known to be ordered. */
 export function unknownLanes(
   known: Known,
   { warp, warpsPerBlock, epoch, lanes, fences }: {
@@ -160,13 +162,13 @@ export function unknownLanes(
   return unknown;
 }
 
-/** What can be acquired at a memory location. Immutable. */
+/** The knowledge that can be acquired at a memory location. Immutable. */
 export class ReleasedMessage {
-  /** What was released, whatever the scope. */
+  /** The knowledge that was released with any scope. */
   readonly #all: Knowledge;
-  /** What was released in a wide scope. */
+  /** The knowledge that was released with a wide scope. */
   readonly wide: Knowledge;
-  /** What was released in the scope of a block, by block. */
+  /** The knowledge that was released with the scope of a block, by block. */
   readonly #narrow: ReadonlyMap<number, Knowledge>;
   /** The block of the releasing threads. Undefined if they belong to several blocks. */
   readonly #block: number | undefined;
@@ -185,14 +187,14 @@ export class ReleasedMessage {
     this.#block = block;
   }
 
-  /** What a thread of a block acquires in the given scope. */
+  /** Returns the knowledge that a thread of a block acquires with the given scope. */
   for(block: number, isWide: boolean): Knowledge {
     if (this.#block === block || isWide && this.wide === this.#all) return this.#all;
     const narrow = this.#narrow.get(block) ?? Knowledge.none;
     return Knowledge.of(isWide ? this.wide.and(narrow) : narrow, this.#all);
   }
 
-  /** What can be acquired after another release. */
+  /** Returns the message after another release. */
   with({ block, isWide, knowledge }: Release): ReleasedMessage {
     const all = this.#all.and(knowledge);
     const isAllWide = isWide && this.wide === this.#all;
@@ -206,7 +208,7 @@ export class ReleasedMessage {
     });
   }
 
-  /** What can be acquired after the release of one thread. */
+  /** Returns the message of a single release. */
   static of({ block, isWide, knowledge }: Release): ReleasedMessage {
     return new ReleasedMessage({
       all: knowledge,
@@ -217,23 +219,26 @@ export class ReleasedMessage {
   }
 }
 
-/** What a thread releases. */
+/** A release of a thread. */
 export interface Release {
   readonly block: number;
   readonly isWide: boolean;
   readonly knowledge: Knowledge;
 }
 
-/** The maximum number of messages that a thread has read and not acquired. */
+/** The maximum number of messages that are recorded for a thread as read but not acquired. */
 const mostUnacquired = 64;
 
-/** The messages that a thread has read and will acquire with its next fence, and what its last fences have released. */
+/**
+ * The messages that a thread has read and will acquire with its next fence, and the knowledge released by its fences.
+ */
 export class ThreadOrder {
   #read: { readonly offset: number; readonly message: ReleasedMessage; readonly isWide: boolean }[] = [];
   /** The last release at each offset. */
   readonly #released = new Map<number, Release>();
-  /** Released by the last fence in the scope of the block, and by the last one in a wider scope. */
+  /** The knowledge released by the last fence of any scope. */
   #narrow: Knowledge | undefined;
+  /** The knowledge released by the last fence with a wide scope. */
   #wide: Knowledge | undefined;
 
   /** Records a strong read. */
@@ -244,7 +249,7 @@ export class ThreadOrder {
     if (this.#read.length > mostUnacquired) this.#read.shift();
   }
 
-  /** What a fence, or a load at an offset, acquires. */
+  /** Returns the knowledge that a fence or, with `at`, a load at this offset acquires. */
   acquire(block: number, isWide: boolean, at?: number): Knowledge {
     let acquired = Knowledge.none;
     for (const { offset, message, isWide: isWideRead } of this.#read) {
@@ -254,18 +259,18 @@ export class ThreadOrder {
     return acquired;
   }
 
-  /** Records what an access releases. */
+  /** Records the release of an access at an offset. */
   noteRelease(offset: number, release: Release): void {
     this.#released.set(offset, release);
   }
 
-  /** Records what a fence releases. */
+  /** Records the knowledge that a fence releases. */
   release(knowledge: Knowledge, isWide: boolean): void {
     this.#narrow = knowledge;
     if (isWide) this.#wide = knowledge;
   }
 
-  /** What a strong write at an offset releases, because of earlier fences and of releases at that offset. */
+  /** Returns the releases of a strong write at an offset due to earlier fences, and earlier releases at that offset. */
   releases(offset: number, block: number, isWide: boolean): Release[] {
     const releases: Release[] = [];
     if (this.#wide !== undefined && isWide) releases.push({ block, isWide: true, knowledge: this.#wide });

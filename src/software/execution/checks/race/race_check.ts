@@ -1,8 +1,9 @@
 /**
- * The check `race`: finds two accesses by unordered threads, at least one a write, that are not both strong.
+ * The check `race`: finds pairs of unordered accesses by different threads, of which at least one is a write, and which
+ * are not both strong.
  *
- * For each word, it records the last weak write, the weak readers since then, and the strong accesses. The threads of
- * the software device run one after another, so every access only has to be compared with those before it.
+ * For each word, the check records the last weak write, the weak readers since then, and the strong accesses. The
+ * threads of the software device run one after another, so each access is only compared with the preceding ones.
  *
  * @module
  */
@@ -27,18 +28,19 @@ import { RaceFindings } from "./race_findings.ts";
 import type { CompiledKernel } from "../../../compiler/compile.ts";
 import type { Findings, KernelVariables } from "../findings.ts";
 
-/** Limits on the memory locations that are tracked as signals between blocks, and on the pairs of blocks. */
+/** The maximum number of memory locations that are tracked as signals between blocks. */
 const mostPlaces = 256;
+/** The maximum number of recorded pairs of a writing and a reading block. */
 const mostPairs = 4096;
 const blockShift = 2 ** 26;
 
-/** Which blocks have read what another block wrote by an atomic, volatile or ordered access, such as a flag. */
+/** The pairs of blocks of which one has read what the other wrote by a strong access, such as a flag. */
 export class Signals {
-  /** The block that wrote last, by offset. */
+  /** The block of the last strong write, by offset. */
   readonly #writers = new Map<number, number>();
   readonly #pairs = new Set<number>();
 
-  /** Whether the limits are reached, so that nothing more is recorded. */
+  /** Whether the limit of pairs is reached, so that nothing more is recorded. */
   get isFull(): boolean {
     return this.#pairs.size >= mostPairs;
   }
@@ -57,20 +59,21 @@ export class Signals {
     this.#writers.set(offset, block);
   }
 
-  /** Whether a block has read what another block wrote. */
+  /** Returns whether block `reader` has read what block `writer` wrote. */
   has(writer: number, reader: number): boolean {
     return this.#pairs.has(writer * blockShift + reader);
   }
 }
 
-/** The running block: the clocks of its threads, and the accesses to its shared memory. */
+/** A running block: the clocks of its threads, and the accesses to its shared memory. */
 class BlockRaces {
   readonly clocks: BlockClocks;
-  /** Offset of its shared memory in linear memory. */
+  /** The offset of the block's shared memory in linear memory. */
   sharedBegin = 0;
   sharedBytes = 0;
+  /** The accesses to the block's shared memory. */
   shared: ShadowPage;
-  /** The accesses to its shared memory. */
+  /** The releases and acquires through the block's shared memory. */
   readonly releases: Releases = new Releases();
   readonly #nodes: AccessNodes;
   readonly #memory: LaunchCells;
@@ -97,14 +100,14 @@ class BlockRaces {
     this.shared.publish();
   }
 
-  /** Starts a block in place of the previous one. */
+  /** Clears the state of the previous block, and starts another block. */
   begin(block: number): void {
     this.clocks.begin(block);
     this.shared.clear(this.#nodes);
     this.releases.clear();
   }
 
-  /** Sets the offset of its shared memory. */
+  /** Sets the range of the block's shared memory in linear memory. */
   place(begin: number, byteLength: number): void {
     if (begin !== this.sharedBegin || byteLength !== this.sharedBytes) {
       this.sharedBegin = begin;
@@ -123,7 +126,7 @@ interface RaceCheckOptions {
   readonly fields: Int32Array;
   /** All of linear memory. */
   readonly bytes: Uint8Array;
-  /** The bounds table of the device. */
+  /** The first part of the device's bounds table. */
   readonly allocations: Uint32Array;
   readonly findings: RaceFindings;
   readonly signals: Signals;
@@ -140,14 +143,14 @@ const indexOf = {
   sharedBytes: launchFieldOffset("sharedBytes") / 4,
 } as const;
 
-/** In a place: the thread is identified by its index in x. */
+/** The bit of an encoded `FaultPlace` that is set if the thread is identified by its x index. */
 const isIndexBit = 1 << 27;
-/** The byte of a barrier in memory whose highest bit is the parity of the phase. */
+/** The offset of the byte of an `mbarrier` whose highest bit is the parity of the phase. */
 const parityByte = Number(memoryBarrierFields.phase.first / 8n);
 const readOperation = 1;
 const writeOperation = 2;
 
-/** The index of the entry for an offset in the state. */
+/** Returns the index within the state of the signal table's entry for an offset. */
 function signalEntry(offset: number): number {
   const { entries, entryBytes } = signalTable;
   return (checkState.signals + (offset >>> 2 & entries - 1) * entryBytes) / 4;
@@ -168,14 +171,16 @@ export class RaceCheck {
   readonly #time: LaunchTime = { now: 0 };
   readonly #memory: ShadowMemory;
   readonly #cells: CellAccesses;
-  /** The accesses to global memory. */
+  /** The releases and acquires through global memory. */
   readonly #releases = new Releases();
   readonly #threads: number;
   readonly #blockX: number;
   readonly #blockXY: number;
-  /** The running block, and the block of kernels that run many blocks in one call. */
+  /** The running block. */
   #current: BlockRaces;
+  /** The state that is reused for each block by kernels that run many blocks in one call. */
   readonly #only: BlockRaces;
+  /** The index of the block to which `#only` belongs. */
   #x = -1;
   #y = -1;
   #z = -1;
@@ -197,7 +202,9 @@ export class RaceCheck {
     return new BlockRaces(new BlockClocks(this.#time, this.#threads, memory), this.#cells.nodes, memory);
   }
 
-  /** Before the kernel runs: lets it record the common cases itself. */
+  /**
+   * Publishes the state to compiled code, so that it records the common cases itself. Called before the kernel runs.
+   */
   enter(): void {
     const { memory: { state }, hasReleases } = this.#options;
     state[checkState.isBusy / 4] = 1;
@@ -211,7 +218,7 @@ export class RaceCheck {
     this.#current.publish();
   }
 
-  /** Checks an access, before it is made. */
+  /** Checks an access, before it is made. `order` has the `orderBits` of the access. */
   access(offset: number, place: number, thread: number, order: number): void {
     this.#compare(offset, place, thread, order);
     this.#options.memory.state[checkState.isBusy / 4] = Number(this.#cells.isHolding);
@@ -224,7 +231,7 @@ export class RaceCheck {
     const block = this.#current;
     const at = offset - block.sharedBegin;
     const isShared = at >= 0 && at < block.sharedBytes;
-    // Runtime libraries of compilers synchronize in the reserved shared memory and are trusted.
+    // Compilers' runtime libraries synchronize through the reserved shared memory. They are trusted.
     const isReserved = at < 0 && at >= -sharedSpan.reserved;
     const { allocations } = this.#options;
     if (!isShared && !isReserved && allocations[offset >>> boundsGranuleShift] === 0) {
@@ -237,7 +244,7 @@ export class RaceCheck {
     if (isStrong && !isShared && !isReserved) this.#noteSignal(offset, operation);
     const isPhased = (order & orderBits.phased) !== 0;
     const releasesToo = isStrong && !isPhased && this.#options.hasReleases;
-    // An acquiring load is ordered after what was released.
+    // Before the comparison: an acquiring load is ordered after the work that was released at the location.
     if (releasesToo && operation !== writeOperation) releases.read(block.clocks, local, offset, order);
     if (!isReserved) {
       const page = isShared ? block.shared : this.#memory.at(offset);
@@ -269,7 +276,7 @@ export class RaceCheck {
     state[checkState.knowsSignals / 4] = Number(signals.isFull);
     if (operation === readOperation) return;
     signals.write(offset, block);
-    // Further accesses of the block add nothing until another block writes.
+    // Lets compiled code skip further strong accesses of this block until another block writes.
     const at = signalEntry(offset);
     state[at] = offset;
     state[at + 1] = base + 1;
@@ -292,25 +299,25 @@ export class RaceCheck {
     } else fence(clocks, local, order);
   }
 
-  /** Records memory that the kernel allocated: accesses before it was last freed do not count. */
+  /** Records that the kernel allocated memory: discards accesses from before the memory was last freed. */
   allocated(offset: number, byteLength: number): void {
     this.#memory.clear(this.#cells.nodes, offset, byteLength);
   }
 
-  /** Records that a thread frees memory that the kernel allocated. For other accesses, a free counts as a write. */
+  /** Records that a thread frees memory that the kernel allocated. A free is checked like a write. */
   frees(offset: number, byteLength: number, place: number, thread: number): void {
     const write = encodePlace({ ...decodePlace(place), operation: "write", bytes: 4 });
     this.#options.findings.noteFree(write);
     for (let at = offset; at + 4 <= offset + byteLength; at += 4) this.access(at, write, thread, 0);
   }
 
-  /** At the end of the launch: examines the stores that are left. */
+  /** Examines the last store and completes the findings. Called at the end of the launch. */
   finish(): void {
     this.#cells.settle();
     this.#options.findings.finish();
   }
 
-  /** The index of a thread in its block. */
+  /** Returns a thread's index in the block, and switches to the running block if necessary. */
   #localOf(place: number, thread: number): number {
     if ((place & isIndexBit) === 0) return thread;
     const fields = this.#fields;
@@ -341,7 +348,7 @@ export class RaceCheck {
     block.publish();
   }
 
-  /** Observes a block whose threads may wait for each other, and the blocks that run after it in its place. */
+  /** Returns an observer of the blocks that a scheduler runs one after another. */
   observeBlock(): BlockObserver {
     const block = this.#newBlock();
     let isNew = true;
@@ -381,8 +388,9 @@ export interface RacingLaunch {
 
 /** Parameters of the check other than the launch. */
 interface RacePlace {
-  /** All of linear memory, and the bounds table of the device. */
+  /** All of linear memory. */
   readonly bytes: Uint8Array;
+  /** The first part of the device's bounds table. */
   readonly allocations: Uint32Array;
   /** Receives the findings. */
   readonly findings: Findings;

@@ -1,5 +1,5 @@
 /**
- * Counts the races of a launch, and words their reports. Races of the same source lines are one finding.
+ * Counts the races of a launch, and writes their reports. Races of the same source lines are reported as one finding.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../
 import type { Geometry } from "../../modules/kernel_versions.ts";
 import type { Signals } from "./race_check.ts";
 
-/** A thread of the launch that accesses memory at a place. */
+/** An access to memory by a thread, identified by the number in the launch, at an encoded code location. */
 interface PlacedAccess {
   readonly thread: number;
   readonly place: number;
@@ -20,15 +20,15 @@ export interface RaceConflict {
   readonly kind: ConflictKind;
   readonly later: PlacedAccess;
   readonly earlier: PlacedAccess;
-  /** The first byte of the later access, in linear memory. */
+  /** The offset of the later access in linear memory. */
   readonly offset: number;
-  /** The offset of the shared memory that they access. Undefined for global memory. */
+  /** The offset of the accessed block's shared memory. Undefined for global memory. */
   readonly sharedBegin: number | undefined;
 }
 
-/** Conflicts that are counted as one. */
+/** A group of conflicts that are counted together. */
 interface CountedConflict {
-  /** The conflict whose threads are farthest apart. */
+  /** The conflict of the group whose threads are farthest apart. */
   conflict: RaceConflict;
   relation: Relation;
   count: number;
@@ -51,7 +51,7 @@ const operations = ["none", "read", "write", "atomic"] as const;
 export class RaceFindings {
   readonly #options: RaceFindingsOptions;
   readonly #stride: number;
-  /** The places at which memory is freed. */
+  /** The encoded code locations that free memory. */
   readonly #frees = new Set<number>();
   /** Conflicts, by the two instructions. */
   readonly #conflicts = new Map<string, CountedConflict>();
@@ -62,7 +62,7 @@ export class RaceFindings {
     this.#stride = Math.ceil(x * y * z / 32) * 32;
   }
 
-  /** Records that a write at a place stands for a free. */
+  /** Records that writes at a code location stand for frees. */
   noteFree(place: number): void {
     this.#frees.add(place);
   }
@@ -78,7 +78,7 @@ export class RaceFindings {
     else addTo(found, { conflict, relation, count: 1 });
   }
 
-  /** Writes the reports. */
+  /** Reports the counted conflicts as findings. */
   finish(): void {
     const updates = this.#updates();
     for (const [key, all] of this.#bySource()) {
@@ -89,7 +89,10 @@ export class RaceFindings {
     }
   }
 
-  /** A line becomes several instructions: compilers unroll loops, and an update reads and writes. */
+  /**
+   * Groups the conflicts by source lines. One line may have several instructions: compilers unroll loops, and an update
+   * reads and writes.
+   */
   #bySource(): Map<string, CountedConflict[]> {
     const bySource = new Map<string, CountedConflict[]>();
     for (const found of this.#conflicts.values()) {
@@ -103,7 +106,9 @@ export class RaceFindings {
     return bySource;
   }
 
-  /** Conflicts of threads that read an element and write it back, as another thread did. */
+  /**
+   * Returns the conflicts of read-modify-write sequences: both a read and a write of a thread conflict with another.
+   */
   #updates(): Set<RaceConflict> {
     const updates = new Set<RaceConflict>();
     const races = Array.from(this.#conflicts.values(), ({ conflict }) => conflict).filter(({ kind }) =>
@@ -179,7 +184,7 @@ function hasRead({ later, earlier }: RaceConflict): boolean {
   return [later, earlier].some(({ place }) => operations[operationOfPlace(place)] === "read");
 }
 
-/** Equal for two conflicts of a thread on the same memory. */
+/** Returns a key that is equal for conflicts of the same two threads at the same offset. */
 function keyOf({ later, earlier, offset }: RaceConflict): string {
   return `${later.thread} ${earlier.thread} ${offset}`;
 }
@@ -188,34 +193,34 @@ function indexIn(number: number, [x, y]: readonly [number, number, number]): [nu
   return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
 
-/** What is wrong with two accesses. */
+/** The reason why two accesses conflict. */
 export type ConflictKind =
-  /** They are not ordered. */
+  /** The accesses are not ordered. */
   | "race"
-  /** A wider scope would order them, or make both strong. */
+  /** The scope is too narrow: a wider one would order the accesses, or make both strong. */
   | "scope"
-  /** Both are strong, and access different numbers of bytes. */
+  /** Both accesses are strong, but access different numbers of bytes. */
   | "size"
   /** The earlier access is an asynchronous copy that is not complete. */
   | "copy"
   /** The later access reads through a cache that does not see the kernel's writes. */
   | "cache";
 
-/** How far apart two threads are. */
+/** The smallest group that contains both threads of a conflict. */
 const relations = ["thread", "warp", "block", "grid"] as const;
 
 /** One of {@linkcode relations}. */
 type Relation = typeof relations[number];
 
-/** Two accesses that conflict. */
+/** The properties of a conflict on which the wording of the report depends. */
 interface RacingAccesses {
   readonly relation: Relation;
   readonly isShared: boolean;
-  /** Whether threads read an element and write it back. */
+  /** Whether the accesses belong to a read-modify-write sequence. */
   readonly isUpdate: boolean;
   /** Whether the later access's block has read a flag that the earlier access's block wrote. */
   readonly isSignalled: boolean;
-  /** Whether blocks have no more threads than a warp. */
+  /** Whether a block has at most one warp. */
   readonly isOneWarp: boolean;
   readonly later: ThreadAccess;
   readonly earlier: ThreadAccess;
@@ -389,12 +394,14 @@ function barrierFor({ relation, isOneWarp }: RacingAccesses): string {
   return isOneWarp ? "__syncwarp() (__syncthreads(), if blocks may be larger)" : "__syncwarp()";
 }
 
-/** The line of an access. Atomic operations are functions in headers, which a compiler inlines. */
+/**
+ * Returns the source line of an access. For atomic operations, which are inlined from headers, the line of the caller.
+ */
 function lineOf({ access, source }: ThreadAccess): string {
   return access === "atomic" ? source.split(", inlined at ").at(-1)! : source;
 }
 
-/** The two lines, in the order of the file. */
+/** Joins the two source lines, in the order of the file. */
 function betweenLines({ later, earlier }: RacingAccesses, conjunction: string): string {
   const lines = [lineOf(later), lineOf(earlier)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   return lines.join(` ${conjunction} `);

@@ -2,45 +2,51 @@ import { orderBits } from "../../../abi/check_state.ts";
 import type { BlockClocks } from "./block_clocks.ts";
 import { Knowledge, type Release, ReleasedMessage } from "./knowledge.ts";
 
-/** A strong write, by the bits of its order. */
+/** A strong write. */
 interface StrongWrite {
   readonly offset: number;
   readonly bytes: number;
+  /** The `orderBits` of the write. */
   readonly order: number;
-  /** Whether it reads first, as atomics do. */
+  /** Whether the operation also reads, like an atomic operation. */
   readonly isUpdate: boolean;
 }
 
-/** An atomic operation. */
+/** An atomic operation whose result its thread received. */
 interface Update {
   readonly thread: number;
   readonly bytes: number;
 }
 
-/** An arrival at a barrier in memory, or a test of its phase, by the bits of its order. */
+/** An arrival at an `mbarrier`, or a test of its phase. */
 interface PhasedAccess {
   readonly offset: number;
+  /** The `orderBits` of the access. */
   readonly order: number;
   readonly arrives: boolean;
-  /** The parity of the phase, before the access. */
+  /** The parity of the phase before the access. */
   readonly parity: number;
 }
 
-/** A barrier in memory: what was released in the phases that are complete, and in these and the current one. */
+/** The releases at an `mbarrier`. */
 interface Phases {
+  /** The parity of the current phase. */
   parity: number;
+  /** The releases in the completed phases. */
   completed: ReleasedMessage | undefined;
+  /** The releases in the completed phases and the current phase. */
   arriving: ReleasedMessage | undefined;
 }
 
-/** Order of threads through memory: releases and acquires, by accesses and by fences. */
+/** The ordering of threads through memory: releases and acquires, by accesses and by fences. */
 export class Releases {
-  /** Releases, by offset. */
+  /** The released messages, by offset. */
   readonly #messages = new Map<number, ReleasedMessage>();
+  /** The releases at each `mbarrier`, by offset. */
   readonly #phases = new Map<number, Phases>();
-  /** By offset, what sequentially consistent fences released before the last strong write. */
+  /** The knowledge released by sequentially consistent fences before the last strong write, by offset. */
   readonly #fenced = new Map<number, Knowledge>();
-  /** By offset, the last strong write, if it was an atomic operation whose result its thread received. */
+  /** The last strong write, if it was an atomic operation whose result its thread received, by offset. */
   readonly #updates = new Map<number, Update>();
 
   /** Records a strong read. */
@@ -55,7 +61,7 @@ export class Releases {
     if (acquired !== undefined) clocks.acquire(local, acquired);
   }
 
-  /** Records a strong write, after it was compared with other accesses. */
+  /** Records a strong write, after it was compared with earlier accesses. */
   write(clocks: BlockClocks, local: number, { offset, bytes, order, isUpdate }: StrongWrite): void {
     const isWide = (order & orderBits.wide) !== 0;
     const message = this.#messages.get(offset);
@@ -74,7 +80,7 @@ export class Releases {
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
     const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
-    // Usually only the writers have fenced and released nothing else, so one join is enough.
+    // Usually only the writers have executed fences and released nothing else, so that one join is enough.
     const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
       before === (isUpdate ? message?.wide ?? Knowledge.none : Knowledge.none);
     const fenced = isOfWriters ? after!.wide : before.and(own);
@@ -83,9 +89,9 @@ export class Releases {
   }
 
   /**
-   * Whether the last strong write of these bytes was an atomic operation of a thread that received its result. Such a
-   * thread is ordered after all other atomic operations there: this is how the last block of a grid finds out that it
-   * is the last.
+   * Returns whether the last strong write of these bytes was an atomic operation by the given thread, which received
+   * the result. The thread is then treated as ordered after all other atomic operations on these bytes: this is how the
+   * last block of a grid determines that it is the last.
    */
   isLastUpdate(thread: number, offset: number, bytes: number): boolean {
     const update = this.#updates.get(offset);
@@ -93,8 +99,8 @@ export class Releases {
   }
 
   /**
-   * Records an access to a barrier in memory. A thread that sees a phase complete acquires what was released in that
-   * phase only.
+   * Records an access to an `mbarrier`. A thread that observes the completion of a phase acquires what was released
+   * until then, but not what was released in the next phase.
    */
   phased(clocks: BlockClocks, local: number, { offset, order, arrives, parity }: PhasedAccess): void {
     let phases = this.#phases.get(offset);
@@ -115,7 +121,7 @@ export class Releases {
     }
   }
 
-  /** Records a weak store: nothing can be acquired from it. */
+  /** Records a weak store, from which nothing can be acquired. */
   overwrite(offset: number, bytes: number): void {
     if (this.#messages.size + this.#phases.size + this.#fenced.size + this.#updates.size === 0) return;
     for (let at = offset; at < offset + bytes; at++) {
@@ -135,7 +141,7 @@ export class Releases {
   }
 }
 
-/** Records a fence. */
+/** Records a fence of a thread. */
 export function fence(clocks: BlockClocks, local: number, order: number): void {
   const isWide = (order & orderBits.wide) !== 0;
   const threadOrder = clocks.orderOf(local);

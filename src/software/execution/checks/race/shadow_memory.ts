@@ -1,6 +1,6 @@
 /**
- * The last accesses to memory, for each word of 4 bytes or, where smaller accesses are made, for each byte; and the writes of
- * asynchronous copies that are not complete.
+ * The last accesses to memory, recorded for each word of 4 bytes or, where smaller accesses are made, for each byte;
+ * and the writes of asynchronous copies that are not complete.
  *
  * @module
  */
@@ -16,9 +16,13 @@ import {
 } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 
+/** The initial number of nodes. */
 const firstNodes = 1024;
 
-/** The nodes of all cells of a launch. Index 0 stands for no node. */
+/**
+ * The nodes of the access lists of all cells of a launch, as an array of numbers. A node is identified by the index of
+ * its first number; 0 means no node.
+ */
 export class AccessNodes {
   numbers: Int32Array;
   readonly #memory: LaunchCells;
@@ -35,7 +39,7 @@ export class AccessNodes {
     this.#memory.state[checkState.nodes / 4] = this.#memory.offsetOf(this.numbers);
   }
 
-  /** Creates a node in front of another one. */
+  /** Creates a node that is followed by `next`. */
   add(next: number, { warp, epoch, lanes, place, order }: NewNode): number {
     const at = this.#take();
     const { numbers } = this;
@@ -67,7 +71,7 @@ export class AccessNodes {
     return at;
   }
 
-  /** Removes a node, and returns the next. */
+  /** Frees a node, and returns the next one. */
   remove(at: number): number {
     const next = this.numbers[at]!;
     this.numbers[at] = this.numbers[nodeLists.free]!;
@@ -75,12 +79,12 @@ export class AccessNodes {
     return next;
   }
 
-  /** Removes a node and all behind it. */
+  /** Frees a node and all that follow it. */
   removeAll(first: number): void {
     for (let at = first; at !== 0;) at = this.remove(at);
   }
 
-  /** Copies a node and all behind it. */
+  /** Copies a node and all that follow it. */
   copy(first: number): number {
     if (first === 0) return 0;
     const next = this.copy(this.numbers[first]!);
@@ -97,17 +101,17 @@ interface NewNode {
   readonly order: number;
 }
 
-/** The cells of a piece of memory. */
+/** The cells of a page of global memory, or of a block's shared memory. */
 export class ShadowPage {
-  /** Its offset in linear memory. */
+  /** The offset of the memory in linear memory. */
   readonly begin: number;
   cells: Int32Array;
-  /** The binary logarithm of the bytes of a cell: 2, or 0 once there were accesses to parts of words. */
+  /** The binary logarithm of the number of bytes per cell: 2, or 0 once a part of a word has been accessed. */
   granularity: 0 | 2 = 2;
   readonly #memory: LaunchCells;
   readonly #publish: (entry: number) => void;
 
-  /** @param publish publishes the cells to compiled code, as an entry of the table */
+  /** @param publish publishes the cells to compiled code, given their table entry */
   constructor(
     { begin, byteLength }: { readonly begin: number; readonly byteLength: number },
     memory: LaunchCells,
@@ -145,7 +149,7 @@ export class ShadowPage {
     this.publish();
   }
 
-  /** Removes all accesses, or those to some bytes. */
+  /** Removes the recorded accesses to a range of bytes, by default to all. */
   clear(nodes: AccessNodes, begin = 0, end: number = this.cells.length >> cellShift << this.granularity): void {
     const first = begin >> this.granularity << cellShift, last = end >> this.granularity << cellShift;
     const { cells } = this;
@@ -165,7 +169,7 @@ const cachedPages = 16;
 /** The pages of linear memory that a launch has accessed. */
 export class ShadowMemory {
   readonly #pages = new Map<number, ShadowPage>();
-  /** The pages accessed last: consecutive accesses are usually near each other. */
+  /** A direct-mapped cache of the indices of pages, because consecutive accesses are usually near each other. */
   readonly #cachedIndices = new Int32Array(cachedPages).fill(-1);
   readonly #cached: ShadowPage[] = [];
   readonly #memory: LaunchCells;
@@ -179,7 +183,7 @@ export class ShadowMemory {
     this.#memory.setRaces(offset >>> pageShift, checkTable.ignored);
   }
 
-  /** The page of an offset. */
+  /** Returns the page that contains an offset. */
   at(offset: number): ShadowPage {
     const index = offset >>> pageShift;
     const slot = index & cachedPages - 1;
@@ -196,7 +200,7 @@ export class ShadowMemory {
     return new ShadowPage(range, this.#memory, (entry) => this.#memory.setRaces(index, entry));
   }
 
-  /** Removes all accesses to some bytes. */
+  /** Removes the recorded accesses to a range of bytes. */
   clear(nodes: AccessNodes, begin: number, byteLength: number): void {
     const end = begin + byteLength;
     for (let at = begin; at < end;) {
@@ -209,17 +213,18 @@ export class ShadowMemory {
   }
 }
 
-/** The cells that an asynchronous copy writes. */
+/** The range of memory that an asynchronous copy writes. */
 interface Copy {
   readonly page: ShadowPage;
-  /** Its bytes, from the page's start on. */
+  /** The start of the range, relative to the start of the page. */
   readonly begin: number;
+  /** The end of the range, relative to the start of the page. */
   readonly end: number;
 }
 
-/** The asynchronous copies of a thread that it has not waited for. */
+/** The asynchronous copies of a thread for which the thread has not waited. */
 export class PendingCopies {
-  /** The writer that cells name: one more than the number of the thread. */
+  /** The value of the cells' field `writer`: one more than the number of the thread. */
   readonly #writer: number;
   readonly #groups: Copy[][] = [];
   #current: Copy[] = [];
