@@ -16,7 +16,13 @@ import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { Timer } from "../support/waiting/timer.ts";
 import { type StreamErrors, streamErrorsOf } from "./stream_errors.ts";
 import { namesOfRanks } from "./communicator_creation.ts";
-import type { Epoch, StreamPoint, UnfinishedWork, WatchedCommunicator } from "./stream_state.ts";
+import {
+  type Epoch,
+  revocationTimeout,
+  type StreamPoint,
+  type UnfinishedWork,
+  type WatchedCommunicator,
+} from "./stream_state.ts";
 
 /** Milliseconds between two polls by waits of the program. */
 const pollInterval = 1;
@@ -213,11 +219,15 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     const { library, comm, identity } = this.#parts;
     const completed = works.length === 0 ? undefined : this.#completedExtent;
     for (const work of works) work.stream.unfinished.delete(work);
-    for (const work of works) this.#errors.propagate(work.stream, work, { error, identity });
+    const revocation = { begin: performance.now(), isOver: false };
+    for (const work of works) this.#errors.propagate(work.stream, work, { error, identity, revocation });
     this.#clearUnmarked();
     // If the revocation fails, the error that caused it has been reported already.
     this.#revocation = library.commRevoke(comm, { willAbort: isAborted, completed, why: error }).catch(() => {})
-      .then(() => this.#clear());
+      .then(() => {
+        revocation.isOver = true;
+        this.#clear();
+      });
   }
 
   /** As `fail`, but first retires the work that any event recorded behind it shows to be complete. */
@@ -226,15 +236,22 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.fail(error, options);
   }
 
-  /** Resolves when the work that could not complete has been revoked; at once if there is none. */
+  /**
+   * Resolves when the work that could not complete has been revoked, at once if there is none, or when that takes too long.
+   */
   async whenRevoked(): Promise<void> {
-    await this.#revocation;
+    if (this.#revocation === undefined) return;
+    let timer: Timer | undefined;
+    const isLate = new Promise<void>((resolve) => (timer = new Timer(resolve, revocationTimeout)).start());
+    await Promise.race([this.#revocation, isLate]);
+    timer!.stop();
   }
 
   /** Stops watching. */
   stop(): void {
     this.#timer.stop();
-    this.#clear();
+    // While the library still ends the work, waits must not block behind it.
+    if (this.#revocation === undefined) this.#clear();
   }
 
   #pollByTimer(): void {

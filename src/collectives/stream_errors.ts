@@ -29,6 +29,7 @@ import {
   type FailureCause,
   isBehindFailure,
   isSameCause,
+  isStuck,
   isUnthrown,
   renewedDeadline,
   type StreamFailure,
@@ -386,7 +387,7 @@ export class StreamErrors implements WaitErrors {
       this.#waitEdgeCount++;
       // Later failures follow the edge; earlier ones have been propagated without it.
       const failed = awaited.failures.filter((failure) => isBehindFailure(record, failure));
-      const causes = new Map(failed.map(({ error, identity }) => [error, { error, identity }]));
+      const causes = new Map(failed.map((failure) => [failure.error, causeOf(failure)]));
       for (const cause of causes.values()) this.propagate(stream, { first: since, last: Infinity }, cause);
     }
     if (this.#waitEdgeCount > this.#pruneThreshold) this.#pruneWaitEdges();
@@ -415,14 +416,26 @@ export class StreamErrors implements WaitErrors {
     return this.#unfinished.size > 0 || this.#guarded.contextsAreShared && unfinishedInSharedContexts.size > 0;
   }
 
-  /** Waits, polling, until a condition holds or no collective is unfinished any more. */
-  #pollUntil(isDone: () => boolean): void {
+  /**
+   * Waits, polling, until a condition holds or no collective is unfinished any more.
+   *
+   * @param throwIfStuck throws if the condition may never hold
+   */
+  #pollUntil(isDone: () => boolean, throwIfStuck?: () => void): void {
     const start = performance.now();
     while (this.#isAnyUnfinished && !isDone()) {
       const waited = performance.now() - start;
-      if (waited >= quietMilliseconds) { for (const errors of this.#involved) errors.#pollIfDue(); }
+      if (waited >= quietMilliseconds) {
+        for (const errors of this.#involved) errors.#pollIfDue();
+        throwIfStuck?.();
+      }
       if (waited > this.#spinMilliseconds) pause(pauseMilliseconds);
     }
+  }
+
+  /** Throws the error of failed work that the library cannot end: a wait for what comes behind it would never return. */
+  #throwIfStuck(failures: readonly StreamFailure[] = []): void {
+    if (!this.#areSuppressed && failures.length > 0) this.#throw(failures.filter(isStuck));
   }
 
   #pollUntilIdle(device: number): void {
@@ -537,9 +550,18 @@ export class StreamErrors implements WaitErrors {
     switch (loads && !driver.loadingBlocks ? undefined : blocksOn ?? mayBlockOn) {
       case "stream":
         return ([device, stream]) =>
-          this.#pollUntil(() => driver.streamQuery(device as number, stream as bigint, forLibrary));
+          this.#pollUntil(
+            () => driver.streamQuery(device as number, stream as bigint, forLibrary),
+            () => this.#throwIfStuck(this.#streams.get(keyOf(device as number, stream as bigint))?.failures),
+          );
       case "event":
-        return ([event]) => this.#pollUntil(() => driver.eventQuery(event as bigint, forLibrary));
+        return ([event]) =>
+          this.#pollUntil(() => driver.eventQuery(event as bigint, forLibrary), () => {
+            const record = this.#records.get(event as bigint);
+            if (record === undefined) return;
+            const failures = this.#statesOf(record).flatMap(({ failures }) => failures);
+            this.#throwIfStuck(failures.filter(({ since }) => since < record.at));
+          });
       case "device":
         return ([device]) => this.#pollUntilIdle(device as number);
       case "all devices":
@@ -565,6 +587,10 @@ function dropFailure(failures: StreamFailure[]): void {
     })
   );
   failures.splice(Math.max(redundant, 0), 1);
+}
+
+function causeOf({ error, identity, revocation }: FailureCause): FailureCause {
+  return { error, identity, revocation };
 }
 
 function isInvalidHandle(error: unknown): boolean {

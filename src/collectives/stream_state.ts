@@ -53,9 +53,23 @@ export interface UnfinishedWork {
   deadline: number | undefined;
 }
 
+/** How far the library is with ending failed work. */
+export interface RevocationProgress {
+  /** The time of `performance.now()` when it began. */
+  readonly begin: number;
+  isOver: boolean;
+}
+
+/**
+ * Milliseconds for which waits let the library end failed work. If it takes longer, it may hang as the work does, and
+ * nothing waits for it any more.
+ */
+export const revocationTimeout = 10_000;
+
 /** Why collectives have failed. */
 export interface FailureCause {
   readonly error: Error;
+  readonly revocation: RevocationProgress;
   /** The communicator's identity. Its other ranks in this process fail for the same cause, with errors of their own. */
   readonly identity: string;
 }
@@ -120,6 +134,11 @@ export function isSameCause(one: FailureCause, other: FailureCause): boolean {
 /** Whether no wait has thrown a failure yet. */
 export function isUnthrown({ thrownAt }: StreamFailure): boolean {
   return thrownAt === Infinity;
+}
+
+/** Whether failed work may never end: streams behind it may never be idle again. */
+export function isStuck({ revocation: { begin, isOver } }: FailureCause): boolean {
+  return !isOver && performance.now() - begin > revocationTimeout;
 }
 
 /** Whether an event was recorded after the failed work, and before the first wait that threw the failure. */

@@ -10,6 +10,7 @@ import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
 import { handleOf } from "../../src/objects/streams/cuda_event.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { replaceProperty } from "../support/adapted_driver.ts";
 import { test } from "../support/test.ts";
 import { createRanks, long } from "./idle_ranks.ts";
 
@@ -18,6 +19,8 @@ class PrefixLibrary {
   validPrefix: ValidPrefix | undefined;
   /** Whether revocations fail. */
   failsToRevoke = false;
+  /** What revocations wait for. */
+  revocation: PromiseWithResolvers<void> | undefined;
   readonly revokedExtents: (Extent | undefined)[] = [];
   readonly library: CollectiveLibrary;
 
@@ -27,6 +30,9 @@ class PrefixLibrary {
       commRevoke: (comm: bigint, revocation: Revocation) => {
         this.revokedExtents.push(revocation.completed);
         if (this.failsToRevoke) return Promise.reject(new Error("No space left on device"));
+        if (this.revocation !== undefined) {
+          return this.revocation.promise.then(() => collectives.commRevoke(comm, revocation));
+        }
         // As with NCCL, the other ranks do not notice at once.
         return collectives.commRevoke(comm, { ...revocation, willAbort: true });
       },
@@ -164,6 +170,32 @@ test("work fails even if it cannot be revoked", async () => {
   controlled.failsToRevoke = true;
   await assertRejects(() => stream.finished(), SharingError, "did not take part");
   controlled.failsToRevoke = false;
+  for (const rank of ranks) await rank.abort();
+});
+
+test("waits throw the error of failed work that the library cannot end", async () => {
+  const { cuda, controlled } = openWithPrefix();
+  using _cuda = cuda;
+  const gpu = cuda.device(0);
+  const ranks = await createRanks({ cuda, gpu }, [100, long]);
+  using stack = new DisposableStack();
+  const stream = stack.use(gpu.createStream({ nonBlocking: true }));
+  const array = stack.use(stack.use(gpu.createPool()).allocateArray(Float32Array, 4, stream));
+  const event = stack.use(gpu.createEvent());
+  ranks[0]!.allReduce(array, array);
+  stream.record(event);
+  controlled.revocation = Promise.withResolvers();
+  while (!String(ranks[0]).includes("failed")) await new Promise((resolve) => setTimeout(resolve, 10));
+  {
+    // The library has had its time to end the work.
+    const now = performance.now.bind(performance);
+    using _clock = replaceProperty(performance, "now", () => now() + 20_000);
+    for (let count = 0; count < 2; count++) {
+      assertThrows(() => stream.synchronize(), SharingError, "did not take part");
+      assertThrows(() => event.synchronize(), SharingError, "did not take part");
+    }
+  }
+  controlled.revocation.resolve();
   for (const rank of ranks) await rank.abort();
 });
 
