@@ -1,7 +1,7 @@
 /*
- * Files and descriptors that other processes choose. The sender of a descriptor decides how long closing it takes: a TCP
- * socket waits for its peer (SO_LINGER), a file of FUSE for its server, and that wait cannot even be killed. They are
- * therefore judged without asking whatever is behind them, and closed by threads.
+ * Handles files and descriptors that other processes choose. The sender of a descriptor determines how long closing it
+ * takes: a TCP socket waits for its peer (SO_LINGER), and a FUSE file for its server, in a wait that cannot even be
+ * killed. Such descriptors are therefore examined without calling their file system, and closed by separate threads.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define MOST_THREADS 4
 #define STUCK_MILLISECONDS 1000
 
-/* glibc 2.34 gave the function another version and kept the first one, which older versions have. */
+/* glibc 2.34 added a new version of the symbol. The original version, which older glibc has too, is used instead. */
 #if defined(__x86_64__)
 __asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
 #elif defined(__aarch64__)
@@ -36,11 +36,11 @@ __asm__(".symver pthread_create, pthread_create@GLIBC_2.17");
 static int unwrap(long result) { return result < 0 ? -errno : (int)result; }
 
 struct judgement { uint32_t mode; uint32_t major; uint32_t is_memory_file; };
-/* What one thread does: since when it has been closing a descriptor, in milliseconds; 0 if it does not. */
+/* The state of one thread. `since` is when its current close has begun, in milliseconds; 0 if it is not closing. */
 struct closer { int is_running; int64_t since; };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* All below is used only by the holder of the lock. */
+/* The variables below are protected by the lock. */
 static struct closer closers[MOST_THREADS];
 static int *queue;
 static size_t queue_length, queue_capacity;
@@ -51,7 +51,7 @@ static int64_t milliseconds_now(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1;
 }
 
-/* 1 if all threads have been closing one descriptor each for so long that nothing says they will ever go on. */
+/* Returns 1 if every thread has been blocked in one close for so long that it may never return. */
 static int is_stuck(void) {
   int64_t latest = milliseconds_now() - STUCK_MILLISECONDS;
   for (int i = 0; i < MOST_THREADS; i++) if (closers[i].since == 0 || closers[i].since > latest) return 0;
@@ -59,8 +59,8 @@ static int is_stuck(void) {
 }
 
 /*
- * Another thread may hold a socket's lock for as long as it likes, so a socket loses its linger here and not earlier.
- * A close that fails has released the number all the same.
+ * SO_LINGER is disabled here and not earlier, because another thread may hold the socket's lock for any length of time.
+ * A close that fails has released the descriptor nevertheless.
  */
 static void *close_queued(void *argument) {
   struct closer *closer = argument;
@@ -80,7 +80,7 @@ static void *close_queued(void *argument) {
   return NULL;
 }
 
-/* Signals are for the process's own threads. 1 if the thread has started. */
+/* Starts a thread that receives no signals, which are for the process's own threads. Returns 1 if it has started. */
 static int start_thread(void *(*function)(void *), void *argument) {
   uint64_t all = ~(uint64_t)0, before;
   pthread_attr_t detached;
@@ -99,7 +99,7 @@ static int is_sealed(int fd) {
   return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
-/* Without memory for the queue, the descriptor stays open. Without a thread, it waits for the next call. */
+/* Without memory for the queue, the descriptor stays open. If no thread starts, it is closed after the next call. */
 EXPORT int poolpass_close_aside(int fd) {
   if (is_sealed(fd)) return unwrap(close(fd));
   pthread_mutex_lock(&lock);
@@ -132,21 +132,21 @@ EXPORT int poolpass_is_closing_stuck(void) {
 }
 
 /*
- * Closes a socket. The kernel closes what its queue still holds in the thread that closes the socket: descriptors of
- * unread messages, and the connections that nobody accepted. After shutdown, nothing is added to the queue.
+ * Closes a socket. The thread that closes a socket also closes the contents of its queue: descriptors of unread
+ * messages, and connections that were not accepted. After shutdown, nothing is added to the queue.
  */
 EXPORT int poolpass_close_socket(int fd) {
   int queued = 0, accepted;
   shutdown(fd, SHUT_RDWR);
   if (ioctl(fd, FIONREAD, &queued) < 0) {
-    /* It listens. */
+    /* The socket is listening. */
     while ((accepted = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) poolpass_close_socket(accepted);
     queued = errno != EAGAIN && errno != EINVAL;
   }
   return queued ? poolpass_close_aside(fd) : unwrap(close(fd));
 }
 
-/* A listening socket, and the descriptor that connecting processes are given. */
+/* A listening socket, and the descriptor that is sent to connecting processes. */
 struct service { int listener; int fd; };
 
 static void *serve(void *argument) {
@@ -160,7 +160,7 @@ static void *serve(void *argument) {
       poolpass_send(client, "", 1, &service.fd, 1);
       poolpass_close_socket(client);
     } else if (errno != EAGAIN) {
-      nanosleep(&pause, NULL); /* the process may open no more descriptors, for example */
+      nanosleep(&pause, NULL); /* for example, the process cannot open more descriptors */
     }
   }
   close(service.listener);
@@ -169,8 +169,8 @@ static void *serve(void *argument) {
 }
 
 /*
- * Gives a descriptor to everybody who connects to a listening socket, also while the process's own threads are busy.
- * Takes ownership of both, until poolpass_stop_serving.
+ * Sends a descriptor to every process that connects to a listening socket, even while the process's own threads are
+ * busy. Takes ownership of both, until poolpass_stop_serving.
  */
 EXPORT int poolpass_serve(int listener, int fd) {
   struct service *service = malloc(sizeof *service);
@@ -182,7 +182,7 @@ EXPORT int poolpass_serve(int listener, int fd) {
 }
 EXPORT int poolpass_stop_serving(int listener) { return unwrap(shutdown(listener, SHUT_RDWR)); }
 
-/* The mount that a descriptor's file is on, or -errno. */
+/* Returns the ID of the mount that a descriptor's file is on, or -errno. */
 static int mount_of(int fd) {
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
@@ -195,7 +195,7 @@ static int mount_of(int fd) {
   return found ? atoi(found + sizeof "mnt_id:" - 1) : -ENOENT;
 }
 
-/* All memory files, and nothing that has a path, are on one mount of the kernel's own. */
+/* All memory files are on one internal mount of the kernel, which has no files with paths. */
 static int is_on_mount_of_memory_files(int fd) {
   int mine = memfd_create("poolpass-mount", MFD_CLOEXEC | MFD_NOEXEC_SEAL_FLAG);
   if (mine < 0 && errno == EINVAL) mine = memfd_create("poolpass-mount", MFD_CLOEXEC);
@@ -206,8 +206,8 @@ static int is_on_mount_of_memory_files(int fd) {
 }
 
 /*
- * Says what a descriptor refers to, without asking its file system. Seals cannot be asked of a descriptor that was
- * opened with O_PATH: the mount tells there.
+ * Describes the file that a descriptor refers to, without calling its file system. The seals of a descriptor that was
+ * opened with O_PATH cannot be read: its mount shows whether it is a memory file.
  */
 EXPORT int poolpass_judge(int fd, struct judgement *out) {
   struct statx status = { 0 };
@@ -220,7 +220,7 @@ EXPORT int poolpass_judge(int fd, struct judgement *out) {
   return 0;
 }
 
-/* Never waits: another process could make it wait by a lease on the file. */
+/* Never blocks, although another process may hold a lease on the file. */
 EXPORT int poolpass_open(const char *path, uint32_t writable) {
   return unwrap(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 }

@@ -1,6 +1,6 @@
 /*
- * What means the same in all namespaces: which process a descriptor is of, and which part of a file a process keeps. And
- * names of sockets that no file has.
+ * Identifies processes independently of namespaces: by the inodes of pidfds, and by locks on ranges of a file. Also
+ * connects to sockets with abstract names.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 static int unwrap(long result) { return result < 0 ? -errno : (int)result; }
 
-/* Locks belong to an open file description, and end with it, whatever namespaces its processes live in. */
+/* Locks belong to an open file description, and end with it, whatever the namespaces of its processes are. */
 static int range_lock(int fd, int operation, short type, uint64_t begin, uint64_t length, struct flock *lock) {
   *lock = (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)begin, .l_len = (off_t)length };
   return unwrap(fcntl(fd, operation, lock));
@@ -29,7 +29,7 @@ EXPORT int poolpass_lock(int fd, uint64_t begin, uint64_t length, uint32_t locke
   struct flock lock;
   return range_lock(fd, F_OFD_SETLK, locked ? F_RDLCK : F_UNLCK, begin, length, &lock);
 }
-/* 1 if another open file description has locked a part of the range, else 0. */
+/* Returns 1 if another open file description has locked a part of the range, else 0. */
 EXPORT int poolpass_is_locked(int fd, uint64_t begin, uint64_t length) {
   struct flock lock;
   int error = range_lock(fd, F_OFD_GETLK, F_WRLCK, begin, length, &lock);
@@ -38,8 +38,8 @@ EXPORT int poolpass_is_locked(int fd, uint64_t begin, uint64_t length) {
 
 EXPORT int poolpass_pidfd_open(int pid) { return unwrap(syscall(SYS_PIDFD_OPEN, pid, 0)); }
 /*
- * 1 if the pidfd has an inode of its own (pidfs, since Linux 6.9), else 0. That inode identifies the process in every
- * namespace until the machine restarts.
+ * Returns 1 if the pidfd has an inode of its own (pidfs, since Linux 6.9), else 0. That inode identifies the process in
+ * every namespace until the machine restarts.
  */
 EXPORT int poolpass_pidfd_inode(int pidfd, uint64_t *inode) {
   struct statfs system;
@@ -49,7 +49,7 @@ EXPORT int poolpass_pidfd_inode(int pidfd, uint64_t *inode) {
   return system.f_type == PIDFS_MAGIC_NUMBER;
 }
 
-/* A socket for datagrams to a path, or, if it begins with @, to an abstract name, as systemd writes it. */
+/* Returns a datagram socket connected to a path, or to an abstract name if it begins with @, as systemd writes it. */
 EXPORT int poolpass_connect_datagram(const char *path) {
   struct sockaddr_un address = { .sun_family = AF_UNIX };
   size_t length = strlen(path);
@@ -58,7 +58,7 @@ EXPORT int poolpass_connect_datagram(const char *path) {
   if (path[0] == '@') address.sun_path[0] = 0;
   int fd = unwrap(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return fd;
-  /* An abstract name has no NUL at its end: all bytes count. */
+  /* An abstract name is not terminated by a NUL: all bytes count. */
   socklen_t size = offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@');
   int error = unwrap(connect(fd, (const struct sockaddr *)&address, size));
   if (error < 0) close(fd);

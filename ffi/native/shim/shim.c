@@ -1,6 +1,6 @@
 /*
- * What poolpass needs from Linux and cannot express in a plain foreign call: descriptors over sockets, errno, C structs
- * by value. There is no state here, so any thread may call any function. Each function returns 0 or more, or -errno.
+ * The calls to Linux and CUDA that plain FFI cannot express: passing descriptors over sockets, errno, C structs by
+ * value. There is no state here, so any thread may call any function. Each function returns 0 or more, or -errno.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,15 +19,15 @@
 #include <unistd.h>
 #include "foreign.h"
 
-/* Some headers and C libraries are too old to have these. */
+/* Some headers and C libraries are too old to define these. */
 #define SO_PEERPIDFD_NUMBER 77
 #define SO_PASSRIGHTS_NUMBER 83
 #define RENAME_NOREPLACE_FLAG 1u
-/* The kernel's SCM_MAX_FD: a message carries no more. */
+/* The kernel's SCM_MAX_FD: the maximum number of descriptors in a message. */
 #define MAX_DESCRIPTORS 253
-/* A path of 107 bytes and its NUL. */
+/* The size of a path of 107 bytes and its NUL. */
 #define PATH_SIZE ((int)sizeof((struct sockaddr_un){ 0 }.sun_path))
-/* The most bytes that one call transfers, so that their number fits the result. */
+/* The maximum number of bytes that one call transfers, so that the number fits into the result. */
 #define MAX_BYTES 0x40000000u
 
 union control { struct cmsghdr header; char bytes[CMSG_SPACE(MAX_DESCRIPTORS * sizeof(int))]; };
@@ -52,7 +52,7 @@ static int move_at(int folder, const char *from, const char *to) {
   return linkat(folder, from, folder, to, 0) < 0 ? -errno : unwrap(unlinkat(folder, from, 0));
 }
 
-/* Opens the folder of a path of at most 107 bytes, and sets *name to the path's last part. */
+/* Opens the folder of a path of at most 107 bytes, and sets *name to the last component of the path. */
 static int open_folder(const char *path, const char **name) {
   char folder[PATH_SIZE];
   const char *slash = strrchr(path, '/');
@@ -66,7 +66,7 @@ static int address_of(const char *path, struct sockaddr_un *address) {
   return snprintf(address->sun_path, sizeof address->sun_path, "%s", path) < PATH_SIZE ? 0 : -ENAMETOOLONG;
 }
 
-/* An address through the open folder, so that a long folder path leaves room for any temporary name. */
+/* Builds an address through the open folder, so that a temporary name fits however long the path of the folder is. */
 static int address_in(int folder, const char *name, struct sockaddr_un *address) {
   char path[2 * PATH_SIZE];
   snprintf(path, sizeof path, "/proc/self/fd/%d/%s", folder, name);
@@ -82,7 +82,7 @@ static int connect_to(const struct sockaddr_un *address, int type) {
   return fd;
 }
 
-/* 1 if a socket is bound to the address, 0 if none is. Probes with a datagram socket, which never becomes a client. */
+/* Returns 1 if a socket is bound to the address, 0 if not. The probing datagram socket never becomes a client. */
 static int is_live(const struct sockaddr_un *address) {
   int fd = connect_to(address, SOCK_DGRAM);
   if (fd >= 0) return close_and(fd, 1);
@@ -92,8 +92,8 @@ static int is_live(const struct sockaddr_un *address) {
 /*
  * The file has a temporary name until the socket listens, so a socket file at the path that refuses connections is
  * stale. bind gives the file the socket's own mode, less the umask. The socket's mode is set before bind, so the file's
- * mode is never wider than requested. A connecting process can send descriptors before the connection is accepted: Linux 6.16
- * refuses them to the sender if the listening socket does not pass rights.
+ * mode is never wider than requested. A connecting process can send descriptors before the connection is accepted:
+ * Linux 6.16 refuses them to the sender if the listening socket does not pass rights.
  */
 EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mode, uint32_t passes_rights,
                            struct file_identity *identity) {
@@ -109,7 +109,7 @@ EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mod
   if (error == 0) error = unwrap(bind(fd, (struct sockaddr *)&address, sizeof address));
   int bound = error == 0;
   if (error == 0) error = unwrap(fchmodat(folder, temporary, mode, 0));
-  if (error == 0) error = unwrap(listen(fd, 128)); /* a short queue: a peer may keep it full, and others wait behind it */
+  if (error == 0) error = unwrap(listen(fd, 128)); /* a short queue, because a peer may keep it full */
   if (error == 0) error = status_at(folder, temporary, &status);
   if (error == 0) error = move_at(folder, temporary, name);
   if (error == 0) *identity = (struct file_identity){ status.st_dev, status.st_ino };
@@ -118,7 +118,7 @@ EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mod
   return close_and(folder, error == -EEXIST ? -EADDRINUSE : error < 0 ? error : fd);
 }
 
-/* 1 if a process listens at the path, 0 if the socket file is stale, -ENOTSOCK if the file is not a socket. */
+/* Returns 1 if a process listens at the path, 0 if the socket file is stale, -ENOTSOCK if the file is not a socket. */
 EXPORT int poolpass_probe(const char *path, struct file_identity *identity) {
   struct sockaddr_un address;
   struct stat status;
@@ -165,9 +165,9 @@ EXPORT int poolpass_connect(const char *path) {
 EXPORT int poolpass_accept(int fd) { return unwrap(accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)); }
 
 /*
- * The pidfd is of the process that connected or listened, or -errno: -ESRCH if that process has ended, which Linux
- * before 6.15 reports as -EINVAL. Called first of all on a connection: urgent bytes join the stream from then on, or else
- * a read would drop one, and close its descriptors.
+ * Identifies the peer of a connection. The pidfd is that of the process that connected or listened, or -errno: -ESRCH
+ * if the process has ended, which Linux before 6.15 reports as -EINVAL. Must be the first call on a connection: from
+ * then on, urgent bytes are part of the stream. Otherwise a read would drop such a byte, and close its descriptors.
  */
 EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   struct ucred credentials;
@@ -181,7 +181,7 @@ EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   return 0;
 }
 
-/* The descriptors travel with the first byte. */
+/* Sends bytes, and the descriptors with the first byte. */
 EXPORT int poolpass_send(int fd, const void *bytes, uint64_t length, const int *fds, uint32_t count) {
   struct iovec data = { .iov_base = (void *)bytes, .iov_len = at_most(length) };
   struct msghdr message = { NULL, 0, &data, 1, NULL, 0, 0 };
@@ -197,8 +197,9 @@ EXPORT int poolpass_send(int fd, const void *bytes, uint64_t length, const int *
 }
 
 /*
- * Hands out all descriptors that arrived, or has them all closed if fds is too small or the kernel dropped some.
- * There is room for as many as the kernel can deliver, so it drops some only if the process may open no more.
+ * Returns all descriptors that arrived, or closes all of them if fds is too small or the kernel dropped some. The
+ * buffer has space for as many as the kernel can deliver, so the kernel drops some only if the process cannot open
+ * more.
  */
 EXPORT int poolpass_receive(int fd, void *bytes, uint64_t length, int *fds, uint32_t capacity, struct received *out) {
   struct iovec data = { .iov_base = bytes, .iov_len = at_most(length) };
@@ -251,7 +252,7 @@ EXPORT int poolpass_pwrite(int fd, const void *bytes, uint64_t length, uint64_t 
   return unwrap(pwrite(fd, bytes, at_most(length), (off_t)offset));
 }
 
-/* Seals are -1 unless it is a memory file: no other file can have any. */
+/* The seals are -1 unless the file is a memory file: no other file can have seals. */
 EXPORT int poolpass_status(int fd, struct descriptor_status *out) {
   struct stat status;
   if (syscall(SYS_fstat, fd, &status) < 0) return -errno;
@@ -273,7 +274,7 @@ EXPORT int poolpass_punch(int fd, uint64_t offset, uint64_t length) {
   return unwrap(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length));
 }
 
-/* Both replace the old mapping in one step, without a gap in which another thread could map something. */
+/* Both functions replace the old mapping atomically, so that no other thread can map something in between. */
 EXPORT int poolpass_map(unsigned char *base, uint64_t at, uint64_t length, int fd, uint64_t offset) {
   void *mapped = mmap(base + at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
   return mapped == MAP_FAILED ? -errno : 0;
@@ -287,8 +288,8 @@ EXPORT int poolpass_getpid(void) { return getpid(); }
 EXPORT uint32_t poolpass_geteuid(void) { return geteuid(); }
 
 /*
- * cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. The functions below return CUDA's error
- * number.
+ * cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take a 64-byte struct by value. The functions below return CUDA's
+ * error number.
  */
 EXPORT int poolpass_ipc_open_mem_handle(uint64_t function, void *out, const struct bytes64 *handle, uint32_t flags) {
   return ((int (*)(void *, struct bytes64, unsigned))(uintptr_t)function)(out, *handle, flags);
