@@ -10,7 +10,7 @@ import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader }
 
 /** The names under which a library of the toolkit is searched for. */
 export interface ToolkitPlaces {
-  /** The names by which the dynamic linker finds it, the newest first: `libnvrtc.so.13`. */
+  /** The library's file names for the dynamic linker, the newest first: `libnvrtc.so.13`. */
   readonly names: readonly string[];
   /** The folder of its Python package in `site-packages/nvidia`, before CUDA 13: `cuda_nvrtc`. */
   readonly packageFolder: string;
@@ -23,7 +23,7 @@ export interface ToolkitLibrary<S extends Readonly<Record<string, NativeSymbol>>
   readonly functions: S;
   /** The functions that the library may lack. */
   readonly optionalFunctions: readonly string[];
-  /** The first version that has all other functions: `CUDA 11.2`. */
+  /** The first version that has all functions but the optional ones: `CUDA 11.2`. */
   readonly oldest: string;
 }
 

@@ -142,33 +142,36 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
- *   does what it may do in any order
+ *   executes work whose order CUDA leaves open
  * - `POOLPASS_SOFTWARE_FABRIC`: the absolute path of a folder: the software devices of all processes that name the same
- *   one share pools and memory with `handleType: "fabric"`, and find each other by sockets in it
- * - `POOLPASS_NCCL`: the path of libnccl, which makes the collectives of a `Communicator`
+ *   folder share pools and memory with `handleType: "fabric"`, and find each other by sockets in the folder
+ * - `POOLPASS_NCCL`: the path of libnccl, which executes the collectives of a `Communicator`
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
- * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
- *   nothing is kept
- * - `POOLPASS_SANITIZE`: `1`, or the names of checks with commas: which mistakes to look for
- * - `POOLPASS_SANITIZE_HOST_READS`: `1` also reports copies to the host of memory that nothing has written, with the
- *   check `"initialization"`
- * - `POOLPASS_SANITIZE_INSTRUMENT`: `1` lets kernels on a GPU note what they access, where their PTX does not say it
- * - `POOLPASS_SANITIZE_POSSIBLE`: `1` also reports what kernels on a GPU may do with memory whose address they have
- * - `POOLPASS_SANITIZE_REPORT`: a file to which the sanitizer's reports are added as lines of JSON; `%p` in it stands for
- *   the number of the process
- * - `POOLPASS_SANITIZE_SUPPRESS`: a file with mistakes that are not reported, in lines such as
+ * - `POOLPASS_CACHE`: the folder in which compiled programs are cached. If it cannot be used, a warning is printed
+ *   once, and nothing is cached
+ * - `POOLPASS_SANITIZE`: `1`, or the names of checks separated by commas: the errors to look for
+ * - `POOLPASS_SANITIZE_HOST_READS`: `1` also reports copies of uninitialized memory to the host, with the check
+ *   `"initialization"`
+ * - `POOLPASS_SANITIZE_INSTRUMENT`: `1` instruments kernels on a GPU to record their accesses where the PTX does not
+ *   determine them
+ * - `POOLPASS_SANITIZE_POSSIBLE`: `1` also reports possible accesses of kernels on a GPU to memory whose address they
+ *   have
+ * - `POOLPASS_SANITIZE_REPORT`: a file to which the sanitizer's reports are added as lines of JSON; `%p` in the name is
+ *   replaced by the process ID
+ * - `POOLPASS_SANITIZE_SUPPRESS`: a file that lists errors not to be reported, in lines such as
  *   `unordered-write-read:pipeline.ts`
- * - `GITHUB_ACTIONS`: if it is set, the sanitizer's reports are printed as annotations, too
+ * - `GITHUB_ACTIONS`: if it is set, the sanitizer's reports are also printed as annotations
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
- * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and where
- *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
+ * - `POOLPASS_DEBUG`: `1` records the call site of each object's creation, for the report of objects that were not
+ *   disposed, and of each kernel launch, for the error of a lost device; warns of waits for events that were never
+ *   recorded
  * - `POOLPASS_LOG`: `1` writes a line to standard error for each event that concerns an operator, such as a connection,
  *   an offer, or a process that was cut off
  *
- * Prints a warning, once, if the name of an environment variable is nearly one of these, as far as the names may be read
- * without asking for a permission: in Deno, with `--allow-env`.
+ * Prints a warning once if the name of an environment variable is similar to one of these, provided that the names can
+ * be read without prompting for a permission: in Deno, with `--allow-env`.
  *
- * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
+ * Prints a warning once if a device is used through MPS: see `CudaDevice.usesMps`.
  *
  * @throws {TypeError} If `driver` is not one of the three, `cudart`, `nvrtc` or `compileCache` is not a
  * string, `sanitize` is not a boolean or an array, `softwareSchedule` is not a schedule, or `onReport` is not a function
@@ -226,7 +229,7 @@ export function open(options: OpenOptions = {}): Cuda {
 
 let hasWarnedOfVariables = false;
 
-/** Warns once of environment variables whose names are similar to those of poolpass. */
+/** Warns once of environment variables with names similar to poolpass's own variables. */
 function warnOfMistypedVariables(): void {
   if (hasWarnedOfVariables) return;
   for (const variable of variableNames()) {

@@ -88,7 +88,8 @@ export interface DlopenOptions {
 /**
  * Loads a library by name or path. A symbol that the library lacks is undefined, which is not a failure.
  *
- * @param options.lazy Whether to bind a function at its first call, for a large table of which a program calls few.
+ * @param options.lazy Whether to bind a function at its first call, for a large table of functions of which a program
+ * calls few.
  * @throws {Error} If the library cannot be loaded, or FFI cannot be used
  *
  * @example

@@ -418,10 +418,10 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Declares that work on `stream` uses the buffer: its free will wait for all work that the stream has been given by
-   * then. Only needed for work on another stream than the buffer's own that this library cannot see: work that other
-   * libraries enqueue, and kernels that get the address as a bigint or read it from memory. Copies, and launches with the
-   * buffer as an argument, declare it by themselves.
+   * Declares that work on `stream` uses the buffer: its free will wait for all work enqueued on the stream until then.
+   * Only needed for work on another stream than the buffer's own that this library cannot see: work that other
+   * libraries enqueue, and kernels that get the address as a bigint or read it from memory. Copies, and launches with
+   * the buffer as an argument, are tracked automatically.
    *
    * @param stream The stream that uses the buffer.
    * @throws {TypeError} If `stream` is not a stream of the same `Cuda` object
@@ -471,16 +471,16 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Frees the memory in stream order: work that was enqueued before may still use it. Work on other streams than the
-   * buffer's own may, too, if it was enqueued by methods of this library or declared by `usedOn`: if the stream is not
-   * known to come after it, the memory is freed on a stream of the library's own, which waits for all of them. Memory
-   * that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done. Memory from
-   * `CudaDevice.wrap` is not freed, only no longer used through this buffer. If the memory is still being read, or is
-   * lent to other processes, it is freed when the reads and the other processes are done with it.
+   * Frees the memory in stream order: work that was enqueued before may still use it. The same holds for work on other
+   * streams if it was enqueued by methods of this library or declared by `usedOn`: unless `stream` is known to be
+   * ordered after that work, the memory is freed on a stream of the library's own, which waits for all of these
+   * streams. Memory that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done.
+   * Memory from `CudaDevice.wrap` is not freed: only the buffer becomes unusable. If the memory is still being read or
+   * is lent to other processes, it is freed when the reads are done and the other processes have released it.
    *
-   * @param stream The stream to free on. Defaults to the buffer's own stream. Another stream must come after the work on
-   * the buffer's own stream: make it wait for an event. If the buffer's own stream was disposed, the memory is freed on
-   * the device's default stream, after the work that the disposed stream had.
+   * @param stream The stream to free on. Defaults to the buffer's own stream. Another stream must be ordered after the
+   * work on the buffer's own stream, by waiting for an event. If the buffer's own stream was disposed, the memory is
+   * freed on the device's default stream, after all work of the disposed stream.
    * @throws {ReferenceError} If the buffer was freed already, or a given stream was disposed
    * @throws {TypeError} If the buffer is part of another buffer or a module's global, or `stream` is not a stream of
    * the same `Cuda` object

@@ -19,9 +19,9 @@ import type { CudaStream } from "./streams/cuda_stream.ts";
 
 /** Options of a benchmark. */
 export interface BenchmarkOptions extends WaitOptions {
-  /** How often the body is measured. Defaults to as many times as take about 100 ms, at least 5 and at most 10,000. */
+  /** Number of measured runs of the body. Defaults to as many as take about 100 ms, at least 5 and at most 10,000. */
   repetitions?: number;
-  /** How often the body runs before that. Defaults to as many times as take about 25 ms, at least once. */
+  /** Number of runs before the measured ones. Defaults to as many as take about 25 ms, at least 1. */
   warmUps?: number;
   /**
    * Whether the device's L2 cache is overwritten before each run. Each run then reads its data from device memory, and
@@ -33,17 +33,17 @@ export interface BenchmarkOptions extends WaitOptions {
 
 /** The GPU times of a benchmark, in milliseconds. */
 export interface BenchmarkResult {
-  /** Half of the runs took less time. */
+  /** The median: half of the runs took less time. */
   readonly median: number;
-  /** A quarter of the runs took less time. */
+  /** The lower quartile: a quarter of the runs took less time. */
   readonly lowerQuartile: number;
-  /** A quarter of the runs took more time. */
+  /** The upper quartile: a quarter of the runs took more time. */
   readonly upperQuartile: number;
-  /** The least time. */
+  /** The shortest time. */
   readonly minimum: number;
-  /** The greatest time. */
+  /** The longest time. */
   readonly maximum: number;
-  /** The arithmetic mean, which a few slow runs change more than the median. */
+  /** The arithmetic mean, which is more sensitive to a few slow runs than the median. */
   readonly mean: number;
   /** The time of each run, in order. */
   readonly samples: Float64Array<ArrayBuffer>;

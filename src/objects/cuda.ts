@@ -171,8 +171,8 @@ export class Cuda implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If an option is not valid
    * @throws {RangeError} If the size or the alignment is not valid
-   * @throws {CudaError} `cudaErrorMemoryAllocation` if there are not so many free addresses: the software device has
-   * 4 GiB for everything
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if there are not enough free addresses: the software device has 4
+   * GiB in total
    */
   reserveAddresses(byteLength: number, options: ReserveOptions = {}): AddressRange {
     return reserveAddresses(this.#session, { byteLength, options });
@@ -210,8 +210,8 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Starts the profiler until the returned object is disposed, as `startProfiler` and `stopProfiler` do. Profiles are not
-   * counted: the end of an inner one ends the outer one, too.
+   * Starts the profiler until the returned object is disposed, as `startProfiler` and `stopProfiler` do. Nested
+   * profiles are not counted: the end of an inner one also ends the outer one.
    *
    * @throws {ReferenceError} If the `Cuda` object was disposed
    *
@@ -237,12 +237,12 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Releases everything that was opened and not disposed: streams, events, modules, pools, memory. Objects that came
-   * from this one cannot be used any more. Memory that was not freed is reported with `console.warn`; with
-   * POOLPASS_DEBUG=1, so is every object that was not disposed, with the place where it was created.
+   * Releases everything that was opened and not disposed: streams, events, modules, pools, memory. Objects created from
+   * this one cannot be used any more. Memory that was not freed is reported with `console.warn`; with POOLPASS_DEBUG=1,
+   * so is every object that was not disposed, with the call site of its creation.
    *
-   * Does not block: what pending work of a GPU may still use is released when that work is done. The software device
-   * drops pending work.
+   * Does not block: resources that pending work of a GPU may still use are released when that work is done. The
+   * software device drops pending work.
    *
    * @throws {SanitizerError} If the sanitizer has found something, and `open` was given no `onReport`
    */

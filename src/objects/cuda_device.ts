@@ -144,7 +144,7 @@ export class CudaDevice {
 
   /**
    * Whether this process uses the device through MPS (Multi-Process Service), which runs the work of several processes
-   * in one server. Undefined if the driver is too old to say so.
+   * in one server. Undefined if the driver is too old to report it.
    *
    * With MPS, the work of a process that is killed may outlive the process, so memory that it had mapped may be written
    * after an `Exporter` has reused it. A fault in one process can end the others.
@@ -162,7 +162,7 @@ export class CudaDevice {
 
   /**
    * Returns a device attribute by CUDA's name: "multiProcessorCount" for cudaDevAttrMultiProcessorCount. The value is
-   * CUDA's: sizes are in bytes, clock rates in kilohertz, and 1 or 0 says whether the device supports something.
+   * CUDA's: sizes are in bytes, clock rates in kilohertz, and 1 or 0 for whether the device supports a feature.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {TypeError} If the name is not a string
@@ -388,13 +388,13 @@ export class CudaDevice {
   }
 
   /**
-   * Makes a buffer of memory that something else owns: another library of this process, or code that calls CUDA
-   * directly. poolpass never frees the memory: `free` and `using` only end the buffer's use.
+   * Creates a buffer over memory that other code owns: another library of this process, or code that calls CUDA
+   * directly. poolpass never frees the memory: `free` and `using` only make the buffer unusable.
    *
    * The owner must keep the memory until the buffer is freed, and until the work that uses it, including pending reads,
-   * is done: wait for the buffer's streams before the owner frees it. This call checks once that CUDA knows the memory;
-   * nothing checks it later. The address may be that of device memory, of managed memory, or of page-locked host
-   * memory, and it may be in the middle of an allocation. Memory of poolpass can be wrapped too.
+   * is done: wait for the buffer's streams before the owner frees it. This call checks once that the memory exists;
+   * later uses are not checked. The address may point to device memory, managed memory, or page-locked host memory, and
+   * may be in the middle of an allocation. Memory of poolpass can be wrapped too.
    *
    * The buffer can be used like any other, except that it cannot be exported or offered to other processes, nor viewed
    * with `hostView`.
@@ -422,15 +422,15 @@ export class CudaDevice {
   }
 
   /**
-   * Makes a stream object of a stream that something else owns: another library of this process, or code that calls
-   * CUDA directly. poolpass never destroys the stream: disposing the object only ends its use.
+   * Creates a stream object for a stream that other code owns: another library of this process, or code that calls CUDA
+   * directly. poolpass never destroys the stream: disposing the object only makes the object unusable.
    *
    * The owner must keep the stream until the object is disposed. Streams of other devices, and of contexts other than
-   * the device's primary context, are refused. A wrong handle, or that of a destroyed stream, cannot always be
-   * recognized and may crash the process.
+   * the device's primary context, are refused. A handle that is wrong, or that belongs to a destroyed stream, cannot
+   * always be detected and may crash the process.
    *
-   * Returns `defaultStream` for the handles 0 and 1, which both stand for the legacy default stream. Refuses the handle
-   * 2, `cudaStreamPerThread`, which stands for a different stream on each thread.
+   * Returns `defaultStream` for the handles 0 and 1, which both denote the legacy default stream. Refuses the handle 2,
+   * `cudaStreamPerThread`, which denotes a different stream on each thread.
    *
    * @param handle The `cudaStream_t` or `CUstream`.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
@@ -462,8 +462,9 @@ export class CudaDevice {
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @throws {TypeError} If `image` is recognizably not an image, or an option is not valid or has no known name
    * @throws {RangeError} If the value of an option is out of its range
-   * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. What only the
-   * software device does not support is refused later, by {@linkcode CudaModule.kernel}, in the kernels that use it.
+   * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. Instructions that
+   * the software device does not support are refused later, by {@linkcode CudaModule.kernel}, for the kernels that use
+   * them.
    */
   loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
     image: Ptx<Kernels> | string | Uint8Array,
@@ -520,8 +521,8 @@ export class CudaDevice {
    * C++ mangles the names of kernels that are not declared `extern "C"`. To find these by their C++ names, list the
    * names in `nameExpressions`.
    *
-   * A type argument tells TypeScript which kernels the source has, as in {@linkcode Ptx}:
-   * `compile<{ square: [x: Pointer<Float32Array>, n: number] }>(source)`. The host is blocked while the compiler runs.
+   * A type argument declares the kernels of the source for TypeScript, as in {@linkcode Ptx}: `compile<{ square: [x:
+   * Pointer<Float32Array>, n: number] }>(source)`. The host is blocked while the compiler runs.
    *
    * @param source CUDA C++.
    * @param options Options of the compiler: headers, macros, templates to instantiate, the architecture.
@@ -575,8 +576,8 @@ export class CudaDevice {
 
   /**
    * Creates memory without an address, by `cuMemCreate`. It is mapped in an `AddressRange` of `Cuda.reserveAddresses`.
-   * Such memory outlives the process that created it, as long as another process has it, except for memory with
-   * handleType "fabric".
+   * Such memory outlives the process that created it, as long as another process has a handle, a descriptor or a
+   * mapping of it, except for memory with handleType "fabric".
    *
    * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity: mostly 2 MiB.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
@@ -593,8 +594,8 @@ export class CudaDevice {
    * Imports memory of another process, by the handle that `PhysicalMemory.exportHandle` has exported there. The caller
    * still owns the handle. The memory stays if the other process ends, unless the handle is a fabric handle.
    *
-   * @param byteLength The memory's size in bytes, which the exporting process knows: CUDA does not tell it, but it is
-   * checked.
+   * @param byteLength The memory's size in bytes, as created by the exporting process. CUDA does not report the size,
+   * but it is checked.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the memory has another size, or is on another device
@@ -607,16 +608,16 @@ export class CudaDevice {
 
   /**
    * Opens an interprocess event of another process. If that process dies after recording the event, but before its
-   * stream reaches the record, streams that wait for the event wait forever. If that process is gone already, the event
-   * is a new one, which has fired.
+   * stream reaches the record, streams that wait for the event wait forever. If that process has ended already, the
+   * event is a new one, which is complete.
    *
    * @param handle The 64 bytes of `CudaEvent.exportHandle`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {TypeError} If `handle` is not a `Uint8Array`
    * @throws {RangeError} If `handle` does not have 64 bytes
    * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that created the event,
-   * `cudaErrorMapBufferObjectFailed` if the handle is no event's, or if nothing can be said of its process from here,
-   * because it is in another container, for example
+   * `cudaErrorMapBufferObjectFailed` if the handle does not belong to an event, or if its process cannot be examined
+   * from here, because it is in another container, for example
    */
   openEvent(handle: Uint8Array): CudaEvent {
     checkIpcHandle(handle, "an event");
@@ -726,7 +727,7 @@ export class CudaDevice {
 
   /**
    * Resolves when all work enqueued on the device's streams so far is done, including streams of other libraries and
-   * disposed ones. Streams do not wait for each other because of it. Unlike `synchronize`, it does not make pools release
+   * disposed ones. This does not make streams wait for each other. Unlike `synchronize`, it does not make pools release
    * memory to the system; but a later `trimTo` or `usage` of a pool counts the work as done.
    *
    * Before CUDA 12.5, and while a stream is being captured into a graph, waits only for streams of the same `Cuda`

@@ -178,7 +178,7 @@ export function stateOf(ask: () => string, fallback: string = "unknown"): string
 }
 
 /**
- * C0 and C1 control characters and DEL, the characters that set the direction of the text behind them, and the line and
+ * C0 and C1 control characters and DEL, the characters that set the direction of the following text, and the line and
  * paragraph separators.
  */
 // deno-lint-ignore no-control-regex

@@ -134,7 +134,7 @@ function main(args: readonly string[]): number {
 }
 
 if (import.meta.main) {
-  // Not a static import: the library's modules import nothing from the tests.
+  // A dynamic import, because the library's modules must not import from the tests.
   const { answerHelp } = await import("../../../tests/support/program_help.ts");
   answerHelp(import.meta.url, ["check"]);
   process.exitCode = main(process.argv.slice(2));

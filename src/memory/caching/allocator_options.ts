@@ -116,16 +116,16 @@ function classOf(byteLength: number): number {
 /** Options of a new allocator. */
 export interface CachingAllocatorOptions {
   /**
-   * Bytes that the allocator takes from the pool at a time: more if a buffer needs more, less if less is available. By
-   * default it grows with demand, from 2 MiB to 32 MiB. From a pool that can be shared, at most 4064 MiB: other processes
-   * could not import more.
+   * Size in bytes of the slabs that the allocator allocates from the pool. A slab is larger if a buffer needs more, and
+   * smaller if less is available. By default it grows with demand, from 2 MiB to 32 MiB. For a pool that can be shared,
+   * at most 4064 MiB, because other processes cannot import larger slabs.
    */
   slabByteLength?: number;
-  /** Maximum number of bytes that the allocator takes from the pool. Defaults to 0, the pool's own limit. */
+  /** Maximum number of bytes that the allocator allocates from the pool. Defaults to 0, the pool's own limit. */
   maxSize?: number;
   /**
-   * How many bytes the allocator keeps that no buffer uses: after a free, slabs without buffers go back to the pool until
-   * no more bytes are unused. Slabs with buffers stay. Defaults to Infinity.
+   * Maximum number of unused bytes that the allocator keeps: if more are unused after a free, slabs without buffers are
+   * released to the pool. Slabs with buffers are kept. Defaults to Infinity.
    */
   maxUnused?: number;
 }

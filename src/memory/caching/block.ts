@@ -136,7 +136,7 @@ export function* blocksOf(slab: Slab): Generator<Block> {
 /** Memory usage of an allocator in bytes: current values, and for some the maximum since `resetHigh`. */
 export interface CachingAllocatorUsage {
   /**
-   * Bytes that the allocator has taken from its pool: the sizes of its slabs. Slabs that it has released do not count,
+   * Bytes that the allocator has allocated from its pool: the total size of its slabs. Released slabs do not count,
    * even while a read or another process still uses their memory.
    */
   reserved: number;
@@ -148,7 +148,7 @@ export interface CachingAllocatorUsage {
   usedHigh: number;
   /** Number of buffers that are not freed, or whose memory a read or another process still uses. */
   buffers: number;
-  /** Number of slabs, the allocations that the allocator has taken from its pool. */
+  /** Number of slabs, the allocations that the allocator has made from its pool. */
   slabs: number;
   /** Size in bytes of the largest buffer that fits without another slab, once all streams are idle. */
   largestFree: number;

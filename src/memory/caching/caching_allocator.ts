@@ -53,13 +53,13 @@ import {
  *
  * Like the pool, the allocator is stream-ordered. Memory that was freed on a stream is available at once to later
  * allocations on that stream; `free(stream)` may name another stream than the buffer's own. Other streams get the
- * memory when the work before the free is known to be complete. A stream that takes memory from others again and again
- * gets slabs of its own, unless the allocator already holds far more than all streams need. When the pool has no memory
- * left, or `maxSize` is reached, a stream also gets memory that other streams have freed while their work with it is
- * still pending. It then waits for an event before it uses the memory.
+ * memory when the work before the free is known to be complete. A stream that repeatedly takes memory freed by other
+ * streams gets slabs of its own, unless the allocator already holds far more than all streams need. When the pool has
+ * no memory left, or `maxSize` is reached, a stream also gets memory that other streams have freed while their work
+ * with it is still pending. It then waits for an event before it uses the memory.
  *
- * Slabs go back to the pool when `trimTo` is called, when the allocator is disposed, when there would otherwise be too
- * little memory for a buffer, and when buffers that grow have left many slabs behind. The host waits for work only if
+ * Slabs are released to the pool when `trimTo` is called, when the allocator is disposed, when too little memory is
+ * left for a buffer otherwise, and when growing buffers have left many unused slabs. The host waits for work only if
  * there would otherwise be too little memory, and for at most 2 milliseconds.
  *
  * An `Exporter` shares its buffers as parts of their slabs, each of which is exported and mapped once. Comes from
@@ -267,8 +267,8 @@ export class CachingAllocator implements Disposable {
 
   /**
    * Releases slabs without buffers to the pool, in stream order, until at most `byteLength` bytes are held or no more
-   * slabs can go. `MemoryPool.trimTo` can then release them to the system. Also resets the record of how much memory
-   * each stream needs.
+   * slabs can be released. `MemoryPool.trimTo` can then release them to the system. Also resets the record of how much
+   * memory each stream needs.
    *
    * @param byteLength Bytes to keep; 0 releases every slab that has no buffers.
    * @throws {RangeError} If `byteLength` is not a whole number, or is negative

@@ -22,8 +22,8 @@ const constructionToken = Symbol();
 
 /**
  * A handle to a memory pool that another process can import. It owns a file descriptor, which it closes, or holds the
- * 64 bytes of a fabric handle. Sending or importing the handle only borrows it: dispose it afterwards. The receiver and
- * the imported pool do not depend on it.
+ * 64 bytes of a fabric handle. Sending or importing the handle does not transfer ownership: dispose it afterwards. The
+ * receiver and the imported pool do not depend on the handle.
  *
  * @example
  * ```ts

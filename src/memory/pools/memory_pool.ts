@@ -273,8 +273,8 @@ export class MemoryPool implements Disposable {
 
   /**
    * Releases unused memory to the system, until only `byteLength` bytes are reserved or nothing more can be released.
-   * Memory that was freed is unused once its free has completed and the program has found that out, by a wait of any
-   * kind or by a `query`.
+   * Freed memory counts as unused once its free has completed and the program has observed that, by any wait or by a
+   * `query`.
    *
    * @param byteLength Bytes to keep; 0 releases everything that can be released.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
@@ -318,8 +318,9 @@ export class MemoryPool implements Disposable {
    * Exports a handle by which another process can import the pool. Any process that has the handle can access all of
    * the pool's memory.
    *
-   * A descriptor keeps the memory. A fabric handle does not: when the pool or this process goes, the memory goes, and
-   * what importers have mapped is invalid. Hold the pool until they have released it.
+   * A descriptor keeps the memory allocated. A fabric handle does not: when the pool is destroyed or this process ends,
+   * the memory is freed, and the importers' mappings become invalid. Keep the pool until the importers have released
+   * the memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If the pool was created with handleType "none"

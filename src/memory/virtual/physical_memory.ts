@@ -64,7 +64,7 @@ export class PhysicalMemory implements Disposable {
   readonly device: CudaDevice;
   /** Size in bytes, a multiple of the device's granularity. */
   readonly byteLength: number;
-  /** How other processes can import the memory. `"none"` for memory that was imported, which cannot be exported again. */
+  /** How other processes can import the memory. `"none"` for imported memory, which cannot be exported again. */
   readonly handleType: PoolHandleType;
   readonly #session: Session;
   readonly #opened: OpenedObject;
@@ -101,7 +101,7 @@ export class PhysicalMemory implements Disposable {
   }
 
   /**
-   * The driver's handle, a `CUmemGenericAllocationHandle`, for calling CUDA directly. poolpass still owns it.
+   * The driver's handle, a `CUmemGenericAllocationHandle`, for calling CUDA directly. It is still owned by this object.
    *
    * @throws {ReferenceError} If the memory was disposed
    */

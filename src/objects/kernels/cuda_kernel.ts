@@ -49,7 +49,7 @@ import {
 } from "../../support/validation.ts";
 
 /**
- * A function that runs on a device, in as many threads as a launch asks for. Comes from `CudaModule.kernel`.
+ * A function that runs on a device, in as many threads as a launch requests. Comes from `CudaModule.kernel`.
  *
  * `Parameters` is the tuple of the arguments that `launch` takes. Without it, the compiler accepts any arguments, and the
  * launch checks them as it always does.
@@ -133,7 +133,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * Enqueues the kernel on a stream. The arguments are captured when this returns.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
-   * @param options How many blocks of how many threads to run, and on which stream.
+   * @param options The numbers of blocks and threads, and the stream.
    * @param args One argument for each parameter, in order.
    * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, a buffer is
    * of another `Cuda` object, an option has the wrong type, or there is no option of a name
@@ -224,7 +224,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * What the kernel needs: registers, memory, and the largest block.
+   * The resources that the kernel needs: registers, memory, and its maximum block size.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @throws {ReferenceError} If the module was disposed
@@ -239,9 +239,9 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * Which memory the kernel prefers where the L1 cache and shared memory share theirs. A hint, which has no effect on
-   * the software device. Defaults to "none". CUDA does not return it: the value is the one that was set here. CUDA may
-   * synchronize the device before a launch with another preference than the one before.
+   * Whether the kernel prefers L1 cache or shared memory where both share the same memory. This is a hint, which has no
+   * effect on the software device. Defaults to "none". CUDA has no getter for it, so the value is the last one set
+   * here. CUDA may synchronize the device before a launch whose preference differs from the previous launch's.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @throws {TypeError} When set, if there is no such configuration
@@ -263,9 +263,9 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * How much of the memory that the L1 cache and shared memory share the kernel prefers as shared memory: percent, or
-   * "default". Can also be set to "max-l1", which is 0, and "max-shared", which is 100. A hint, which has no effect on
-   * the software device.
+   * The part of the memory shared by the L1 cache and shared memory that the kernel prefers as shared memory, in
+   * percent, or "default". Can also be set to "max-l1", which is 0, and "max-shared", which is 100. This is a hint,
+   * which has no effect on the software device.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @throws {TypeError} When set, if the value is neither a number nor one of these words

@@ -9,7 +9,7 @@ import { didYouMean, type KnownOptions, shown } from "../../support/validation.t
 
 /** The resources that a compiled kernel needs on its device. */
 export interface KernelAttributes {
-  /** Registers of each thread. 0 on the software device, whose kernels are WebAssembly and have none. */
+  /** Number of registers per thread. 0 on the software device, whose kernels are WebAssembly and have no registers. */
   readonly registers: number;
   /** Bytes of shared memory that the kernel declares for each block, without the dynamic shared memory of a launch. */
   readonly sharedMemoryBytes: number;
@@ -31,27 +31,27 @@ export interface KernelAttributes {
 }
 
 /**
- * Which memory a kernel prefers on a device where the L1 cache and shared memory share theirs: more shared memory, more
- * cache ("l1"), as much of both, or no preference.
+ * The preference of a kernel on a device where the L1 cache and shared memory share the same memory: more shared
+ * memory, more cache ("l1"), equal sizes, or no preference.
  */
 export type CacheConfig = "none" | "shared" | "l1" | "equal";
 
 /** The share of a multiprocessor's memory that a kernel prefers as shared memory. */
 export type SharedMemoryCarveout = number | "default" | "max-l1" | "max-shared";
 
-/** Blocks among which `CudaKernel.maxPotentialBlockSize` chooses. */
+/** Options of `CudaKernel.maxPotentialBlockSize`: the blocks to choose from. */
 export interface PotentialBlockSizeOptions {
   /** Bytes of dynamic shared memory per block. Defaults to 0. */
   sharedMemoryBytes?: number;
-  /** The largest number of threads of a block to consider. Defaults to as many as the kernel allows. */
+  /** The maximum number of threads per block to consider. Defaults to the kernel's maximum. */
   blockSizeLimit?: number;
 }
 
-/** Clusters that `CudaKernel.maxActiveClusters` counts. */
+/** Options of `CudaKernel.maxActiveClusters`: the clusters to count. */
 export interface ActiveClustersOptions {
   /** Number of threads per block. */
   block: Dim3;
-  /** Number of blocks per cluster. A kernel with `__cluster_dims__` has only that one. */
+  /** Number of blocks per cluster. For a kernel with `__cluster_dims__`, it must be that number. */
   cluster: Dim3;
   /** Bytes of dynamic shared memory per block. Defaults to 0. */
   sharedMemoryBytes?: number;

@@ -8,10 +8,10 @@ import { type OptionNames, whatIs } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { DeviceAttributeName } from "../../support/device_attributes.ts";
 
-/** Numbers of blocks or threads in x, y and z. A plain number is the one in x; the others are 1 if omitted. */
+/** Numbers of blocks or threads in x, y and z. A plain number is the number in x; omitted numbers are 1. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
 
-/** How many threads run a kernel, and on which stream. */
+/** The shape of a launch, its stream, and its attributes. */
 export interface LaunchOptions {
   /** Number of blocks. */
   grid: Dim3;
@@ -26,16 +26,16 @@ export interface LaunchOptions {
    */
   sharedMemoryBytes?: number;
   /**
-   * Number of blocks per cluster: they run at the same time on neighboring multiprocessors, and can access each other's
-   * shared memory. The grid must be a multiple of it in each dimension. Needs a GPU of compute capability 9.0 or
-   * higher, on which every kernel can have clusters of 8 blocks. The launch opts in to larger clusters if needed.
-   * Kernels with `__cluster_dims__` do not need this option. The software device has no clusters. Defaults to no
-   * clusters.
+   * Number of blocks per cluster. The blocks of a cluster run concurrently on neighboring multiprocessors, and can
+   * access each other's shared memory. In each dimension, the grid's size must be a multiple of the cluster's. Needs a
+   * GPU of compute capability 9.0 or higher, on which every kernel can have clusters of 8 blocks. The launch opts in to
+   * larger clusters if needed. Kernels with `__cluster_dims__` do not need this option. The software device has no
+   * clusters. Defaults to no clusters.
    */
   cluster?: Dim3;
   /**
-   * Whether all blocks run at once, so that they may wait for each other, as `grid.sync()` does. The launch fails with
-   * `cudaErrorCooperativeLaunchTooLarge` if they do not fit on the device. Defaults to false.
+   * Whether all blocks run concurrently, so that they can wait for each other, as in `grid.sync()`. The launch fails
+   * with `cudaErrorCooperativeLaunchTooLarge` if they do not fit on the device. Defaults to false.
    */
   cooperative?: boolean;
   /**
@@ -44,13 +44,13 @@ export interface LaunchOptions {
    */
   priority?: number;
   /**
-   * Whether the kernel may start before the kernel in front of it on the stream has ended (programmatic dependent
-   * launch). It starts when all blocks of that kernel have called `cudaTriggerProgrammaticLaunchCompletion()` or ended.
+   * Whether the kernel may start before the preceding kernel on the stream has ended (programmatic dependent launch).
+   * It starts when all blocks of the preceding kernel have called `cudaTriggerProgrammaticLaunchCompletion()` or ended.
    * Before it accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which waits until
-   * the kernel in front is done. This includes memory that earlier work has freed and that was then allocated again.
-   * The call waits for the kernel directly in front only: of three kernels, if the third needs results of the first,
-   * the second must call it, too. Needs a GPU of compute capability 9.0 or higher. On the software device, no kernel
-   * starts early. Defaults to false.
+   * the preceding kernel is done. This includes memory that earlier work has freed and that was then allocated again.
+   * The call waits only for the directly preceding kernel: if the third of three kernels needs results of the first,
+   * the second must also make this call. Needs a GPU of compute capability 9.0 or higher. On the software device, no
+   * kernel starts early. Defaults to false.
    */
   programmaticStreamSerialization?: boolean;
 }

@@ -147,7 +147,7 @@ declare const kernels: unique symbol;
 
 /** The kernels of a module without types: any name, with any arguments. */
 export interface AnyKernels {
-  /** The parameters of the kernel of a name. */
+  /** The parameters of each kernel, by the kernel's name. */
   readonly [name: string]: readonly KernelArgument[];
 }
 
@@ -158,7 +158,7 @@ export interface AnyKernels {
  *
  * `Kernels` has, for the name of each kernel, a tuple of its parameters: `number` for floats and for integers of up to
  * 32 bits, `number | bigint` for 64-bit integers, `boolean | number` for a `bool`, a {@linkcode Pointer}, or a
- * {@linkcode StructArgument}. Nothing compares a type that you write by hand with the PTX; but a launch checks its
+ * {@linkcode StructArgument}. A type that you write by hand is not compared with the PTX, but a launch checks its
  * arguments against the PTX, as for any other module.
  *
  * @example

@@ -30,7 +30,7 @@ type Ring = readonly Launch[];
  */
 const maximumSpares = 16;
 
-/** The stream whose launches are recorded. */
+/** A stream on which launches are recorded. */
 interface LaunchStream {
   /** The name in messages: "the default stream of device 0". */
   readonly name: string;

@@ -151,15 +151,16 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * Returns a kernel by its name. C++ mangles the names of kernels that are not declared `extern "C"`. A kernel that was
-   * compiled for a name expression, such as `scale<float>`, is found by that as well as by its mangled name; its `name`
-   * is the one that was asked for.
+   * Returns a kernel by its name. C++ mangles the names of kernels that are not declared `extern "C"`. A kernel that
+   * was compiled for a name expression, such as `scale<float>`, is found by the expression as well as by its mangled
+   * name; its `name` is the name passed to this method.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX, or a name expression.
-   * @param options.parameters The parameters' types. A binary image has only the sizes of its parameters, from CUDA 12.4
-   * on: without types, a launch takes what has a size, such as buffers and structs, but no numbers. Before, the types are
-   * needed. For PTX, they add what it does not say: whether an integer has a sign, and whether 64 bits are a `"pointer"`.
+   * @param options.parameters The parameters' types. For a binary image, only the sizes of the parameters are known,
+   * since CUDA 12.4: without types, a launch accepts arguments that have a size, such as buffers and structs, but no
+   * numbers. Before CUDA 12.4, the types are required. For PTX, they add information that PTX lacks: whether an integer
+   * is signed, and whether 64 bits are a `"pointer"`.
    * @throws {RangeError} If the PTX has no such kernel, the size of a parameter is not valid, or the types are needed
    * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX or the image
    * @throws {CudaError} `cudaErrorSymbolNotFound` if a binary image has no such kernel, or the parameters are given;
@@ -258,8 +259,9 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
 
   /**
    * Lists the instructions that the module's kernels reach, and how the software device supports each: exactly, within
-   * the bound of the PTX manual, not at all, which refuses the kernels, or as a hint that it ignores. Those that are not
-   * supported come first. On a GPU, which runs all of them, the list answers whether the module would run without one.
+   * the error bound of the PTX manual, not at all, so that the kernels are refused, or as a hint that it ignores.
+   * Unsupported instructions come first. On a GPU, which runs all of them, the list shows whether the module would run
+   * on the software device.
    *
    * The first call compiles the module for this; later calls return the same list.
    *

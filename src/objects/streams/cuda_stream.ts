@@ -24,8 +24,8 @@ import { errorOfWait, type WaitOptions, waitOptions } from "../../support/waitin
 /** Options of a new stream. */
 export interface StreamOptions {
   /**
-   * Lower numbers have a greater priority. Defaults to 0. `CudaDevice.streamPriorityRange` returns the valid range. A
-   * device that does not support priorities ignores it.
+   * The priority of the stream's work: lower numbers are greater priorities. Defaults to 0.
+   * `CudaDevice.streamPriorityRange` returns the valid range. Devices that do not support priorities ignore it.
    */
   priority?: number;
   /**
@@ -389,7 +389,7 @@ export class CudaStream implements Disposable {
 
   /**
    * Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. A stream from
-   * `wrapStream` is not destroyed, only no longer used through this object.
+   * `wrapStream` is not destroyed: only this object becomes unusable.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;

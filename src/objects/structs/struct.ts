@@ -52,10 +52,11 @@ export type StructOutput<Fields> = { -readonly [name in keyof Fields]: FieldOutp
 declare const structType: unique symbol;
 
 /**
- * A parameter that is a struct, in the types of a kernel; see {@linkcode Ptx}. An argument is a value of a struct that has
- * these fields, of these types, or a typed array or `DataView` with its bytes. `Fields` is what `struct` is given:
- * `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`. The compiler does not see the
- * order of the fields; a launch compares the struct's size and alignment with the parameter's.
+ * A parameter that is a struct, in the types of a kernel; see {@linkcode Ptx}. An argument is a value of a struct that
+ * has these fields, of these types, or a typed array or `DataView` with its bytes. `Fields` is the type of the fields
+ * passed to `struct`: `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`. The
+ * compiler does not see the order of the fields; a launch compares the struct's size and alignment with the
+ * parameter's.
  *
  * @example
  * ```ts
@@ -82,7 +83,7 @@ export interface StructValue<Fields = any> extends StructArgument<Fields> {
   readonly alignment: number;
 }
 
-/** A C struct. Call it with the values of all fields to get its bytes. Made by `struct`. */
+/** A C struct type. Call it with the values of all fields to get a struct's bytes. Returned by `struct`. */
 export interface Struct<Fields> {
   (values: { readonly [name in keyof Fields]: FieldValue }): StructValue<Fields>;
   /** Size in bytes, with the padding at the end: C++'s `sizeof`. */
@@ -109,8 +110,8 @@ export interface Struct<Fields> {
 /** Options of `struct`. */
 export interface StructOptions {
   /**
-   * A larger alignment than the fields need, in bytes: that of `alignas` or `__align__`. CUDA's own vector types have
-   * such: 16 for `float4`, 8 for `float2`. A power of two.
+   * An alignment in bytes that is larger than the fields require, as set by `alignas` or `__align__` in C++: a power of
+   * two. CUDA's vector types have one: 16 for `float4`, 8 for `float2`.
    */
   alignment?: number;
 }
@@ -138,8 +139,8 @@ class StructBytes extends DataView<ArrayBuffer> implements StructValue {
 }
 
 /**
- * Describes a C struct: a kernel's parameter of an aggregate type, or the elements of an array in device memory. It is
- * laid out as C++ lays it out, with padding.
+ * Describes a C struct: a kernel's parameter of an aggregate type, or the elements of an array in device memory. Its
+ * layout, with padding, is that of C++.
  *
  * @example Pass a struct to a kernel, and read an array of them
  * ```ts
@@ -155,9 +156,10 @@ class StructBytes extends DataView<ArrayBuffer> implements StructValue {
  *
  * @param fields Each field's type by its name, in the order of the declaration in C++. `["f32", 4]` is `float[4]`; arrays
  * of several dimensions are given as one.
- * @param options An alignment that the fields alone do not have.
+ * @param options A larger alignment than the fields require.
  * @throws {TypeError} If a field has a type that does not exist
- * @throws {RangeError} If a name would not keep its place among the others, or a count or the alignment is not valid
+ * @throws {RangeError} If a field's name is an integer, which JavaScript would reorder, or a count or the alignment is
+ * not valid
  */
 export function struct<const Fields extends StructFields>(fields: Fields, options: StructOptions = {}): Struct<Fields> {
   const layout = layoutOf(fields, options, layoutOfBytes);

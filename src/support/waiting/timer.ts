@@ -55,7 +55,7 @@ export class Timer {
 /**
  * Resolves after some milliseconds.
  *
- * @param awaited what is awaited meanwhile, for the error of an aborted signal
+ * @param awaited the object of the wait, for the error of an aborted signal
  * @throws the signal's reason, or an error with it as its cause, if the signal is aborted
  */
 export function delay(milliseconds: number, signal?: AbortSignal | null, awaited?: string): Promise<void> {
@@ -73,7 +73,7 @@ export function delay(milliseconds: number, signal?: AbortSignal | null, awaited
   });
 }
 
-/** Stays 0, so that `Atomics.wait` always waits until its timeout. */
+/** An integer that is always 0, so that `Atomics.wait` always waits until its timeout. */
 let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
 
 /** Blocks the thread without using the processor, between polls of another process: for 0.2 milliseconds unless given. */

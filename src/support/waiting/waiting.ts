@@ -49,8 +49,8 @@ export function nextTurn(): Promise<void> {
 export interface WaitOptions {
   /**
    * Ends the wait but not the work: the promise rejects with the signal's reason, or, in place of the runtime's own
-   * `AbortError` or `TimeoutError`, with an error of the same name that says what was awaited and has the reason as its
-   * `cause`.
+   * `AbortError` or `TimeoutError`, with an error of the same name that states what was awaited and has the reason as
+   * its `cause`.
    */
   signal?: AbortSignal;
 }
