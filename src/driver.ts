@@ -148,7 +148,7 @@ export interface KernelLaunch {
   blockX: number;
   blockY: number;
   blockZ: number;
-  /** Dynamic shared memory of a block, in bytes. */
+  /** The size of a block's dynamic shared memory in bytes. */
   sharedMemoryBytes: number;
   stream: bigint;
   /** The arguments, packed in the layout of the kernel's parameters. */
@@ -174,7 +174,7 @@ export interface HostAllocation {
 
 /** The attributes that `cuPointerGetAttribute` returns for the allocation that contains an address. */
 export interface PointerAttributes {
-  /** One of `memoryType`. */
+  /** The type of the memory, one of `memoryType`. */
   readonly type: number;
   /** The ordinal of the device where the memory is located; undefined for host memory. */
   readonly device: number | undefined;
@@ -270,7 +270,7 @@ export interface Driver {
   readonly contextsAreShared: boolean;
   /** Whether `moduleLoadData`, `linkModules` and `moduleUnload` may block until the device's work is done. */
   readonly loadingBlocks: boolean;
-  /** Whether kernels run on the host's own processors, and only while the program waits for them or awaits. */
+  /** Whether kernels run on the CPU, and only while the program waits for work or returns to the event loop. */
   readonly runsOnHost: boolean;
   /**
    * Whether `close` drops pending work and releases everything. A GPU continues with pending work, so the resources
@@ -297,7 +297,7 @@ export interface Driver {
   deviceGetName(device: number): string;
   /** Returns 16 bytes. */
   deviceGetUuid(device: number): Uint8Array;
-  /** `attribute` is a value of `cudaDeviceAttr`. */
+  /** Returns the value of `attribute`, a number of `cudaDeviceAttr`. */
   deviceGetAttribute(device: number, attribute: number): number;
   /** Returns the size of the device's memory in bytes. Creates no context. */
   deviceTotalMem(device: number): number;
@@ -349,7 +349,7 @@ export interface Driver {
   eventElapsedTime(start: bigint, end: bigint): number;
   /** Returns a `cudaIpcEventHandle_t` of 64 bytes. */
   ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer>;
-  /** Fails in the process that created the event. */
+  /** Opens an event of another process. Fails in the process that created the event. */
   ipcOpenEventHandle(device: number, handle: Uint8Array): bigint;
 
   deviceGetDefaultMemPool(device: number): bigint;
@@ -437,7 +437,7 @@ export interface Driver {
   ): void;
   /** Copies between valid addresses of this process, on a device or in a host pool. */
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void;
-  /** Copies between devices. Use `memcpyAsync` for a host pool's memory, which is on no device. */
+  /** Copies between devices. For memory of a host pool, which belongs to no device, use `memcpyAsync` instead. */
   memcpyPeerAsync(
     device: number,
     destination: bigint,
@@ -471,7 +471,9 @@ export interface Driver {
    */
   linkModules(device: number, images: readonly LinkedImage[], options?: JitOptions): bigint;
   moduleUnload(device: number, module: bigint): void;
-  /** The software device refuses a kernel that it cannot run with `cudaErrorNotSupported`. */
+  /**
+   * Returns the handle of a kernel. Fails with `cudaErrorNotSupported` if the software device cannot run the kernel.
+   */
   moduleGetFunction(module: bigint, name: string): bigint;
   /**
    * Returns the names of the module's kernels, by `cuModuleEnumerateFunctions` and `cuFuncGetName`. Returns undefined
@@ -480,7 +482,7 @@ export interface Driver {
   moduleGetFunctionNames(module: bigint): string[] | undefined;
   /** Calls `cuFuncGetParamInfo` for each parameter. Returns undefined if the driver is older than CUDA 12.4. */
   funcGetParamInfo(kernel: bigint): ParameterPlace[] | undefined;
-  /** The software device refuses a variable that it does not support with `cudaErrorNotSupported`. */
+  /** Fails with `cudaErrorNotSupported` if the software device does not support the variable. */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
   /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
   funcGetAttribute(kernel: bigint, attribute: number): number;

@@ -84,7 +84,7 @@ export interface LaunchFinding {
   readonly count: number;
 }
 
-/** An access of a thread, a free in a kernel, or an arrival at a barrier. */
+/** An operation of a thread: an access to memory, a free, or an arrival at a barrier. */
 export interface ThreadAccess {
   readonly access: "read" | "write" | "atomic" | "free" | "barrier";
   /** The source line: `"saxpy.cu:12"`, or `"PTX line 31"` without line information. */

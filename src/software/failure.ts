@@ -7,7 +7,7 @@ export function fail(number: number, call: string): never {
   throw new CudaError(number, call);
 }
 
-/** Like `fail`, with the reason in the message. */
+/** Throws a `CudaError` with the given error number, for a call, whose message includes the reason. */
 export function failBecause(number: number, call: string, reason: string): never {
   throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${reason})`);
 }

@@ -15,7 +15,7 @@ export const deviceLimit = 16;
 export interface SoftwareDriverOptions {
   /** The number of devices. */
   readonly devices: number;
-  /** Whether each device may access the memory of the others. */
+  /** Whether each device may be given access to the memory of the other devices. */
   readonly peers: boolean;
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
@@ -56,7 +56,7 @@ interface Loss {
 
 /** The devices that a driver exposes. A failure on one of them makes all of them unusable ("lost"). */
 export class VisibleDevices {
-  /** Whether each device may access the memory of the others. */
+  /** Whether each device may be given access to the memory of the other devices. */
   readonly arePeers: boolean;
   /** The ordinal of each visible device among all devices, hidden ones included. */
   readonly #physicalOrdinals: readonly number[];

@@ -17,7 +17,7 @@ export const sharedAddressBase: bigint = addressBase + 0x1_0000_0000n;
 export const localAddressBase: bigint = addressBase + 0x2_0000_0000n;
 /** The start of the generic addresses of a kernel's parameters. */
 export const parameterAddressBase: bigint = addressBase + 0x3_0000_0000n;
-/** The start of the addresses of functions. No memory lies there. */
+/** The start of the addresses of functions, which are not addresses of memory. */
 const functionAddressBase = addressBase + 0x5_0000_0000n;
 const functionAddressStride = 16n;
 

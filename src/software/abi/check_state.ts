@@ -138,7 +138,7 @@ export const orderBits = {
   wide: 8,
   /** A load through the non-coherent cache. */
   notCoherent: 16,
-  /** A copy that continues after the instruction. */
+  /** A write by an asynchronous copy, which continues after the instruction. */
   asynchronous: 32,
   /**
    * A store that completes before the thread's next operation, so that memory then shows whether the store has changed

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** The fields of a launch record, in order. Each is a 32-bit number. */
+/** The names of a launch record's fields, in order. Each field is a 32-bit number. */
 export const launchFields = [
   /** For a kernel without suspensions: the range of blocks to run in x. `lastBlockX` is exclusive. */
   "firstBlockX",
@@ -37,7 +37,7 @@ export const launchFields = [
   "threads",
   /** The offset of the device's bounds table. */
   "bounds",
-  /** Loop iterations left before the kernel asks for more fuel. */
+  /** The number of loop iterations that may run before the kernel requests more fuel. */
   "fuelLeft",
   /** The offset of the save areas of gangs. */
   "gangs",
@@ -151,7 +151,7 @@ export interface Suspension {
   readonly order: number;
 }
 
-/** What a suspended thread requests. */
+/** The request of a suspended thread. */
 export type SuspensionRequest =
   /**
    * `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, and `second` the number of threads, or 0 for all.
@@ -162,14 +162,14 @@ export type SuspensionRequest =
     readonly operation: "sync" | "arrive" | "popc" | "and" | "or";
     readonly isAligned: boolean;
   }
-  /** `bar.warp.sync` */
+  /** `bar.warp.sync`: the lanes of the mask wait for each other. */
   | { readonly kind: "warpBarrier" }
   /** `shfl.sync`: `first` is the lane or distance, `second` the clamp and segment mask. */
   | { readonly kind: "shuffle"; readonly mode: "up" | "down" | "bfly" | "idx" }
   /** `vote.sync`: `value` is the predicate. */
   | { readonly kind: "vote"; readonly mode: "all" | "any" | "uni" | "ballot" }
   | { readonly kind: "match"; readonly mode: "any" | "all" }
-  /** `redux.sync` */
+  /** `redux.sync`: `value` is the operand to reduce. */
   | {
     readonly kind: "reduction";
     readonly operation: "add" | "min" | "max" | "and" | "or" | "xor";

@@ -39,7 +39,7 @@ export class DriverCore {
   readonly fabric: Fabric;
   /** The reason why memory cannot be shared with other processes. Undefined if it can. */
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
-  /** Releases the pool memory, events and modules that finished work has used. Set by the driver. */
+  /** Releases the pool memory, events and modules that only finished work has used. Set by the driver's constructor. */
   releaseFinished: () => void = () => {};
   #lastHandle = 0x5000n;
 
@@ -172,7 +172,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
       core.finishWork(device, call);
       peerAccess.disable(device, peer);
     },
-    /** Does nothing: no tool profiles the software device. */
+    /** Does nothing, since the software device supports no profiling tool. */
     profilerStart() {},
     profilerStop() {},
   };

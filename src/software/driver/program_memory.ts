@@ -35,7 +35,7 @@ export interface MappedAllocation extends DeviceAllocation {
   readonly mapping: PointerMapping;
 }
 
-/** An allocation that a call to `free` or `freeAsync` frees. */
+/** An allocation that `free` and `freeAsync` accept. */
 export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
 
 /** Any allocation or variable that has device addresses. */
@@ -44,7 +44,7 @@ export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable |
 /** The access to a range for which the range is checked. */
 export interface RangeUse {
   readonly device: number;
-  /** One of `memAccessFlags`. */
+  /** The kind of access, one of `memAccessFlags`. */
   readonly flags: number;
   readonly call: string;
 }

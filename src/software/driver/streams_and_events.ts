@@ -127,7 +127,7 @@ export class StreamsAndEvents {
         const work = scheduler.wait(target, found);
         if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
       },
-      /** Always false: the software device has no graphs. */
+      /** Returns false, since the software device has no graphs. */
       streamIsCapturing: (device, stream) => {
         this.stream(device, stream, "cudaStreamIsCapturing");
         return false;
@@ -203,7 +203,7 @@ export class StreamsAndEvents {
         const call = "cudaEventElapsedTime";
         const [first, last] = [this.#event(start, call), this.#event(end, call)];
         for (const { device, flags, recorded } of [first, last]) {
-          // If the device was lost, the record was dropped with its work, and the event never gets a time.
+          // If the device was lost, the record was dropped, so the event will never have a time.
           devices.check(device, call);
           if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
             fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);

@@ -82,7 +82,7 @@ export class Work {
     return this.#run!() !== false;
   }
 
-  /** Releases everything that the work refers to, so that keeping the work does not keep its neighbours alive. */
+  /** Marks the work as done, and drops all references, so that references to the work do not keep other work alive. */
   finish(): void {
     this.done = true;
     this.next = undefined;
@@ -107,7 +107,7 @@ export class Stream {
   readonly isDefault: boolean;
   /** Whether the stream and the default stream wait for each other. */
   readonly isBlocking: boolean;
-  /** The priority that `cudaStreamGetPriority` returns. It has no effect. */
+  /** The priority that `cudaStreamGetPriority` returns. The priority has no effect. */
   readonly priority: number;
   /** The next work to run: the head of a linked list. */
   first: Work | undefined;
@@ -115,9 +115,9 @@ export class Stream {
   last: Work | undefined;
   /** The number of items of work that were ever enqueued. */
   length = 0;
-  /** Whether to remove the stream when its work is done. */
+  /** Whether the stream was destroyed, so that it is removed when its work is done. */
   isDestroyed = false;
-  /** Whether the stream was destroyed and its work is done, so that all later work is ordered after it. */
+  /** Whether the stream was destroyed and all its work is done, so that any new work is ordered after that work. */
   isGone = false;
   /** The clock of the stream's next work. */
   #cameAfter = new Map<Stream, number>();
@@ -439,7 +439,7 @@ export class Scheduler {
       return work.run();
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
-      // This drops the failed work too, unless it outlives the device.
+      // `drop` drops the failed work too, unless that work outlives the device.
       this.drop();
       return work.stream.first === work;
     }

@@ -102,7 +102,7 @@ export interface PointerMapping {
   readonly leased: Range;
 }
 
-/** A pool that was imported by its descriptor, from another process or from this one. */
+/** A pool that was imported from another process, or from this process itself. */
 export class ImportedPool {
   readonly id: string;
   /** The process that created the pool. */
@@ -115,9 +115,9 @@ export class ImportedPool {
   importCount = 1;
   /** Whether the pool was destroyed and its last mapping was removed. */
   isClosed = false;
-  /** `memAccessFlags` by device. */
+  /** The access of each device's kernels, one of `memAccessFlags`, by device. */
   readonly access: Map<number, number>;
-  /** The mappings by their keys. The same export data is mapped only once. */
+  /** The mappings by key. The same export data is mapped only once. */
   readonly mappings: Map<string, PointerMapping> = new Map();
   /** All of `mappings`, and the freed mappings that pending work may still use. */
   readonly #mapped = new Set<PointerMapping>();

@@ -69,7 +69,7 @@ class Ticket implements Awaited {
   }
 }
 
-/** An event in memory that processes share. */
+/** An event whose state is in memory that several processes map. */
 export class InterprocessEvent extends Event {
   /** The local work that records the event or waits for it. The page is needed until that work is done. */
   readonly uses: Uses = new Uses();

@@ -42,9 +42,9 @@ const ipcHeaderByteLength = 40;
 interface IpcHeader {
   /** The magic, one of `ipcKind`. */
   readonly kind: bigint;
-  /** 8 random bytes. */
+  /** A random 64-bit number that identifies the file. */
   readonly id: bigint;
-  /** 16 bytes. */
+  /** The UUID of the device that the shared bytes belong to, 16 bytes. */
   readonly deviceUuid: Uint8Array;
   /** The number of shared bytes. */
   readonly byteLength: number;
@@ -198,7 +198,7 @@ export class IpcFile {
     this.#file.map(linearMemory, { begin, byteLength, fileOffset: pageByteLength });
   }
 
-  /** Closes the file. Its mappings stay. */
+  /** Closes the file. Existing mappings stay valid. */
   close(): void {
     this.#file.close();
   }

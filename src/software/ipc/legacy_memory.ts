@@ -24,7 +24,7 @@ export class DeviceMemory extends AccessibleRange {
     this.#linearMemory = linearMemory;
   }
 
-  /** Returns undefined if linear memory is full. */
+  /** Allocates memory. Returns undefined if linear memory is full. */
   static allocate(
     linearMemory: LinearMemory,
     { device, byteLength }: { device: number; byteLength: number },
@@ -82,7 +82,7 @@ export class DeviceMemory extends AccessibleRange {
   }
 }
 
-/** Memory of another process, opened by its handle. */
+/** Memory of another process that was opened by an IPC handle. */
 export class OpenedMemory extends AccessibleRange {
   readonly kind = "opened";
   /** The number of opens that have not been closed. The last close releases the memory. */
@@ -137,7 +137,7 @@ export class LegacyMemory {
     this.#devices = devices;
   }
 
-  /** Returns undefined if linear memory is full. */
+  /** Implements `cudaMalloc`. Returns undefined if linear memory is full. */
   allocate(device: number, byteLength: number): DeviceMemory | undefined {
     const memory = DeviceMemory.allocate(this.#linearMemory, { device, byteLength });
     if (memory === undefined) return undefined;

@@ -11,7 +11,7 @@ export interface Range {
   readonly end: number;
 }
 
-/** Allocates parts of a range of integers: best fit, with adjacent free ranges merged. */
+/** An allocator of parts of a range of integers: best fit, with adjacent free ranges merged. */
 export class RangeAllocator {
   /** The free ranges, sorted and never adjacent. */
   readonly #free: Range[];
@@ -81,7 +81,7 @@ export interface DeviceAllocation extends SoftwareAllocation {
 
 /** The live allocations, which can be found by any offset within them. */
 export class Allocations<A extends SoftwareAllocation> {
-  /** Sorted by `begin`. */
+  /** The allocations, sorted by `begin`. */
   readonly #sorted: A[] = [];
 
   add(allocation: A): void {
@@ -166,7 +166,7 @@ export class AccessibleRange implements DeviceAllocation {
   }
 }
 
-/** Records which devices' kernels may access the memory of which peers. Pools keep their own access flags. */
+/** Peer access between devices, for memory outside of pools. Pools have their own access flags. */
 export class PeerAccess {
   /** For each device, the peers whose memory it may access. */
   readonly #peers = new Map<number, Set<number>>();

@@ -165,7 +165,7 @@ export class CheckMemory implements PageHolder {
 
 /** The cells in which a launch records accesses, and the table entries by which kernels find the cells. */
 export class LaunchCells {
-  /** The entries of the tables, by index. */
+  /** The launch's entries of the tables, by their index in the concatenated tables. */
   readonly entries: Map<number, number> = new Map<number, number>();
   readonly allocated: Int32Array[] = [];
   readonly #memory: CheckMemory;

@@ -53,7 +53,7 @@ export class DeviceHeap {
   readonly #memory: HeapMemory;
   /** The freed blocks whose reuse is delayed. Undefined if freed blocks are reused immediately. */
   readonly #freed: FreedBlocks | undefined;
-  /** Live blocks, by offset. */
+  /** The live blocks, by offset. */
   readonly #blocks = new Map<number, HeapBlock>();
   readonly #chunks: { readonly begin: number; readonly byteLength: number }[] = [];
   readonly #free: RangeAllocator = new RangeAllocator();

@@ -33,9 +33,9 @@ type FabricKind = "pool" | "memory";
 /** The content of a handle. */
 interface FabricHandle {
   readonly kind: FabricKind;
-  /** 16 random bytes, as hexadecimal digits. */
+  /** The id of the pool or memory: 16 random bytes, as hexadecimal digits. */
   readonly id: string;
-  /** 16 bytes. */
+  /** The UUID of the device, 16 bytes. */
   readonly deviceUuid: Uint8Array;
   /** The inode of the folder, which is the same in every container that mounts the folder. */
   readonly folder: bigint;
@@ -318,7 +318,7 @@ export class Fabric {
 
 /** Returns the description of a pool's file in a fabric. */
 export function fabricMemoryOf(header: PoolFileHeader): FabricMemory {
-  // A pool in host memory has no device, and a header without a UUID.
+  // A pool in host memory has no device, for which the UUID is all zeros.
   const deviceUuid = header.deviceUuid ?? new Uint8Array(16);
   const fileByteLength = poolFileHeaderByteLength;
   return { kind: "pool", deviceUuid, byteLength: 0, header: encodePoolFileHeader(header), fileByteLength };

@@ -15,7 +15,7 @@ export class LockedMemory implements SoftwareAllocation {
   readonly kind = "locked";
   readonly begin: number;
   readonly byteLength: number;
-  /** The buffer over the memory. */
+  /** The buffer by which JavaScript accesses the memory. */
   readonly buffer: ArrayBuffer;
 
   constructor({ begin, byteLength, buffer }: SoftwareAllocation & { readonly buffer: ArrayBuffer }) {
@@ -28,7 +28,7 @@ export class LockedMemory implements SoftwareAllocation {
 /** The page-locked memory of one driver. */
 export class HostMemory {
   readonly #linearMemory: LinearMemory;
-  /** The allocations by their buffers. Undefined for plain buffers, which lie outside of linear memory. */
+  /** The page-locked memory by buffer. Undefined for plain buffers, which are located outside of linear memory. */
   readonly #allocated = new Map<ArrayBufferLike, LockedMemory | undefined>();
 
   constructor(linearMemory: LinearMemory) {
@@ -66,7 +66,9 @@ export class HostMemory {
     return this.#allocated.has(buffer);
   }
 
-  /** Returns the bytes of linear memory behind a view of page-locked memory. Returns any other view unchanged. */
+  /**
+   * Returns the bytes of linear memory that a view of page-locked memory refers to. Returns any other view unchanged.
+   */
   bytesOf(view: Uint8Array): Uint8Array {
     const memory = this.#allocated.get(view.buffer);
     if (memory === undefined) return view;

@@ -66,7 +66,7 @@ export function offsetOfAddress(address: bigint): number | undefined {
   return offset >= 0n && offset < BigInt(linearMemoryByteLength) ? Number(offset) : undefined;
 }
 
-/** An owner of pages that may keep unused pages reserved. */
+/** An owner of pages of linear memory that may keep unused pages reserved. */
 export interface PageHolder {
   /** Releases the unused pages. */
   releaseUnused(): void;
@@ -189,7 +189,7 @@ export class LinearMemory {
     return this.#pages.freeLength;
   }
 
-  /** Returns an `ArrayBuffer` over a range: linear memory itself is a `SharedArrayBuffer`. Requires FFI. */
+  /** Returns a range as an `ArrayBuffer`, although linear memory itself is a `SharedArrayBuffer`. Requires FFI. */
   view(offset: number, byteLength: number): ArrayBuffer {
     return foreignBuffer(addressOf(this.bytes) + BigInt(offset), byteLength);
   }
@@ -332,7 +332,7 @@ export class LinearMemory {
     this.#requireBoundsTable(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
-  /** Sets whether a device's kernels may only read whole pages. */
+  /** Sets whether whole pages are read-only for a device's kernels. */
   setReadOnly(device: number, { begin, end }: Range, isReadOnly: boolean): void {
     const table = this.#requireBoundsTable(device);
     const pages = table.readOnly.subarray(begin / pageByteLength, end / pageByteLength);

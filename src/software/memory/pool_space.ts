@@ -11,7 +11,7 @@ import { type Range, RangeAllocator } from "./allocations.ts";
 /** A used or free part of a pool's reserved memory. `previous` and `next` are the adjacent blocks. */
 export interface PoolBlock {
   readonly begin: number;
-  /** The offset in the pool's space, and thus in its file. */
+  /** The offset in the pool's space, which is also the offset in the pool's file. */
   readonly offset: number;
   /** The size in bytes, a multiple of the granule. */
   byteLength: number;
@@ -55,7 +55,7 @@ export function wholeUnits(byteLength: number): number {
   return roundUp(byteLength, unitByteLength);
 }
 
-/** Rounds a size up to a multiple. */
+/** Rounds a value up to a multiple of `multiple`. */
 export function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple;
 }
@@ -128,7 +128,7 @@ export class PoolSpace {
     for (let unit = begin; unit < end; unit += unitByteLength) this.#freed.push(unit);
   }
 
-  /** Returns the memory of freed units that no importer has mapped to the system. */
+  /** Makes freed units that no importer has mapped available again, and returns their memory to the system. */
   reclaim(): void {
     if (this.#freed.length === 0) return;
     const units = this.#freed;

@@ -54,9 +54,9 @@ const exportDataUsedByteLength = 48;
 
 /** The description of a pool in its file. */
 export interface PoolFileHeader {
-  /** 16 random bytes, as hexadecimal digits. */
+  /** The pool's id: 16 random bytes, as hexadecimal digits. */
   readonly id: string;
-  /** Undefined for host memory. */
+  /** The UUID of the pool's device. Undefined for host memory. */
   readonly deviceUuid: Uint8Array | undefined;
   readonly handleTypes: number;
   /** The process that created the pool. */
@@ -90,7 +90,7 @@ export function encodePoolFileHeader(
   return bytes;
 }
 
-/** Returns undefined if the bytes are not the header of a pool's file. */
+/** Decodes the header of a pool's file. Returns undefined if the bytes are not a valid header. */
 export function decodePoolFileHeader(bytes: Uint8Array): PoolFileHeader | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength < poolFileHeaderUsedByteLength || view.getBigUint64(0, true) !== headerMagic) return undefined;
@@ -118,7 +118,7 @@ export function encodeExportData(
   return bytes;
 }
 
-/** Returns undefined if the bytes are not export data. */
+/** Decodes export data. Returns undefined if the bytes are not valid export data. */
 export function decodeExportData(bytes: Uint8Array): ExportedPointer | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength !== exportDataByteLength || view.getBigUint64(40, true) !== exportMagic) return undefined;

@@ -46,7 +46,7 @@ export class SoftwarePool implements PageHolder {
   readonly refusal: string | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
-  /** `memAccessFlags` by device. */
+  /** The access of each device's kernels, one of `memAccessFlags`, by device. */
   readonly access: Map<number, number>;
   /** The number of unused bytes that may stay reserved at a synchronization. */
   releaseThreshold = 0n;
@@ -153,7 +153,7 @@ export class SoftwarePool implements PageHolder {
 
   /**
    * Releases free memory until no more than `byteLength` bytes, rounded up to whole units, are reserved. If the
-   * rounding overflows 64 bits, it wraps to 0.
+   * rounding overflows 64 bits, the result wraps to 0.
    */
   trimTo(byteLength: bigint): void {
     const unit = BigInt(unitByteLength);
@@ -165,7 +165,7 @@ export class SoftwarePool implements PageHolder {
     this.#reduceTo(0);
   }
 
-  /** Destroys the pool. Its allocations stay valid until they are freed. */
+  /** Destroys the pool. Existing allocations stay valid until they are freed. */
   destroy(): void {
     this.#isDestroyed = true;
     this.reclaim();

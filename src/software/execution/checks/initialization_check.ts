@@ -66,7 +66,7 @@ const advices = {
   buffer: "Write the memory before the launch, by a fill, a copy or another kernel, or read less of it",
 } as const;
 
-/** The check of one launch. */
+/** The check `initialization` of one launch. */
 export class InitializationCheck {
   readonly #threads: CheckedThreads;
   readonly #shadow: MemoryShadow;

@@ -27,7 +27,7 @@ import type { MemoryCheck, StrayAccess } from "./memory_check.ts";
 import { type RaceCheck, type RacingLaunch, startRaceCheck } from "./race/race_check.ts";
 import { SynchronizationCheck } from "./synchronization_check.ts";
 
-/** Parameters of the checks of a launch. */
+/** Parameters of {@linkcode LaunchChecks}. */
 export interface LaunchChecksOptions {
   readonly lineInfo: LineInfo;
   /** The first part of the device's bounds table, by granule. Memory with an entry of 0 is not global memory. */

@@ -56,7 +56,7 @@ const advices: Readonly<Record<string, string>> = {
 /** The limit below which addresses are most likely offsets from a null pointer. */
 const nullBytes = 0x1000n;
 
-/** The check of a launch. */
+/** The check `memory` of one launch. */
 export class MemoryCheck {
   readonly #options: MemoryCheckOptions;
 

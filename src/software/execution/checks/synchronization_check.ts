@@ -17,14 +17,14 @@ import type { Findings } from "./findings.ts";
 /** A launch whose barriers are checked. */
 interface SynchronizingLaunch {
   readonly geometry: Geometry;
-  /** The running block. */
+  /** Returns the index of the running block. */
   indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
 }
 
 /** The maximum number of suspend points in the finding of a deadlock. */
 const mostPlaces = 4;
 
-/** The check of one launch. */
+/** The check `synchronization` of one launch. */
 export class SynchronizationCheck {
   readonly #launch: SynchronizingLaunch;
   readonly #lineInfo: LineInfo;
@@ -265,7 +265,7 @@ interface Passes {
   readonly counts: Uint32Array;
 }
 
-/** A lane that waits at a barrier, and one that has skipped it. */
+/** A pair of threads of one warp: one waits at a barrier, and the other has skipped that barrier. */
 interface SkippedBarrier {
   readonly waiting: number;
   readonly skipping: number;
@@ -329,7 +329,7 @@ class SkippedBarriers {
       for (let other = warp * 32; other < end; other++) {
         const count = counts[other]!;
         if (waiting.has(other) && this.#last[other] === barrier) {
-          // The lane that has skipped less often has waited longer.
+          // Of two waiting lanes, the one with the lower count has waited, and the other one has skipped the barrier.
           if (count > counts[passed]!) skipping = skipping < 0 ? other : skipping;
           else if (count < counts[passed]!) {
             skipping = skipping < 0 ? passed : skipping;

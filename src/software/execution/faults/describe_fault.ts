@@ -139,7 +139,7 @@ function nullOr(address: bigint): string | undefined {
   return `address ${hexadecimal(address)}, probably a null pointer minus ${below}`;
 }
 
-/** The maximum number of arguments in a message. */
+/** The maximum number of arguments that a message lists. */
 const maximumListed = 8;
 
 /** The kinds of faults that are often caused by wrong arguments. */

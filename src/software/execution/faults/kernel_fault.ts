@@ -30,7 +30,7 @@ export interface FaultReport {
    * threads.
    */
   readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
-  /** Set if the kernel was stopped because no block makes progress. */
+  /** The blocks, if the kernel was stopped because no block makes progress. */
   readonly stuck?: StuckBlocks;
 }
 
@@ -67,7 +67,7 @@ export class KernelFault extends Error {
   readonly line: number;
   /** The line of the source, such as `saxpy.cu:12`. Undefined if it is unknown. */
   readonly source: string | undefined;
-  /** The generic address. Undefined if the fault does not concern memory. */
+  /** The generic address of the access. Undefined if the fault does not concern memory. */
   readonly address: bigint | undefined;
   /** The description of the fault, as a verb phrase. */
   readonly what: string;

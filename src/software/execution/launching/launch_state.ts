@@ -37,7 +37,10 @@ export interface LaunchPlace {
   readonly bounds: number;
   /** The size of the dynamic shared memory in bytes. */
   readonly sharedMemoryBytes?: number;
-  /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
+  /**
+   * The offset of memory for the threads of a block, whose size `threadMemoryBytes` returns. Undefined to use the
+   * scratch range.
+   */
   readonly threadMemory?: number | undefined;
   /** Names memory in the messages of faults. */
   readonly memoryNames?: MemoryNames | undefined;
@@ -99,7 +102,7 @@ export class LaunchRecord {
     return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
   }
 
-  /** The offsets of the memory of a block that runs alone. */
+  /** The offsets of the memory of a block that uses the scratch ranges. */
   get scratchPlace(): { shared: number; threads: number; local: number; saved: number } {
     const { begin: shared } = scratch.shared;
     return { shared, threads: scratch.threads.begin, local: this.localMemory, saved: this.savedRegisters };
@@ -244,7 +247,7 @@ export class LaunchRecord {
     return { local, saved, gangs: saved + threads * savedBytes };
   }
 
-  /** Writes the fields that differ for gangs. */
+  /** Writes the launch record's fields that have other values for gangs. */
   writeForGangs(kernel: GangKernel): void {
     const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);

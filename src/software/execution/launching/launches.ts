@@ -29,7 +29,7 @@ import { multiProcessorCount } from "../../abi/launch_record.ts";
 export class LoadedKernel {
   readonly module: LoadedModule;
   readonly kernel: SoftwareKernel;
-  /** The largest dynamic shared memory that a launch may have, in bytes. */
+  /** The maximum dynamic shared memory of a launch, in bytes. */
   maxDynamicSharedBytes: number;
   /**
    * The preferred carveout in percent, or -1. Has no effect, since there is no cache that competes with shared memory.

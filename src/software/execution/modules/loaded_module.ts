@@ -44,7 +44,7 @@ export class LoadedModule {
     );
   }
 
-  /** The architecture that the PTX was compiled for: 90 for sm_90. */
+  /** The target architecture of the PTX: 90 for sm_90. */
   get ptxVersion(): number {
     return this.#module.ptxVersion;
   }
@@ -60,7 +60,7 @@ export class LoadedModule {
     return variables.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
-  /** `cuModuleLoadDataEx`. */
+  /** Implements `cuModuleLoadDataEx`. */
   static load(
     linearMemory: LinearMemory,
     image: string | Uint8Array,
@@ -69,7 +69,7 @@ export class LoadedModule {
     return LoadedModule.#load(linearMemory, textOf(image, loadCall), { call: loadCall, device, ...options });
   }
 
-  /** `cuLinkCreate`, `cuLinkAddData`, `cuLinkComplete` and `cuModuleLoadDataEx`. */
+  /** Implements `cuLinkCreate`, `cuLinkAddData`, `cuLinkComplete`, and `cuModuleLoadDataEx` of the result. */
   static link(
     linearMemory: LinearMemory,
     images: readonly LinkedImage[],

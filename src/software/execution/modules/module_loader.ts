@@ -189,7 +189,7 @@ function bindKernels(
     stepLimit: number;
     leastThreads: number;
     running: RunningChecks | undefined;
-    /** Compiles the module without some checks. */
+    /** Compiles the module without the given checks. */
     codeWithout: (left: SkippedChecks) => CompiledCode;
     /** The checks that `code` skips. */
     left: SkippedChecks;

@@ -59,7 +59,7 @@ export interface AssertionCall {
   readonly file: bigint;
   /** The generic address of the function's name, a null-terminated string. */
   readonly function: bigint;
-  /** The line in the file. */
+  /** The number of the line in the file. */
   readonly line: number;
   readonly block: readonly [x: number, y: number, z: number];
   readonly thread: readonly [x: number, y: number, z: number];
@@ -224,7 +224,7 @@ class DeviceText {
   }
 }
 
-/** The arguments of a call, in order. */
+/** Reads the arguments of a call, in order. */
 class ArgumentReader {
   readonly #memory: DeviceText;
   readonly #address: bigint;

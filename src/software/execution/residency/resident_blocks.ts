@@ -46,7 +46,7 @@ const weightOfStuckTurn = 4;
 /** The number of steps for which a turn without progress counts: about as many as run in the time of such a turn. */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
-/** The maximum number of blocks that a message describes one by one. */
+/** The maximum number of groups of blocks that a message describes. */
 const describedBlocks = 4;
 
 /** Runs the blocks of a launch, starting with the first one that waits for others, in time slices. */
@@ -68,7 +68,7 @@ export class ResidentBlocks implements ScratchOwner {
   #stuckTurns = 0;
   /** The number of steps in the turns since any thread made progress. */
   #stuckSteps = 0;
-  /** Whether blocks of this launch have waited for others. */
+  /** Whether blocks of this launch have waited for other blocks. */
   #waits: boolean;
 
   /**

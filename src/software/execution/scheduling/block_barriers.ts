@@ -110,7 +110,7 @@ export class BlockBarriers {
   readonly #barriers = new Map<number, Barrier>();
   readonly #isLive: (thread: number) => boolean;
 
-  /** @param isLive whether a thread, counted in whole warps, exists in the block and has not exited */
+  /** @param isLive returns whether a thread number exists in the block and the thread has not exited */
   constructor(isLive: (thread: number) => boolean) {
     this.#isLive = isLive;
   }

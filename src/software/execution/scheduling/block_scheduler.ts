@@ -15,7 +15,7 @@ import { answerGroup, forEachLane, readerOfAbsentLane, warpSize } from "./warp_o
 export type Turn =
   /** All threads have exited. */
   | "ended"
-  /** Threads made progress, and now all wait or spin. */
+  /** Threads made progress, and now all threads wait or spin. */
   | "waiting"
   /** No thread made progress: all wait or spin at the same suspend points as before. */
   | "stuck"
@@ -77,7 +77,7 @@ export class BlockScheduler {
     this.#roundsPerTurn = roundsPerTurn[options.observer === undefined ? "usual" : "observed"];
   }
 
-  /** Runs a block to its end. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */
+  /** Runs a block to completion. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */
   runBlock(): void {
     this.start();
     while (this.takeTurn() !== "ended");

@@ -14,7 +14,7 @@ export const virtualGranularity: number = 2 * 2 ** 20;
 /** The mapping of memory to a range of addresses. */
 interface Mapping extends Range {
   readonly memory: SoftwareMemory;
-  /** `memAccessFlags` by device. */
+  /** The access of each device's kernels, one of `memAccessFlags`, by device. */
   readonly access: Map<number, number>;
 }
 

@@ -214,14 +214,14 @@ export class VirtualMemory {
     const offset = offsetOfAddress(address);
     const mapping = offset === undefined ? undefined : this.#space.mappingAt(offset);
     if (mapping === undefined) fail(cudaErrorInvalidValue, call);
-    // So says CUDA, although the host has no access.
+    // As in CUDA, which reports access by the host although there is none.
     if (type === memLocationType.host) return memAccessFlags.readWrite;
     if (type !== memLocationType.device) fail(cudaErrorInvalidDevice, call);
     this.#parts.devices.checkOrdinal(id, call);
     return mapping.access.get(id) ?? memAccessFlags.none;
   }
 
-  /** The mapping that has an address in a run. */
+  /** Returns the range of the mapping that contains an address within a run. */
   rangeAt(run: VirtualRun, address: bigint): { readonly base: bigint; readonly byteLength: number } {
     const { begin, end } = this.#space.mappingAt(offsetOfAddress(address)!) ?? { begin: run.begin, end: run.begin };
     return { base: addressOfOffset(begin), byteLength: end - begin };

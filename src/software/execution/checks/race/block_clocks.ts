@@ -64,7 +64,7 @@ export class BlockClocks {
     return this.#numbers[clockLayout.base / 4]!;
   }
 
-  /** Starts a block. */
+  /** Resets the clocks for a new block. */
   begin(block: number): void {
     this.block = block;
     this.#numbers[clockLayout.base / 4] = block * this.warpsPerBlock * 32;
@@ -137,7 +137,7 @@ export class BlockClocks {
     this.#arrived.set(barrier, (this.#arrived.get(barrier) ?? Knowledge.none).and(this.release(thread)));
   }
 
-  /** Completes a barrier among a part of the block. */
+  /** Completes a barrier of a part of the block's threads. */
   synchronizeSome(barrier: number, threads: readonly number[]): void {
     if (this.fences.isNew) this.fences.share(threads);
     const arrived = this.#arrived.get(barrier) ?? Knowledge.none;
@@ -252,7 +252,7 @@ class BlockFences {
   /** Whether there are fences that the next barrier must propagate. */
   isNew = false;
 
-  /** Starts a block. */
+  /** Removes all fences, for a new block. */
   clear(): void {
     this.#released.length = this.#observed.length = this.#times.length = 0;
     this.isNew = false;

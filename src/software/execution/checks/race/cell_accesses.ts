@@ -21,7 +21,7 @@ import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 const readOperation = 1;
 const cellWords = 1 << cellShift;
 
-/** A store that conflicts with another one, kept until it is known whether it changes the value. */
+/** A store that conflicts with an earlier store, and whose report is deferred until it is known to change the value. */
 interface HeldStore {
   readonly offset: number;
   readonly before: Uint8Array;
@@ -90,7 +90,7 @@ export class CellAccesses {
     return this.#held !== undefined;
   }
 
-  /** Examines the effect of the last store, if necessary. */
+  /** Reports the deferred conflict of the last store if that store has changed the value. */
   settle(): void {
     const held = this.#held;
     if (held === undefined) return;

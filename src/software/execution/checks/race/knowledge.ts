@@ -170,7 +170,7 @@ export class ReleasedMessage {
   readonly wide: Knowledge;
   /** The knowledge that was released with the scope of a block, by block. */
   readonly #narrow: ReadonlyMap<number, Knowledge>;
-  /** The block of the releasing threads. Undefined if they belong to several blocks. */
+  /** The block of the releasing threads. Undefined if the threads belong to several blocks. */
   readonly #block: number | undefined;
 
   constructor(

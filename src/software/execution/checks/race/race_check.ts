@@ -45,14 +45,14 @@ export class Signals {
     return this.#pairs.size >= mostPairs;
   }
 
-  /** Records a strong read of a block. */
+  /** Records a strong read by a block. */
   read(offset: number, block: number): void {
     const writer = this.#writers.get(offset);
     const isSeen = writer !== undefined && writer !== block && !this.isFull;
     if (isSeen) this.#pairs.add(writer * blockShift + block);
   }
 
-  /** Records a strong write of a block. */
+  /** Records a strong write by a block. */
   write(offset: number, block: number): void {
     const writer = this.#writers.get(offset);
     if (writer === block || writer === undefined && this.#writers.size >= mostPlaces) return;
@@ -156,7 +156,7 @@ function signalEntry(offset: number): number {
   return (checkState.signals + (offset >>> 2 & entries - 1) * entryBytes) / 4;
 }
 
-/** An access that is not strong. */
+/** A weak access: one that is not strong. */
 interface WeakAccess {
   readonly offset: number;
   readonly bytes: number;
@@ -164,7 +164,7 @@ interface WeakAccess {
   readonly thread: number;
 }
 
-/** The check of one launch. */
+/** The check `race` of one launch. */
 export class RaceCheck {
   readonly #options: RaceCheckOptions;
   readonly #fields: Int32Array;
@@ -288,7 +288,7 @@ export class RaceCheck {
     (copies[local] ??= new PendingCopies(base + local + 1)).add({ page, begin, end: begin + bytes });
   }
 
-  /** Records a fence of a thread, or an operation that orders its copies. */
+  /** Records a fence of a thread, or an operation that orders the thread's asynchronous copies. */
   order(place: number, thread: number, order: number): void {
     this.#cells.settle();
     const local = this.#localOf(place, thread);
@@ -399,7 +399,7 @@ interface RacePlace {
   readonly memory: LaunchCells;
 }
 
-/** Starts the check of a launch. */
+/** Starts the check `race` of a launch. */
 export function startRaceCheck(
   { kernel: { compiled }, geometry, fields }: RacingLaunch,
   { bytes, allocations, findings: all, sourceOf, nameOf, memory }: RacePlace,

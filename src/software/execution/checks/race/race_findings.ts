@@ -41,7 +41,7 @@ interface RaceFindingsOptions {
   readonly sourceOf: (place: number) => string;
   readonly signals: Signals;
   readonly variables: KernelVariables;
-  /** Names bytes of linear memory that belong to no buffer. */
+  /** Names a range of linear memory that belongs to no buffer. */
   readonly nameOf: (offset: number, bytes: number) => string | undefined;
 }
 
@@ -53,7 +53,7 @@ export class RaceFindings {
   readonly #stride: number;
   /** The encoded code locations that free memory. */
   readonly #frees = new Set<number>();
-  /** Conflicts, by the two instructions. */
+  /** The counted conflicts, by their kind and two PTX lines. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
   constructor(options: RaceFindingsOptions) {
@@ -226,7 +226,7 @@ interface RacingAccesses {
   readonly earlier: ThreadAccess;
 }
 
-/** The parts of a report. */
+/** The texts of a report. */
 interface RaceWording {
   readonly kind: string;
   readonly problem: string;
@@ -373,7 +373,7 @@ function adviceBetweenBlocks(accesses: RacingAccesses, areWrites: boolean): stri
   return `Let ${lines} be in two kernels, or, in a cooperative launch, put grid.sync() between them`;
 }
 
-/** The advice for flags in memory by which threads signal that data is ready. */
+/** Returns the advice for flags in memory by which threads signal that data is ready. */
 function adviceForFlags({ later, earlier }: RacingAccesses): string {
   const [before, after] = [earlier, later].map(({ access, source }) => `${gerunds[access]} the data (${source})`);
   return "If a flag tells that the data is there, the writer needs __threadfence() between " +

@@ -233,7 +233,7 @@ export class PendingCopies {
     this.#writer = writer;
   }
 
-  /** Records a copy. */
+  /** Records an asynchronous copy. */
   add(copy: Copy): void {
     this.#current.push(copy);
   }
