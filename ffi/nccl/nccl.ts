@@ -132,6 +132,7 @@ export class Nccl implements CollectiveLibrary {
     const list = new Int32Array(Math.max(excluded.length, handleOutBytes / 4));
     list.set(excluded);
     child.excluded = list;
+    child.excludedCount = excluded.length;
     const config = configOf({ isBlocking: false });
     const result = this.#functions.ncclCommShrink(
       parent.manager,
@@ -159,7 +160,8 @@ export class Nccl implements CollectiveLibrary {
     if (communicator.failure !== undefined) return communicator.failure;
     try {
       if (onlyOfWork) return this.#isDone(communicator.worker, "NCCL", communicator) ? "ready" : "in-progress";
-      const ended = communicator.pollForEnded();
+      const ended = communicator.pollForEnded() ??
+        (communicator.phase === "ready" ? undefined : communicator.pollForEndedInParent());
       if (ended !== undefined) return communicator.failure = ended;
       return this.#advance(communicator) ? "ready" : "in-progress";
     } catch (error) {

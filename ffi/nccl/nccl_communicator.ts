@@ -65,6 +65,7 @@ export class NcclCommunicator {
   /** The error of a rank of this machine that has ended, once it was found. */
   #ended: SharingError | undefined;
   #nextPoll = 0;
+  #nextPollOfParent = 0;
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** Milliseconds for which a call may block until other ranks take part. */
   readonly timeout: number;
@@ -77,8 +78,9 @@ export class NcclCommunicator {
   #trustedUntil = 0;
   /** The links that are connected. */
   readonly #linked = new Set<number>();
-  /** The excluded ranks, while it shrinks. */
+  /** If it was shrunk from another one: the excluded ranks, which may be fewer than the array has elements. */
   excluded: Int32Array<ArrayBuffer> | undefined;
+  excludedCount = 0;
   /** The number of communicators that were split from it. */
   #splits = 0;
   /** How often it was shrunk without the same ranks, by their numbers. */
@@ -237,6 +239,22 @@ export class NcclCommunicator {
       if (state === "left" && hasAborted(roster, place)) abortError ??= goneError(roster, place, "has aborted");
     }
     return this.#ended = abortError;
+  }
+
+  /** The error of a rank of this machine that has ended, and that the division of its communicator waits for. */
+  pollForEndedInParent(): Error | undefined {
+    const { excluded, excludedCount } = this;
+    const roster = this.parent?.roster;
+    if (roster === undefined || roster.hasLeft || performance.now() < this.#nextPollOfParent) return undefined;
+    // A rank that ends after a split may be in another part.
+    if (excluded === undefined && this.phase !== "dividing") return undefined;
+    this.#nextPollOfParent = performance.now() + rosterInterval;
+    for (let place = 0; place < roster.places; place++) {
+      if (place === roster.place || excluded?.subarray(0, excludedCount).includes(place)) continue;
+      // A rank that has aborted may have done so after its part of the division.
+      if (roster.stateOf(place) === "ended") return goneError(roster, place, "has ended");
+    }
+    return undefined;
   }
 
   /** Leaves the roster. */

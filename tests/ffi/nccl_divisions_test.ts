@@ -9,6 +9,7 @@ import { compilerVersion } from "../../ffi/native/shim/build.ts";
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { SharingError } from "../../src/support/errors.ts";
+import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 
 const skip = compilerVersion("gcc") === undefined ? "gcc is not installed" : false;
@@ -21,6 +22,8 @@ const stubFunctions = {
 } as const;
 
 interface Stub {
+  /** The path of the library. */
+  readonly path: string;
   readonly nccl: CollectiveLibrary;
   /** A communicator that is ready. */
   readonly comm: bigint;
@@ -45,6 +48,7 @@ function testStub(name: string, body: (stub: Stub) => Promise<void>): void {
       const comm = nccl.commInitRank(0, { id, rank: 0, size: 1, timeout: 1000 });
       await waitUntil(() => nccl.commGetAsyncError(comm) === "ready");
       await body({
+        path,
         nccl,
         comm,
         hold: () => symbols.stub_hold!(1),
@@ -121,4 +125,27 @@ testStub("a rank that shrinks again takes a new place", async ({ nccl, comm }) =
   const second = nccl.commShrink(ranks[0]!, []);
   await waitUntil(() => isReady(second));
   for (const each of [second, first[1]!, ...ranks, comm]) await nccl.commAbort(each);
+});
+
+testStub("a division ends when a rank dies that it waits for", async ({ path, nccl, comm, hold }) => {
+  const id = crypto.getRandomValues(new Uint8Array(128));
+  const ranks = await Promise.all([1, 2].map(async (rank) => {
+    const child = startScript("children/collectives/join_and_wait.ts", [path, id.toHex(), `${rank}`, "3"]);
+    assertEquals(await child.nextLine(), "joined");
+    return child;
+  }));
+  const parent = nccl.commInitRank(0, { id, rank: 0, size: 3, timeout: 1000 });
+  await waitUntil(() => nccl.commGetAsyncError(parent) === "ready");
+  ranks[1]!.kill("SIGKILL");
+  await ranks[1]!.ended;
+  hold();
+  const child = nccl.commShrink(parent, [2]);
+  assertEquals(nccl.commGetAsyncError(child), "in-progress");
+  ranks[0]!.kill("SIGKILL");
+  await ranks[0]!.ended;
+  await waitUntil(() => nccl.commGetAsyncError(child) !== "in-progress");
+  const error = nccl.commGetAsyncError(child) as SharingError;
+  assertEquals([error.code, error.message], ["peer-gone", `Rank 1 has ended: process ${ranks[0]!.pid}`]);
+  for (const each of [child, parent, comm]) await nccl.commAbort(each);
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
