@@ -240,7 +240,7 @@ export interface LinkedImage {
   readonly image: string | Uint8Array;
 }
 
-/** Options of a query whether work is done. */
+/** The options of `streamQuery` and `eventQuery`. */
 export interface QueryOptions {
   /** Whether the query must not run any queued work. */
   readonly peek?: boolean;

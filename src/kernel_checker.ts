@@ -29,7 +29,7 @@ export interface KernelChecker {
   unfreedHeap(): readonly UnfreedHeap[];
 }
 
-/** What the sanitizer has determined about a launch in advance, and callbacks for the results of the launch. */
+/** Properties of a launch that the sanitizer has determined in advance, and callbacks for the results of the launch. */
 export interface LaunchObservation {
   /** Whether the check for races can be skipped, because no accesses of the launch's threads conflict. */
   readonly isRaceFree?: boolean;
@@ -41,8 +41,8 @@ export interface LaunchObservation {
   /** All accesses, if they are known in advance. `onAccesses` is then called with them, and nothing is observed. */
   readonly accesses?: readonly LaunchAccess[] | undefined;
   /**
-   * All accesses to global memory. Only set if they are known, and if the only other memory that the launch reads are
-   * arguments, constants, and shared memory that it has written itself.
+   * All accesses to global memory. Only set if they are known, and if the launch reads no other memory than arguments,
+   * constants, and shared memory that the launch itself has written.
    */
   readonly globalAccesses?: GlobalAccesses | undefined;
   /**

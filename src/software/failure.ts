@@ -2,12 +2,12 @@ import { SystemError } from "../../ffi/native/shim/shim.ts";
 import { CudaError, cudaErrorName, cudaErrorNumbers } from "../support/errors.ts";
 import { sharedMemoryRefusal } from "./memory/shared_file.ts";
 
-/** Throws a `CudaError` with the given error number, for a call. */
+/** Throws a `CudaError` of a call, with the given error number. */
 export function fail(number: number, call: string): never {
   throw new CudaError(number, call);
 }
 
-/** Throws a `CudaError` with the given error number, for a call, whose message includes the reason. */
+/** Throws a `CudaError` of a call, with the given error number and with the reason in the message. */
 export function failBecause(number: number, call: string, reason: string): never {
   throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${reason})`);
 }

@@ -17,7 +17,9 @@ import { atNextTurn } from "../../support/waiting/waiting.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
-/** The cost of reusing a block for which the stream must wait until another stream has freed it. Otherwise, it is 0. */
+/**
+ * The cost of reusing a block if the stream must first wait for another stream's free. The cost without a wait is 0.
+ */
 const internalDependency = 1;
 
 /** The counters of `cudaMemPoolAttr`, in bytes. */
