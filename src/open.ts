@@ -173,14 +173,14 @@ const minimumNameLength = 5;
  *
  * Prints a warning once if a device is used through MPS: see `CudaDevice.usesMps`.
  *
- * @throws {TypeError} If `driver` is not one of the three, `cudart`, `nvrtc` or `compileCache` is not a
- * string, `sanitize` is not a boolean or an array, `softwareSchedule` is not a schedule, or `onReport` is not a function
+ * @throws {TypeError} If `driver` is not one of the three, `cudart`, `nvrtc` or `compileCache` is not a string,
+ * `sanitize` is not a boolean or an array, `softwareSchedule` is not a schedule, or `onReport` is not a function
  * @throws {RangeError} If `softwareDevices` or an environment variable has an invalid value, or there is no such check
  * @throws {CudaUnavailableError} If the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
  * @throws {CudaError} If CUDA is present and fails
- * @throws {Error} If `cudart` or `compileCache` cannot be used, libcuda does not load or is older than CUDA 11.0, or the runtime is too
- * old
+ * @throws {Error} If `cudart` or `compileCache` cannot be used, libcuda does not load or is older than CUDA 11.0, or
+ * the runtime is too old
  *
  * @example
  * ```ts

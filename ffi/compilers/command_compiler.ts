@@ -266,7 +266,7 @@ export function takeNames(
     ptx: ptx
       .replaceAll(variableDirectives, "")
       .replaceAll(variableAddresses, ".b64 0")
-      // The removed variables are the only reason for these declarations of kernels.
+      // Removes declarations of kernels, which exist only for the removed variables.
       .replaceAll(kernelDeclarations, ""),
     loweredNames,
   };

@@ -47,7 +47,7 @@ class Nvcc implements Compiler, CommandCompiler {
       const listed = Array.from(result?.output.matchAll(/^compute_(\d+)$/gm) ?? [], ([, number]) => Number(number));
       this.#architectures = listed.sort((a, b) => a - b);
     }
-    // nvcc before CUDA 11 does not have the option.
+    // nvcc before CUDA 11 has no option that lists architectures.
     return this.#architectures.length === 0 ? undefined : this.#architectures;
   }
 

@@ -50,8 +50,7 @@ export interface AllocationOwner {
    */
   readonly isForeign?: boolean;
   /**
-   * Why the memory cannot be used any more, if something other than a free has ended the use. Only for the owner of one
-   * allocation.
+   * The reason why the memory cannot be used any more, if that is not a free. Only for the owner of one allocation.
    */
   useEnd?: string | undefined;
   /**
@@ -220,9 +219,9 @@ export class Allocation {
   /**
    * Keeps the memory until the returned function is called. Calling that function again does nothing.
    *
-   * If the allocation is freed before that, it becomes unusable at once and `onFree` is called, but the driver frees the
-   * memory only after the last holder has released it. It frees the memory on the stream that was passed to `free` or, if
-   * that stream was disposed, on the device's default stream after the work that preceded the free.
+   * If the allocation is freed before that, it becomes unusable at once and `onFree` is called, but the driver frees
+   * the memory only after the last holder has released it. It frees the memory on the stream that was passed to `free`
+   * or, if that stream was disposed, on the device's default stream after the work that preceded the free.
    *
    * @throws {ReferenceError} If the allocation was freed
    * @throws {TypeError} If the memory is a module's variable, which is unloaded with its module, or a slot of a channel

@@ -47,8 +47,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 
   /**
    * Copies all of `source` into the array, as `DeviceBuffer.copyFrom` does. A typed array and a `DeviceArray` must have
-   * the array's own element type, or be integers of the same size. Memory without a type is copied as it is. To copy the
-   * bytes of another type, copy to `array.as(type)`.
+   * the array's own element type, or be integers of the same size. Memory without a type is copied as it is. To copy
+   * the bytes of another type, copy to `array.as(type)`.
    *
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
    * @param stream The stream to copy on. Defaults to the array's own stream.
@@ -69,8 +69,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Copies the array, from `byteOffset` to its end, to the start of `target`, as `DeviceBuffer.copyTo` does. If `target`
-   * is a `DeviceArray`, its elements must have the same type, or be integers of the same size.
+   * Copies the array, from `byteOffset` to its end, to the start of `target`, as `DeviceBuffer.copyTo` does. If
+   * `target` is a `DeviceArray`, its elements must have the same type, or be integers of the same size.
    *
    * @param target A buffer at least as large as the copied bytes.
    * @param stream The stream to copy on. Defaults to the array's own stream.
@@ -132,8 +132,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Returns a copy of the array's elements, as `DeviceBuffer.read` does. `type` must be the array's own, integers of the
-   * same size, or unsigned integers, which show the bits. To read the bytes as another type, use `array.as(type)`.
+   * Returns a copy of the array's elements, as `DeviceBuffer.read` does. `type` must be the array's own, integers of
+   * the same size, or unsigned integers, which show the bits. To read the bytes as another type, use `array.as(type)`.
    *
    * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
    * @throws {TypeError} If an argument has another type, or the bytes would be other values as elements of `type`

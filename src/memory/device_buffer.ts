@@ -224,7 +224,8 @@ export class DeviceBuffer implements Disposable {
    * If `source` is pageable, as ordinary typed arrays are, its bytes have been captured when this returns, and earlier
    * work of the stream is not waited for. Only when pending copies from pageable memory have captured 256 MiB does this
    * block, until some of this stream's are complete. If `source` is page-locked, the device reads it later: do not
-   * change a `HostBuffer`, or a view of `HostBuffer.buffer` or of a `hostView`, until the stream has completed the copy.
+   * change a `HostBuffer`, or a view of `HostBuffer.buffer` or of a `hostView`, until the stream has completed the
+   * copy.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.

@@ -363,10 +363,10 @@ export class CudaDevice {
    * Allocates memory that is not from a pool, by `cudaMalloc`. Legacy IPC handles need such memory. Freeing it blocks
    * until the device's work is done.
    *
-   * With `{ handleType: "posix-fd" }`, the memory is for other processes, and may be of any size: an `Exporter` offers it
-   * like memory of a pool, of which CUDA cannot share more than 4 GiB in one allocation. It is virtual memory, in whole
-   * multiples of 2 MiB, which `cuMemCreate` allocates and only this device can access. Freeing it blocks until the work
-   * that uses it is done.
+   * With `{ handleType: "posix-fd" }`, the memory is for other processes, and may be of any size: an `Exporter` offers
+   * it like memory of a pool, of which CUDA cannot share more than 4 GiB in one allocation. It is virtual memory, in
+   * whole multiples of 2 MiB, which `cuMemCreate` allocates and only this device can access. Freeing it blocks until
+   * the work that uses it is done.
    *
    * @param byteLength Size in bytes, at least 1.
    * @param options Whether other processes can import the memory by a descriptor.
@@ -567,8 +567,8 @@ export class CudaDevice {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the pool's memory is on another device
-   * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool, or the exporter of a fabric handle has
-   * ended: `cudaErrorInvalidResourceHandle` on a software device
+   * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool, or the exporter of a fabric
+   * handle has ended: `cudaErrorInvalidResourceHandle` on a software device
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     return importPool(this.#session, this, handle);
@@ -579,7 +579,8 @@ export class CudaDevice {
    * Such memory outlives the process that created it, as long as another process has a handle, a descriptor or a
    * mapping of it, except for memory with handleType "fabric".
    *
-   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity: mostly 2 MiB.
+   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity: mostly 2
+   * MiB.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported
    * @throws {RangeError} If the size is not valid
@@ -592,15 +593,16 @@ export class CudaDevice {
 
   /**
    * Imports memory of another process, by the handle that `PhysicalMemory.exportHandle` has exported there. The caller
-   * still owns the handle. The memory stays if the other process ends, unless the handle is a fabric handle.
+   * still owns the handle. The memory remains allocated if the other process ends, unless the handle is a fabric
+   * handle.
    *
    * @param byteLength The memory's size in bytes, as created by the exporting process. CUDA does not report the size,
    * but it is checked.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the memory has another size, or is on another device
-   * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory, or the exporter of a fabric handle has
-   * ended: `cudaErrorInvalidResourceHandle` on a software device
+   * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory, or the exporter of a fabric
+   * handle has ended: `cudaErrorInvalidResourceHandle` on a software device
    */
   importMemory(handle: ShareableHandle, byteLength: number): PhysicalMemory {
     return importMemory(this.#session, this, { handle, byteLength });

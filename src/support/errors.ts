@@ -214,11 +214,12 @@ export class CudaUnavailableError extends Error {
  *
  * - `"peer-gone"`: the other process has ended, or has closed the connection; or a rank of a communicator has ended or
  *   aborted;
- * - `"timed-out"`: the other process did not send its greeting, or did not complete a message, in time; or not all ranks
- *   of a communicator took part;
+ * - `"timed-out"`: the other process did not send its greeting, or did not complete a message, in time; or not all
+ *   ranks of a communicator took part;
  * - `"bad-message"`: the other process sent something that the protocol does not allow, or does not run poolpass;
  * - `"version-mismatch"`: the two processes have no protocol version in common;
- * - `"not-permitted"`: a user may not connect or may not use the socket's path, or other users could replace the socket;
+ * - `"not-permitted"`: a user may not connect or may not use the socket's path, or other users could replace the
+ *   socket;
  * - `"limit-exceeded"`: the other process, or this one, exceeded a limit; the message names the limit and its value;
  * - `"device-lost"`: the other process or this one has lost its device: its unfinished work will never finish;
  * - `"internal-error"`: the other process or this one failed to handle a message that was correct;
@@ -229,8 +230,8 @@ export class CudaUnavailableError extends Error {
  * - `"path-too-long"`: a socket's path is longer than 107 bytes in UTF-8;
  * - `"not-found"`: there is no such file or folder, or the offer was withdrawn or never made;
  * - `"not-listening"`: there is a file at the path, but no process listens there;
- * - `"cut-off"`: the exporter has asked for its memory back, or has disconnected an importer that kept it; or this process
- *   has aborted or shrunk a communicator with unfinished collectives;
+ * - `"cut-off"`: the exporter has asked for its memory back, or has disconnected an importer that kept it; or this
+ *   process has aborted or shrunk a communicator with unfinished collectives;
  * - `"out-of-descriptors"`: the process may open no more descriptors;
  * - `"not-supported"`: the system, or this build for it, lacks something that sharing needs.
  */

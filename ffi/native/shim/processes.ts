@@ -1,5 +1,5 @@
 /**
- * The identity of a process on this machine.
+ * Identifies processes on this machine, and checks whether they have ended.
  *
  * @module
  */

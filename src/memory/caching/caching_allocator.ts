@@ -201,14 +201,14 @@ export class CachingAllocator implements Disposable {
    * were made; a call of `allocate` may overtake them. Unlike `allocate`, it never blocks.
    *
    * @param byteLength Size in bytes, at least 1.
-   * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when the
-   * promise resolves.
+   * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when
+   * the promise resolves.
    * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
    * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {ReferenceError} If the allocator or the stream was disposed, or is while the call waits
-   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the allocator, its pool or the device can never have so
-   * much memory
+   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the allocator, its pool or the device can never have
+   * so much memory
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
     checkOptions(options, allocateAsyncOptions);
@@ -306,8 +306,8 @@ export class CachingAllocator implements Disposable {
   }
 
   /**
-   * Releases all slabs to the pool, in stream order. A slab with buffers that are not freed stays until they are. Such
-   * buffers are reported in the same way as those that a `MemoryPool` reports.
+   * Releases all slabs to the pool, in stream order. A slab with buffers that are not freed is released when its last
+   * buffer is freed. Such buffers are reported in the same way as those that a `MemoryPool` reports.
    */
   [Symbol.dispose](): void {
     if (!this.#isDisposed) {

@@ -210,7 +210,7 @@ export function isExportDataKnown(
 ): boolean {
   if (driver.sharingRefusal !== undefined) return false;
   using undo = new DisposableStack();
-  // A stream of its own: on the default stream, the frees would have to wait for the application's work.
+  // Uses a separate stream: on the default stream, the frees would have to wait for the application's work.
   const stream = driver.streamCreateWithPriority(device, streamFlags.nonBlocking, 0);
   undo.defer(() => driver.streamDestroy(device, stream));
   const handleTypes = memHandleType.posixFileDescriptor;

@@ -136,9 +136,9 @@ export class ImportedMemoryPool implements Disposable {
    * @throws {RangeError} If `exportData` does not have 64 bytes, or `byteLength` is not a whole number, or is less than
    * 1
    * @throws {ReferenceError} If the pool was disposed
-   * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes, `too-large` if it
-   * has allocated more than the driver can import: more than 4 GiB, or somewhat less, depending on its place in the pool.
-   * `bad-message` if no driver has made the export data
+   * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes, `too-large` if
+   * it has allocated more than the driver can import: more than 4 GiB, or somewhat less, depending on its place in the
+   * pool. `bad-message` if no driver has made the export data
    * @throws {CudaError} `cudaErrorInvalidValue` if the export data is not from this pool
    */
   importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer {

@@ -52,7 +52,10 @@ export class PoolMemory {
   #handle: bigint | undefined;
   /** The handle of a disposed pool that still has buffers. The last buffer's free destroys the pool. */
   #pendingHandle: bigint | undefined;
-  /** Whether a free has failed because the context was lost. The remaining buffers are then not reported as leaks. */
+  /**
+   * Whether a free has failed because the context was lost. In that case, the remaining buffers are not reported as
+   * leaks.
+   */
   #isLost = false;
 
   constructor(session: Session, { pool, handle, maxSize, isOwned }: {

@@ -149,7 +149,7 @@ function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): vo
   for (const copy of copies) {
     waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
       () => release(place, copy),
-      // If the device was lost or the session has ended, the memory is gone too, and nothing is being read.
+      // If the device was lost or the session has ended, the memory is freed too, and no copy is pending.
       () => place.allocation.deleteCopy(copy),
     );
   }

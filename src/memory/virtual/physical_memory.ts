@@ -36,9 +36,9 @@ interface Parts {
 
 /**
  * Device memory that has no address until it is mapped in an `AddressRange`. It can be mapped at several addresses at
- * once, also by other processes. The memory exists as long as any process has a handle, a descriptor or a mapping of it,
- * even if the process that created it is killed. A fabric handle does not count: memory with `handleType: "fabric"` is
- * freed with the process that created it. Comes from `CudaDevice.createMemory` and `CudaDevice.importMemory`.
+ * once, also by other processes. The memory exists as long as any process has a handle, a descriptor or a mapping of
+ * it, even if the process that created it is killed. A fabric handle does not count: memory with `handleType: "fabric"`
+ * is freed with the process that created it. Comes from `CudaDevice.createMemory` and `CudaDevice.importMemory`.
  *
  * A process that has a descriptor of the memory can map it for writing.
  *
@@ -111,8 +111,8 @@ export class PhysicalMemory implements Disposable {
   }
 
   /**
-   * Exports a handle by which another process can import the memory with `CudaDevice.importMemory`. Any process that has
-   * the handle can read and write the memory.
+   * Exports a handle by which another process can import the memory with `CudaDevice.importMemory`. Any process that
+   * has the handle can read and write the memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If the memory was created with handleType "none", or was imported

@@ -51,8 +51,8 @@ import {
 /**
  * A function that runs on a device, in as many threads as a launch requests. Comes from `CudaModule.kernel`.
  *
- * `Parameters` is the tuple of the arguments that `launch` takes. Without it, the compiler accepts any arguments, and the
- * launch checks them as it always does.
+ * `Parameters` is the tuple of the arguments that `launch` takes. Without it, the compiler accepts any arguments, and
+ * the launch checks them as it always does.
  */
 export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
   /**
@@ -137,8 +137,9 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * @param args One argument for each parameter, in order.
    * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, a buffer is
    * of another `Cuda` object, an option has the wrong type, or there is no option of a name
-   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, the grid is no multiple of
-   * the cluster, the priority is not in the device's range, or a block needs more shared memory than the device supports
+   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, the grid is no multiple
+   * of the cluster, the priority is not in the device's range, or a block needs more shared memory than the device
+   * supports
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
    * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports,
    * `cudaErrorCooperativeLaunchTooLarge` if a cooperative launch has more than fit at once,
@@ -295,8 +296,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * Returns how many blocks can be active on one multiprocessor at a time: 0 if the device does not support such a
-   * block. Multiplied by the number of multiprocessors, this is the size of a grid that fills the device.
+   * Returns the maximum number of blocks that can be active on one multiprocessor: 0 if the device does not support
+   * such a block. Multiplied by the number of multiprocessors, this is the size of a grid that fills the device.
    *
    * @param blockSize Number of threads per block.
    * @param sharedMemoryBytes Bytes of dynamic shared memory per block.
@@ -319,8 +320,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * Returns the block size with which the most threads of the kernel can be active at a time, and the smallest grid of
-   * such blocks that reaches this number.
+   * Returns the block size that maximizes the number of active threads, and the smallest grid of such blocks that
+   * reaches this number.
    *
    * @param options The dynamic shared memory of each block, and the largest block size to consider.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
@@ -358,8 +359,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * Returns how many clusters can be active on the device at a time: 0 if not even one fits, or if a block needs more
-   * shared memory than the device supports.
+   * Returns the maximum number of clusters that can be active on the device: 0 if not even one fits, or if a block
+   * needs more shared memory than the device supports.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
    * @throws {TypeError} If an option has the wrong type, or there is no such option

@@ -14,7 +14,7 @@ export interface KernelAttributes {
   /** Bytes of shared memory that the kernel declares for each block, without the dynamic shared memory of a launch. */
   readonly sharedMemoryBytes: number;
   /**
-   * Bytes of local memory of each thread: arrays, and on a GPU also variables for which there was no register (spills).
+   * Bytes of local memory per thread: arrays, and on a GPU also variables that do not fit into registers (spills).
    */
   readonly localMemoryBytes: number;
   /** Bytes of constant memory: the `__constant__` variables of its module. */

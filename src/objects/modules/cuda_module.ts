@@ -72,7 +72,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   readonly #ptx: readonly SurveyedPtx[] | undefined;
   #instructionSupport: readonly InstructionSupport[] | undefined;
   readonly #loweredNames: ReadonlyMap<string, string>;
-  /** The first C++ name expression of each PTX symbol that was compiled for one. */
+  /** The first C++ name expression of each PTX symbol that was compiled from one. */
   readonly #expressions: ReadonlyMap<string, string>;
   readonly #kernels = new Map<string, CudaKernel>();
   readonly #globals = new Map<string, DeviceBuffer>();
@@ -375,7 +375,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   #suggestKernel(name: string): string {
-    // A program that compiles name expressions needs one of them, or an additional one.
+    // A program that compiles name expressions probably means one of them, or must add one.
     const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.kernelNames);
     if (mangled !== undefined) return mangled;
     if (this.#variableNames.includes(this.#loweredNames.get(name) ?? name)) {

@@ -231,8 +231,8 @@ export class CudaStream implements Disposable {
 
   /**
    * The priority that CUDA gave the stream, within `CudaDevice.streamPriorityRange()`. Lower numbers are greater
-   * priorities. Other libraries may ask for any priority: CUDA clamps it to the range. On the software device, priorities
-   * have no effect.
+   * priorities. Other libraries may ask for any priority: CUDA clamps it to the range. On the software device,
+   * priorities have no effect.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {ReferenceError} If the stream was disposed

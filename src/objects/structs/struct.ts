@@ -54,8 +54,8 @@ declare const structType: unique symbol;
 /**
  * A parameter that is a struct, in the types of a kernel; see {@linkcode Ptx}. An argument is a value of a struct that
  * has these fields, of these types, or a typed array or `DataView` with its bytes. `Fields` is the type of the fields
- * passed to `struct`: `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`. The
- * compiler does not see the order of the fields; a launch compares the struct's size and alignment with the
+ * passed to `struct`: `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`. The type
+ * checker does not compare the order of the fields; a launch compares the struct's size and alignment with the
  * parameter's.
  *
  * @example
@@ -154,8 +154,8 @@ class StructBytes extends DataView<ArrayBuffer> implements StructValue {
  * console.log(view.byteLength, points[1]?.x); // 16 3
  * ```
  *
- * @param fields Each field's type by its name, in the order of the declaration in C++. `["f32", 4]` is `float[4]`; arrays
- * of several dimensions are given as one.
+ * @param fields Each field's type by its name, in the order of the declaration in C++. `["f32", 4]` is `float[4]`;
+ * arrays of several dimensions are given as one.
  * @param options A larger alignment than the fields require.
  * @throws {TypeError} If a field has a type that does not exist
  * @throws {RangeError} If a field's name is an integer, which JavaScript would reorder, or a count or the alignment is

@@ -53,7 +53,7 @@ export class Timer {
 }
 
 /**
- * Resolves after some milliseconds.
+ * Resolves after `milliseconds`.
  *
  * @param awaited the object of the wait, for the error of an aborted signal
  * @throws the signal's reason, or an error with it as its cause, if the signal is aborted
@@ -76,7 +76,10 @@ export function delay(milliseconds: number, signal?: AbortSignal | null, awaited
 /** An integer that is always 0, so that `Atomics.wait` always waits until its timeout. */
 let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
 
-/** Blocks the thread without using the processor, between polls of another process: for 0.2 milliseconds unless given. */
+/**
+ * Blocks the thread for some milliseconds, by default 0.2, without using the processor, between polls of another
+ * process.
+ */
 export function pause(milliseconds: number = pauseMilliseconds): void {
   neverChanged ??= new Int32Array(new SharedArrayBuffer(4));
   Atomics.wait(neverChanged, 0, 0, milliseconds);
