@@ -83,7 +83,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   failure: Error | undefined;
   readonly #parts: WatchedParts;
   readonly #errors: StreamErrors;
-  /** The work of each stream that has no end marker yet. */
+  /** The enqueued work of each stream that has no end marker yet. Once it gets one, it moves to `#marked`. */
   readonly #unmarked = new Map<CudaStream, EnqueuedWork>();
   #lastStream: CudaStream | undefined;
   #lastWork: EnqueuedWork | undefined;
@@ -112,7 +112,10 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     return this.#marked.length >= maximumMarkers;
   }
 
-  /** Call after a group was enqueued: no communicator of it has recorded an end marker between the others' work. */
+  /**
+   * Call after a group was enqueued. Its communicators were asked for end markers before any had enqueued its part, so the
+   * next call asks again.
+   */
   afterGroup(): void {
     this.#lastStream = undefined;
     this.#lastWork = undefined;
@@ -120,7 +123,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   /** Call before a collective is enqueued on a stream. Afterwards, check `failure`: the call may poll. */
   beforeEnqueue(stream: CudaStream): void {
-    // Any other communicator that has used the stream since then has recorded this one's end marker.
+    // Another communicator that has used the stream since then has recorded this one's end marker, which resets the last
+    // stream, unless this one was saturated.
     const isSameStream = stream === this.#lastStream;
     if (isSameStream && this.#slotsLeft > 0) {
       this.#slotsLeft--;

@@ -37,7 +37,7 @@ export interface StreamPoint {
   readonly before: Epoch;
 }
 
-/** Unfinished collectives of one communicator on one stream. */
+/** Unfinished collectives of one communicator on one stream, as the errors of streams see them. */
 export interface UnfinishedWork {
   readonly owner: WatchedCommunicator;
   readonly stream: StreamState;
