@@ -27,8 +27,8 @@ interface HostMemory {
 }
 
 /**
- * The errors of work that has failed but that its stream has completed, such as aborted collectives. The first three
- * methods throw the error if a wait for a stream, an event or a device must not succeed.
+ * The errors of failed work that CUDA reports as complete, such as aborted collectives. The `throwErrorOf` methods
+ * throw the error if a wait for a stream, an event or a device would otherwise succeed.
  */
 export interface WaitErrors {
   /** @param isDone whether the stream is idle, according to the driver */
@@ -167,8 +167,8 @@ export class Session {
   }
 
   /**
-   * Calls a function whose waits are the library's own. They do not throw errors of collectives, which the program's
-   * waits throw.
+   * Calls a function that waits for purposes of the library. Its waits do not throw the errors of collectives, which
+   * are left for the program's own waits.
    */
   withoutCollectiveErrors<Result>(wait: () => Result): Result {
     return this.#waitErrors === undefined ? wait() : this.#waitErrors.withoutErrors(wait);

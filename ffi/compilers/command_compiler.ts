@@ -136,8 +136,8 @@ export function buildOf(version: string): string {
 }
 
 /**
- * Returns why a command on the PATH cannot be run with files in memory; undefined if it may be tried. Never prompts the
- * user.
+ * Returns why a command on the PATH cannot be run on files in memory; undefined if nothing prevents it. Never shows a
+ * permission prompt.
  */
 export function commandRefusal(command: string): string | undefined {
   if (jsRuntime === "deno") {

@@ -5,7 +5,10 @@
  */
 import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
 
-/** The clock IDs `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE`. Linux reads the coarse clock from memory alone. */
+/**
+ * The clock IDs `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE`. Linux keeps the coarse one in
+ * memory, so that reading it costs less.
+ */
 const [preciseClock, coarseClock] = [1, 6];
 /**
  * Number of readings after which the native clock is loaded. Loading it takes as long as some hundred readings of the

@@ -204,7 +204,8 @@ export class StreamErrors implements WaitErrors {
       for (const edge of stream.waitEdges) {
         if (edge.before > since) next.push({ stream: edge.stream, since: edge.since, isImplicit: false });
       }
-      // Not two such steps in a row: whether the default stream has work between that of two blocking streams is unknown.
+      // Do not take two implicit steps in a row: two blocking streams are ordered by the default stream only if it has
+      // work between theirs, which is unknown.
       if (isImplicit) continue;
       for (const other of this.#implicitDependents(stream)) next.push({ stream: other, since, isImplicit: true });
     }

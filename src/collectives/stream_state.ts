@@ -41,7 +41,7 @@ export interface StreamPoint {
 export interface UnfinishedWork {
   readonly owner: WatchedCommunicator;
   readonly stream: StreamState;
-  /** Milliseconds within which they should complete, once everything before them has. */
+  /** The time limit of the collectives, in milliseconds, from when all work before them has completed. */
   readonly timeout: number;
   /** The place in the order in which the session's work was enqueued. */
   readonly sequence: number;
@@ -61,8 +61,8 @@ export interface RevocationProgress {
 }
 
 /**
- * Milliseconds for which waits let the library end failed work. If it takes longer, it may hang as the work does, and
- * nothing waits for it any more.
+ * The maximum time, in milliseconds, that waits give the library to abort failed work. After that, the abort itself is
+ * taken to hang, and is no longer waited for.
  */
 export const revocationTimeout = 10_000;
 

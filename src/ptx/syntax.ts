@@ -12,7 +12,7 @@ export class PtxError extends Error {
   readonly line: number;
 
   constructor(line: number, message: string) {
-    // The message may quote a word as long as the text.
+    // Truncate long words: the message may quote a token that is as long as the whole source.
     super(`Line ${line}: ${message.replaceAll(/[^\s"]{200,}/g, (word) => `${word.slice(0, 200)}…`)}`);
     this.line = line;
   }

@@ -130,7 +130,7 @@ export interface InstructionTraits {
   readonly dividesBlock?: (instruction: ResolvedInstruction) => boolean;
   /** Whether the instruction is a hint without observable effect, which the software device ignores. Default: no. */
   readonly hasNoEffect?: boolean;
-  /** Whether a vector of one element means the element. Default: a vector, which the instruction may refuse. */
+  /** Whether a one-element vector operand is treated as a scalar. Default: it is a vector, which many reject. */
   readonly takesVectorOfOne?: boolean;
   /** Whether the memory that the instruction reads is constant while the kernel runs. Default: it may be written. */
   readonly readsConstants?: boolean;

@@ -66,7 +66,7 @@ interface LineAccesses {
 const wordBytes = 4;
 /** The maximum number of ranges of a launch. */
 const mostRanges = 2048;
-/** The maximum number of cached first threads. Reports query the same ones repeatedly. */
+/** The maximum number of cached answers to which thread first makes an access: reports ask for the same repeatedly. */
 const mostRemembered = 1024;
 /** The budget of steps for computing a launch's accesses. */
 const mostSteps = 20_000;

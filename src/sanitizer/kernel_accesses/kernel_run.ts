@@ -95,8 +95,8 @@ export class KernelRun {
   }
 
   /**
-   * Runs a state until all threads have ended or stopped. Returns the states of the stopped ones. With `isMidway`,
-   * begins in the middle of a block and does not stop there.
+   * Executes the threads of a state until each has ended or reached a stop. Returns the states of those that stopped.
+   * With `isMidway`, execution resumes inside a basic block, which is then no stop.
    */
   walk(state: ThreadState, stop: Stop, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {

@@ -123,7 +123,7 @@ interface ObservedMemory {
   identity: string | undefined;
   /** The sizes of the mappings in bytes, by address. */
   readonly mappings: Map<number, number>;
-  /** The number of uses of the memory's handles: each is created or imported once, and released later. */
+  /** The reference count: creating or importing a handle adds one, releasing a handle subtracts one. */
   handleCount: number;
 }
 

@@ -250,7 +250,7 @@ export class OtherProcesses implements BoardReader {
 
   /** Counts all operations so far as ordered, because the lost records may have stated any order. */
   onRecordsLost(): void {
-    // Later records of this process may lack that order, too.
+    // What this process publishes from now on may lack the lost order, too: warn the processes that read it.
     this.#publisher.board?.warn();
     this.onBystander();
   }

@@ -329,7 +329,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     if (this.#pending.length === 1) this.#advance();
   }
 
-  /** Moves written frames to `#ready`, and waits until the first remaining frame is written. */
+  /** Moves written frames to `#ready`, and asks to be called when the first remaining frame is written. */
   #advance(): void {
     try {
       this.#moveReady();

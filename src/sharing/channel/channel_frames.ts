@@ -376,7 +376,7 @@ export class ChannelFrames {
     const now = performance.now();
     let first = Infinity;
     for (const { importer, held } of [...this.#consumers.values()]) {
-      // Holds of an ended connection may remain until the importer's event for the release has fired.
+      // After its connection has ended, an importer may hold frames until the event of their release has fired.
       if (!importer.isConnected) continue;
       let oldest = Infinity;
       for (const hold of held.values()) {

@@ -155,7 +155,7 @@ export class RemoteMemory {
     return this.#pools.get(pool)!.message.kind === "host";
   }
 
-  /** Whether a pool is a `PhysicalMemory` of the exporter. */
+  /** Whether a pool of the wire protocol is a `PhysicalMemory` of the exporter, which is mapped as virtual memory. */
   isVirtual(pool: number): boolean {
     return this.#pools.get(pool)!.message.kind === "memory";
   }

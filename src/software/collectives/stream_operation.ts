@@ -350,7 +350,7 @@ abstract class MessageOperation extends StreamOperation {
     return { operation, type: typeNumber, reduction: 0, root: peer, count };
   }
 
-  /** The entry of the other rank. */
+  /** Returns the entry for this operation in a ring of the peer's mailbox. */
   protected peerEntry(ring: number): MailboxEntry {
     return this.membership.mailbox(this.peer).entry(ring, this.number);
   }

@@ -102,7 +102,7 @@ export class Kernels {
     this.#checkMemory?.release();
   }
 
-  /** Returns the calls about modules and their functions. */
+  /** Returns the driver calls for modules and their functions. */
   moduleCalls(): ModuleCalls {
     const { core, memory: { allocations } } = this.#parts;
     const { devices, linearMemory, legacyMemory: { peerAccess }, scheduler } = core;

@@ -47,7 +47,7 @@ export interface HeapBlock {
 
 /**
  * The heap of a device. A block lives until any kernel of the device frees it, or until the driver is closed. Each
- * block starts a new granule, so that accesses past the end of a block are detected.
+ * block starts a new granule of the bounds table, so that accesses past the end of a block are detected.
  */
 export class DeviceHeap {
   readonly #memory: HeapMemory;

@@ -107,7 +107,7 @@ export const integerRows: () => Rows<IntegerName> = onFirstUse((): Rows<IntegerN
   "madc.hi": row(`madc.hi.cc?.${carried} d, a, b, c`, "9.7.2.6", carrying),
 }));
 
-/** Returns the rows of logic and shifts. */
+/** Returns the table's rows of the logic and shift instructions. */
 export const logicRows: () => Rows<LogicName> = onFirstUse((): Rows<LogicName> => ({
   and: row(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", { ...pure, arithmetic: "and" }),
   or: row(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", { ...pure, arithmetic: "or" }),

@@ -167,7 +167,10 @@ export class FunctionEmitter {
   readonly #registers = new Map<Register, number>();
   /** Maps a register to the register whose WebAssembly local it shares. */
   readonly #holders = new Map<Register, Register>();
-  /** The locals that hold registers. All functions share them, because registers are saved across calls. */
+  /**
+   * The WebAssembly locals that hold registers. All PTX functions of a kernel use the same locals, because registers
+   * are saved across calls.
+   */
   readonly #registerLocals = new LocalPools((type) => this.newLocal(type));
   readonly #temporaries = new LocalPools((type) => this.newLocal(type));
   readonly #fixed = new Map<FixedLocal, number>();

@@ -113,7 +113,7 @@ export class CheckWriter extends CodeWriter {
     return this.else().i32(0).end();
   }
 
-  /** Passes the access to a host function, which checks it outside of WebAssembly, and returns. */
+  /** Emits a call of a host function, which checks the access outside of WebAssembly, and a return from the helper. */
   leave(name: HostFunctionName, parameters: readonly number[]): this {
     for (const parameter of parameters) this.get(parameter);
     return this.call(hostIndex(name)).ops("return");

@@ -73,8 +73,8 @@ function environmentRegister(index: number): SpecialRegister {
 }
 
 /**
- * Describes a register with an address in the reserved shared memory, which precedes the block's own at negative
- * addresses. The block's own shared memory begins at 0, where the reserved part is on a GPU.
+ * Describes a special register whose value is an address in reserved shared memory. Here, the reserved part has
+ * negative addresses and the block's own shared memory begins at 0; on a GPU, the reserved part begins at 0.
  */
 function reservedShared(name: string, offset: number): [string, SpecialRegister] {
   return [`${reservedSharedPrefix}${name}`, uniform((e) => e.code.i32(offset - sharedSpan.reserved))];

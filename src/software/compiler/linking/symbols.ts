@@ -112,8 +112,8 @@ function sizeOf(declaration: VariableDeclaration): number | undefined {
 }
 
 /**
- * Whether two prototypes are compatible: the same number of values, of the same sizes, each a float, an array or
- * neither.
+ * Whether two prototypes are compatible: they have the same number of values, and values in the same position have the
+ * same size and kind (float, array, or other).
  */
 function samePrototype(one: FunctionDeclaration, other: FunctionDeclaration): boolean {
   const [first, second] = [one, other].map(({ kind, results, parameters }) =>

@@ -11,7 +11,7 @@ import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 
-/** A member of a set of changed terms: some terms of the access have changed in an unknown way. */
+/** An element of a set of changed terms, which means that any term of the access's address may have changed. */
 export const anyChange = "any";
 
 /** A memory access with the roots of its address: the variables or parameters that the address may be based on. */

@@ -15,7 +15,7 @@ import { gangHeader, gangState } from "./gang_layout.ts";
 export interface BlockState {
   /** The local that is 1 if some gang waits at a barrier. */
   readonly waiting: number;
-  /** The local with the number of that barrier. */
+  /** The local that holds the number of the barrier that gangs wait at. */
   readonly barrier: number;
   /** The local that is 1 if some threads wait outside of gangs, or gangs wait at different barriers. */
   readonly isMixed: number;

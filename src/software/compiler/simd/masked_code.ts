@@ -88,7 +88,7 @@ export class MaskedCode {
     }
   }
 
-  /** Creates the locals that hold the loop's results for the members that have left it. */
+  /** Creates the locals that keep the loop's results of the gang's threads that have left the loop. */
   #savedLocals(loop: MaskedLoop): ReadonlyMap<Register, readonly number[]> {
     const { emitter: e } = this.#gang;
     const saved = new Map<Register, readonly number[]>();

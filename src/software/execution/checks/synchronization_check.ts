@@ -285,7 +285,7 @@ class SkippedBarriers {
     this.#last = new Int32Array(threads).fill(-1);
   }
 
-  /** Whether no thread has reported a mark yet. */
+  /** Whether no thread has reported passing a synchronization point yet. */
   get isEmpty(): boolean {
     return this.#passes.size === 0;
   }

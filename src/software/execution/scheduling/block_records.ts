@@ -36,7 +36,7 @@ interface PositionsOptions {
   };
 }
 
-/** The positions of suspended threads. */
+/** Reads where in the PTX each suspended thread of a block will resume. */
 export class ThreadPositions {
   readonly #options: PositionsOptions;
   readonly #words: Int32Array;

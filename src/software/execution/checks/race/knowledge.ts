@@ -92,7 +92,7 @@ export class Knowledge {
     );
   }
 
-  /** Returns this knowledge and that of a block's work before the given fences. */
+  /** Returns this happens-before state, extended by a block's work before the given fences. */
   withFences(block: number, fences: FenceTimes): Knowledge {
     return new Knowledge(this.known, this.withoutScopes, new Map(this.fences).set(block, fences));
   }
