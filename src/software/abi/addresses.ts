@@ -79,7 +79,10 @@ export interface FaultPlace {
   /** The line in the PTX text. */
   readonly line: number;
   readonly operation: typeof accessOperations[number];
-  /** The size of the access in bytes, a power of two. */
+  /**
+   * A code location and the access that the instruction there makes. Compiled kernels report it with faults and
+   * accesses.
+   */
   readonly bytes: number;
   readonly space: typeof reportedSpaces[number];
   /**
@@ -94,7 +97,10 @@ export const lineBits = 23;
 /** The lowest bit of the binary logarithm of the access size in an encoded {@linkcode FaultPlace}. */
 export const placeBytesShift = 28;
 
-/** Encodes a code location as a 32-bit number, which compiled kernels pass to host functions. */
+/**
+ * The form in which the thread is reported: as its x index in the row (`rowY`, `rowZ`) of the launch record, or as the
+ * index of its thread record.
+ */
 export function encodePlace({ line, operation, space, thread, bytes }: FaultPlace): number {
   const flags = accessOperations.indexOf(operation) | reportedSpaces.indexOf(space) << 2 | Number(thread === "x") << 4;
   return Math.log2(bytes) << placeBytesShift | flags << lineBits | Math.min(line, 2 ** lineBits - 1);
@@ -112,7 +118,7 @@ export function decodePlace(place: number): FaultPlace {
   };
 }
 
-/** Returns the access size in bytes of an encoded {@linkcode FaultPlace}. Faster than decoding all of it. */
+/** The bit position of the base-2 logarithm of the access size in an encoded {@linkcode FaultPlace}. */
 export function bytesOfPlace(place: number): number {
   return 1 << (place >>> placeBytesShift);
 }
@@ -122,7 +128,10 @@ export function operationOfPlace(place: number): number {
   return place >>> lineBits & 3;
 }
 
-/** Returns the PTX line of an encoded {@linkcode FaultPlace}. */
+/**
+ * Returns the size in bytes of the access that an encoded {@linkcode FaultPlace} describes. Faster than decoding all of
+ * its fields.
+ */
 export function lineOfPlace(place: number): number {
   return place & 2 ** lineBits - 1;
 }
@@ -134,7 +143,7 @@ export function reportsRows(place: number): boolean {
 
 /** The number of bytes of memory that one entry of the bounds table describes. */
 export const boundsGranuleBytes = 512;
-/** The binary logarithm of `boundsGranuleBytes`. */
+/** Returns whether an encoded {@linkcode FaultPlace} reports the thread by its x index: `thread` is `"x"`. */
 export const boundsGranuleShift = 9;
 /**
  * The layout of a device's bounds table, in bytes. At offset 0, a 32-bit number for each granule of memory: one more

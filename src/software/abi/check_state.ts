@@ -11,8 +11,9 @@
  */
 export const checkState = {
   /**
-   * The offset of the tables of recorded accesses, one table for each kind of access, back to back. `tableOff` if
-   * accesses are not recorded, `tableOutside` if there are no tables.
+   * Returns how far the base address of this copy of the library is above the lowest possible base address. Each copy
+   * of the library in a thread has its own memory and uses the next of 64 address ranges, so that its addresses are not
+   * valid in another copy.
    */
   notes: 0,
   /**
@@ -21,19 +22,28 @@ export const checkState = {
   races: 4,
   /** Nonzero if the next access must be checked outside of WebAssembly, such as while a store is yet to be examined. */
   isBusy: 8,
-  /** Nonzero if threads may release by other means than barriers. */
+  /**
+   * The offset of the tables of recorded accesses, one table for each kind of access, back to back. `tableOff` if
+   * accesses are not recorded, `tableOutside` if all accesses are recorded outside of WebAssembly.
+   */
   hasReleases: 12,
-  /** The offset of the running block's shared memory. */
+  /**
+   * The offset of the table of the check `race`. `tableOff` without that check, `tableOutside` if all accesses are
+   * checked outside of WebAssembly.
+   */
   sharedBegin: 16,
-  /** The size of the running block's shared memory in bytes. */
+  /**
+   * Nonzero if the next access must be checked outside of WebAssembly, for example because the effect of the last store
+   * has not been examined yet.
+   */
   sharedBytes: 20,
-  /** The entry, as in `checkTable`, for the cells of the running block's shared memory. */
+  /** Nonzero if threads may execute release operations other than barriers. */
   sharedCells: 24,
   /** The offset of the running block's clocks. 0 if they are not in linear memory. */
   clocks: 28,
   /** The offset of the nodes of access lists. 0 if they are not in linear memory. */
   nodes: 32,
-  /** In a kernel that runs many blocks in one call: the index of the block to which `clocks` belongs. */
+  /** The entry that the shared memory of the running block has in the table of the check `race`; see `checkTable`. */
   blockX: 36,
   blockY: 40,
   blockZ: 44,
@@ -41,15 +51,18 @@ export const checkState = {
   threadsX: 48,
   threadsXY: 52,
   threadsXYZ: 56,
-  /** Nonzero if no more signals between blocks have to be recorded. */
+  /**
+   * Nonzero if the maximum number of signals between blocks has been recorded, so that compiled code can stop reporting
+   * them.
+   */
   knowsSignals: 60,
-  /** The start of the table that `signalTable` describes. */
+  /** The offset of the table of recent strong writes; see `signalTable`. */
   signals: 256,
 } as const;
 
-/** The value instead of a table's offset if accesses are not checked. */
+/** The value that replaces a table's offset if accesses are not checked. */
 export const tableOff = 0;
-/** The value instead of a table's offset if all accesses are checked outside of WebAssembly. */
+/** The value that replaces a table's offset if all accesses are checked outside of WebAssembly. */
 export const tableOutside = 1;
 
 /** The offset of `checkState` in linear memory. */
@@ -58,15 +71,16 @@ export const checkStateBegin = 0x1_e000;
 export const checkStateByteLength = 768;
 
 /**
- * A direct-mapped cache of the last strong writes to global memory, indexed by the lower bits of the word's index. Each
- * entry has the offset in linear memory, and one more than the number of the writing block's first thread.
+ * A direct-mapped cache of the last strong writes to global memory, indexed by the low bits of the index of the written
+ * word. Each entry consists of the word's offset in linear memory, and the number of the writing block's first thread
+ * plus 1.
  */
 export const signalTable = { entryBytes: 8, entries: 64 } as const;
 
 /**
- * The layout of a table, which has a 4-byte entry for each page of memory. An entry is 0 if the page must be looked up
- * outside of WebAssembly, `ignored` if its accesses are not checked, or otherwise the offset of the page's cells plus
- * the binary logarithm of the number of bytes that a cell describes.
+ * The layout of a table that has a 4-byte entry for each 4096-byte page of linear memory. An entry is 0 if accesses to
+ * the page must be checked outside of WebAssembly, `ignored` if they are not checked, and otherwise the offset of the
+ * page's cells plus the base-2 logarithm of the number of bytes that a cell describes.
  */
 export const checkTable = { pageShift: 12, byteLength: 0x40_0000, ignored: 3 } as const;
 
@@ -74,23 +88,23 @@ export const checkTable = { pageShift: 12, byteLength: 0x40_0000, ignored: 3 } a
 export const entryFlags = 3;
 
 /**
- * The layout of a block's clocks, in bytes: the time of the last barrier of all threads, the number of the first
- * thread, the number of threads rounded up to whole warps, the time of each warp's last barrier, and each thread's
- * epoch.
+ * The layout of a block's clocks, as byte offsets: the time of the last barrier of the whole block, the number of the
+ * block's first thread, the number of threads rounded up to whole warps, the time of each warp's last barrier, and each
+ * thread's epoch.
  */
 export const clockLayout = { blockTime: 0, base: 4, threads: 8, warpTimes: 16, epochs: 144, byteLength: 4240 } as const;
 
 /**
- * The layout of a word's access record. The first number has one bit per accessed byte, and above these bits the line
- * of the first access, or `divided` if different lines accessed different bytes. The second number is the first
- * accessing thread's number in the grid.
+ * The layout of the access record of a 4-byte word. The first number has one bit per accessed byte in its low bits, and
+ * above them the PTX line of the first access, or `divided` if different lines accessed different bytes. The second
+ * number is the number in the grid of the thread that accessed the word first.
  */
 export const note = { lineShift: 4, divided: 0x4000_0000, wordsShift: 1 } as const;
 
 /**
- * The fields of a cell, in which the check `race` records the accesses to a word or a byte of memory. Threads are
- * one more than their number in the launch, or 0 for none. An epoch is the time of the thread's last barrier, fence or
- * release before the access. A place is an encoded code location (`encodePlace`).
+ * The fields of a cell, in which the check `race` records the accesses to a word or a byte of memory. Fields for
+ * threads contain the thread's number in the launch plus 1, or 0 for none. An epoch is the time of the thread's last
+ * barrier, fence or release before the access. A place is an encoded code location (`encodePlace`).
  */
 export const cellField = {
   writer: 0,
@@ -100,32 +114,39 @@ export const cellField = {
   readEpoch: 4,
   readPlace: 5,
   /**
-   * The first node of the list of further readers; 0 if it is empty. Negated if no more readers have to be recorded.
+   * The first node of the list of further readers; 0 if the list is empty. Negated if no further readers have to be
+   * recorded.
    */
   readers: 6,
-  /** The first node of the list of strong accesses; 0 if it is empty. Negated if no more have to be recorded. */
+  /**
+   * The first node of the list of strong accesses; 0 if the list is empty. Negated if no further accesses have to be
+   * recorded.
+   */
   strong: 7,
 } as const;
 
 /** The binary logarithm of the number of fields of a cell. */
 export const cellShift = 3;
 
-/** The epoch of a write by an asynchronous copy that is not complete. */
+/** The value of `writeEpoch` for a write by an asynchronous copy that is not complete. */
 export const pendingEpoch = 0x7fff_ffff;
 
-/** The fields of a node of an access list: the lanes of one warp that have accessed a cell at one epoch. */
+/** The fields of a node in an access list. A node describes the lanes of one warp that accessed a cell in one epoch. */
 export const nodeField = { next: 0, warp: 1, epoch: 2, lanes: 3, place: 4, order: 5 } as const;
 
 /** The number of fields of a node. */
 export const nodeWords = 6;
 
 /**
- * The fields that replace the node with index 0: the first node of the free list, the start of the nodes that were
- * never used, and the total length of the array.
+ * The fields that are stored in the unused node 0: the first node of the free list, the index of the first node that
+ * was never used, and the total length of the array.
  */
 export const nodeLists = { free: 1, end: 2, length: 3 } as const;
 
-/** The maximum number of nodes of a list. Further accesses are not recorded, and races with them are missed. */
+/**
+ * The maximum number of nodes of an access list. Accesses beyond this limit are not recorded, and races with them are
+ * missed.
+ */
 export const mostNodes = 64;
 
 /** The bits that describe the memory order of an access or a fence. */
@@ -134,20 +155,22 @@ export const orderBits = {
   strong: 1,
   acquire: 2,
   release: 4,
-  /** The scope is wider than the block. Every block is a cluster of its own. */
+  /**
+   * The scope is wider than a block. A cluster scope counts as block scope, since every cluster consists of one block.
+   */
   wide: 8,
   /** A load through the non-coherent cache. */
   notCoherent: 16,
   /** A write by an asynchronous copy, which continues after the instruction. */
   asynchronous: 32,
   /**
-   * A store that completes before the thread's next operation, so that memory then shows whether the store has changed
-   * the value.
+   * A store that completes before the thread's next operation, so that the memory can then be read to find out whether
+   * the store has changed the value.
    */
   immediate: 64,
-  /** Not a fence: the thread commits its asynchronous copies so far as a group. */
+  /** Not a fence: the thread commits the asynchronous copies that it has started so far as a group. */
   commit: 128,
-  /** Not a fence: the thread waits until at most a given number of groups of copies are pending. */
+  /** Not a fence: the thread waits until at most a given number of its groups of asynchronous copies are pending. */
   wait: 256,
   /** An arrival at an `mbarrier`, or a test of its phase. */
   phased: 512,
@@ -158,7 +181,7 @@ export const orderBits = {
 } as const;
 
 /**
- * The number of bits of `orderBits`. The bits above hold the binary logarithm of the number of elements of an access,
- * or for `wait` the number of groups.
+ * The number of bits that `orderBits` use. The higher bits contain the base-2 logarithm of the number of elements of an
+ * access, or for `wait` the number of groups.
  */
 export const orderCountShift = 12;

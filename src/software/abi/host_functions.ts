@@ -13,69 +13,73 @@ interface HostNumber {
 }
 
 /**
- * The types of the imported functions by name, in the order of their indices. A "code location" is an encoded
- * `FaultPlace`. "The readable memory" stands for seven arguments: the offsets and sizes of shared memory, of local
- * memory and of the parameters, and the offset of the bounds table.
+ * The types of the imported functions by name, in the order of their indices. In the descriptions, a "code location" is
+ * an encoded `FaultPlace`, and "the readable memory" stands for seven arguments: the offsets and sizes of shared
+ * memory, of local memory and of the parameters, and the offset of the bounds table.
  */
 export const hostFunctionTypes = {
   reduceAngle: { parameters: ["f64"], results: ["f64"] },
   encodeEightBits: { parameters: ["f64", "i32"], results: ["i32"] },
-  /**
-   * Reports a fault. Takes the fault's kind, the address, the code location and the thread. Must throw.
-   */
+  /** Reports a fault, given the fault's kind, the address, the code location and the thread. Must throw. */
   fault: { parameters: ["i32", "i64", "i32", "i32"], results: [] },
   /**
-   * Takes the code location and the thread. Returns the number of loop iterations that may run before the next call.
-   * Throws to stop the kernel.
+   * Called when a kernel's loops have used up their fuel, with the code location and the thread. Returns the number of
+   * loop iterations that may run before the next call. Throws to stop the kernel.
    */
   refuel: { parameters: ["i32", "i32"], results: ["i32"] },
   /**
-   * Called after the bounds check of an access. Takes the access's offset in linear memory, the code location (whose
+   * Called after the bounds check of an access, with the access's offset in linear memory, the code location (whose
    * operation is `atomic` for all strong accesses), and the thread.
    */
   access: { parameters: ["i32", "i32", "i32"], results: [] },
   /**
-   * For the check `race`. Called after the bounds check of an access. Takes the access's offset in linear memory, the
+   * Called for the check `race` after the bounds check of an access, with the access's offset in linear memory, the
    * code location, the thread, and the `orderBits`.
    */
   orderedAccess: { parameters: ["i32", "i32", "i32", "i32"], results: [] },
   /**
-   * For the check `race`. Called for a fence or an operation that orders asynchronous copies. Takes the code location,
-   * the thread, and the `orderBits`.
+   * Called for the check `race` at a fence or an operation that orders asynchronous copies, with the code location, the
+   * thread, and the `orderBits`.
    */
   order: { parameters: ["i32", "i32", "i32"], results: [] },
   /**
-   * Called if an access lies in other memory than its origin, from which the address was computed. Takes the access's
-   * offset in linear memory, the code location, the thread, the state space of the origin as an index of
-   * `originSpaces`, the origin's offset in that state space, and the origin's offset in linear memory and size in
-   * bytes.
+   * Called if an access lies outside of the memory from which its address was computed, called its origin. The
+   * arguments are the access's offset in linear memory, the code location, the thread, the state space of the origin as
+   * an index of `originSpaces`, the origin's offset in that state space, and the origin's offset in linear memory and
+   * size in bytes.
    */
   stray: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32", "i32"], results: [] },
   /**
-   * Called where an uninitialized value affects execution. Takes an index of `decisions`, the code location and the
+   * Called where an uninitialized value affects execution, with an index of `decisions`, the code location and the
    * thread.
    */
   decideByUninitialized: { parameters: ["i32", "i32", "i32"], results: [] },
-  /** Called when uninitialized bits are loaded. Takes the offset, the code location and the thread. */
+  /** Called when uninitialized bits are loaded, with the offset in linear memory, the code location and the thread. */
   loadUninitialized: { parameters: ["i32", "i32", "i32"], results: [] },
-  /** Called after uninitialized bits were stored. Takes the offset, the code location and the thread. */
+  /**
+   * Called after uninitialized bits were stored, with the offset in linear memory, the code location and the thread.
+   */
   storeUninitialized: { parameters: ["i32", "i32", "i32"], results: [] },
-  /** Called where a thread may skip a barrier. Takes the mark (see `barrierMarks`) and the thread. */
+  /**
+   * Called for the check `synchronization` where a thread may skip a barrier, with the encoded event (see
+   * `barrierMarks`) and the thread.
+   */
   mark: { parameters: ["i32", "i32"], results: [] },
-  /** Returns the time in nanoseconds since an arbitrary start. */
+  /** Returns the time in nanoseconds since an arbitrary starting point. */
   clock: { parameters: [], results: ["i64"] },
   /**
-   * Prints like `vprintf`. Takes the generic addresses of the format string and of the arguments, the code location,
+   * Prints like `vprintf`, given the generic addresses of the format string and of the arguments, the code location,
    * the thread, and the readable memory. Returns the number of printed arguments, or a negative number on failure. Must
-   * throw instead of reading any other memory.
+   * throw if the kernel may not read the memory to print.
    */
   print: {
     parameters: ["i64", "i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],
     results: ["i32"],
   },
   /**
-   * Reports a failed assertion. Takes the generic addresses of the message and the file, the line in that file, the
-   * generic address of the function, the block, the thread, the line in the PTX, and the readable memory. Must throw.
+   * Reports a failed assertion, given the generic addresses of the message and the file name, the line in that file,
+   * the generic address of the function name, the block, the thread, the line in the PTX, and the readable memory. Must
+   * throw.
    */
   failAssertion: {
     parameters: [
@@ -101,12 +105,13 @@ export const hostFunctionTypes = {
     results: [],
   },
   /**
-   * Allocates memory in the device's heap. Takes the size, the alignment, the code location, the thread, and the offset
+   * Allocates memory in the device's heap, given the size, the alignment, the code location, the thread, and the offset
    * of the bounds table. Returns the address, or 0 if the allocation fails.
    */
   allocate: { parameters: ["i64", "i64", "i32", "i32", "i32"], results: ["i64"] },
   /**
-   * Frees memory of the device's heap. Takes the address, the code location, the thread, and the bounds table's offset.
+   * Frees memory of the device's heap, given the address, the code location, the thread, and the offset of the bounds
+   * table.
    */
   free: { parameters: ["i64", "i32", "i32", "i32"], results: [] },
 } as const;
@@ -129,10 +134,16 @@ type ResultOf<Types extends readonly (keyof HostNumber)[]> = Types extends
   readonly [infer Type extends keyof HostNumber] ? HostNumber[Type]
   : void;
 
-/** The kinds of origin of an address, for `stray`: a kernel parameter, or a variable of a state space. */
+/**
+ * The kinds of memory from which an address may have been computed, for `stray`: the memory that a kernel parameter
+ * points into, or a variable of a state space.
+ */
 export const originSpaces = ["param", "shared", "local", "global", "const"] as const;
 
-/** The uses of uninitialized values, indexed by the first argument of `decideByUninitialized`. */
+/**
+ * The ways in which an uninitialized value can affect execution, indexed by the first argument of
+ * `decideByUninitialized`.
+ */
 export const decisions = [
   "branch",
   "predicate",
@@ -145,7 +156,7 @@ export const decisions = [
   "size",
 ] as const;
 
-/** A use of an uninitialized value that affects what a kernel does. */
+/** A way in which an uninitialized value can affect the execution of a kernel. */
 export type Decision = typeof decisions[number];
 
 const names = Object.keys(hostFunctionTypes) as HostFunctionName[];

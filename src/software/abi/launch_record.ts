@@ -41,36 +41,45 @@ export const launchFields = [
   "fuelLeft",
   /** The offset of the save areas of gangs. */
   "gangs",
-  /** The number of times that a gang has diverged. */
+  /** The number of times that gangs have diverged in this launch, for the decision whether to keep using gangs. */
   "divergences",
-  /** The number of times that all gangs of a block have been run. */
+  /** The number of times that the kernel has run all gangs of a block. */
   "rounds",
   /** For a kernel without suspensions and for gangs: the y and z index of the running threads, for fault reports. */
   "rowY",
   "rowZ",
-  /** A base number: the block runs on multiprocessor (`multiprocessor` + `blockX`) modulo `multiProcessorCount`. */
+  /**
+   * The number that determines the multiprocessor of a block: (`multiprocessor` + `blockX`) modulo
+   * `multiProcessorCount`.
+   */
   "multiprocessor",
   /** The generic address of a cooperative launch's workspace, in two halves. 0 in other launches. */
   "workspaceHigh",
   "workspaceLow",
   /**
-   * For kernels with the check `memory`: the offset of a table of the ranges that the 64-bit parameters point into. A
-   * parameter's entry has the same offset in the table as the parameter has among the parameters, and consists of the
-   * offset and the size of the range: 0 and `unboundedLength` if the parameter points into no allocation.
+   * For kernels with the check `memory`: the offset of a table of the ranges that the 64-bit parameters point into. An
+   * entry is located at the same offset in the table as the parameter in the packed parameters. It consists of the
+   * offset and the size of the range, or of 0 and `unboundedLength` if the parameter points into no allocation.
    */
   "argumentRanges",
-  /** For kernels that run the threads of a block in a varied order: the index with which each dimension starts. */
+  /**
+   * For kernels that run the threads of a block in a varied order: the index of the first thread to run in each
+   * dimension.
+   */
   "threadStartX",
   "threadStartY",
   "threadStartZ",
-  /** For such kernels: a bit set of the dimensions that run backwards. Bit 0 is x. */
+  /**
+   * For kernels that run the threads of a block in a varied order: a bit set of the dimensions in which threads run in
+   * descending order. Bit 0 is x.
+   */
   "reversedThreads",
 ] as const;
 
-/** The fields with the start of the thread order in x, y and z. */
+/** The fields that contain the index of the first thread to run in x, y and z. */
 export const threadStarts = ["threadStartX", "threadStartY", "threadStartZ"] as const;
 
-/** The length of an argument range that stands for "no limit". */
+/** The size of an argument range that has no limit. */
 export const unboundedLength = 0xffff_ffff;
 /** The maximum size of the table of argument ranges, in bytes. Parameters at higher offsets have no ranges. */
 export const argumentRangesByteLength = 0x4000;
@@ -100,15 +109,15 @@ export const threadRecordByteLength = 64;
 export const threadRecord = {
   /** The thread's index in the block: x in bits 0 to 9, y from bit 10, z from bit 20. Written by the scheduler. */
   threadIndex: 0,
-  /** The number of the resume point in the kernel; 0 is the start of the kernel. */
+  /** The number of the point in the kernel at which the thread resumes. 0 is the start of the kernel. */
   resumeIndex: 4,
-  /** The thread's request: one more than the index of a suspension, 0 if the thread can run, or `exited`. */
+  /** The thread's request: the index of a suspension plus 1, 0 if the thread can run, or `exited`. */
   request: 8,
   /** The offset of the thread's saved registers. */
   saved: 12,
   /** The offset of the thread's stack frame. */
   frame: 16,
-  /** The offset of the free stack above the frame. */
+  /** The offset of the free part of the stack, above the thread's stack frame. */
   stackPointer: 20,
   /** The operands of the request. Each has 32 bits, except for `value`, which has up to 64. */
   mask: 24,
@@ -128,19 +137,20 @@ export const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLeng
 
 /** A call site in a function. */
 export interface CallSite {
-  /** The position in the function, as in {@linkcode Suspension.order}. */
+  /** The position of the call in the function, comparable with {@linkcode Suspension.order}. */
   readonly order: number;
-  /** The bytes that the calling function saves. */
+  /** The number of bytes of registers that the calling function saves for the call. */
   readonly savedBytes: number;
 }
 
 /**
- * The events of a thread that the check `synchronization` records for each barrier: the thread executes a branch that
- * decides whether it reaches the barrier, reaches the barrier, or arrives where the branch's paths reconverge.
+ * The events that a thread reports for each barrier to the check `synchronization`: the thread executes a branch that
+ * decides whether it reaches the barrier (`branch`), reaches the barrier (`barrier`), or arrives where the paths of the
+ * branch reconverge (`meeting`). An encoded event is the number of the barrier times `count`, plus the event.
  */
 export const barrierMarks = { branch: 0, barrier: 1, meeting: 2, count: 3 } as const;
 
-/** A suspend point of the kernel, and what a thread requests there. */
+/** A suspend point of the kernel, and the request that a thread makes there. */
 export interface Suspension {
   readonly request: SuspensionRequest;
   /** The line in the PTX text. */
@@ -162,7 +172,7 @@ export type SuspensionRequest =
     readonly operation: "sync" | "arrive" | "popc" | "and" | "or";
     readonly isAligned: boolean;
   }
-  /** `bar.warp.sync`: the lanes of the mask wait for each other. */
+  /** `bar.warp.sync`: the lanes in the mask operand wait for each other. */
   | { readonly kind: "warpBarrier" }
   /** `shfl.sync`: `first` is the lane or distance, `second` the clamp and segment mask. */
   | { readonly kind: "shuffle"; readonly mode: "up" | "down" | "bfly" | "idx" }
@@ -176,25 +186,25 @@ export type SuspensionRequest =
     readonly signed: boolean;
   }
   /**
-   * `ldmatrix` and `stmatrix`: `value` is the offset of the row whose address the thread provides, or 0. The thread's
-   * fragments of the matrices are in four words starting at `result`.
+   * `ldmatrix` and `stmatrix`: `value` is the offset of the matrix row whose address the thread provides, or 0 if there
+   * is none. The thread's fragments of the matrices are stored in four words starting at `result`.
    */
   | { readonly kind: "matrixLoad" | "matrixStore"; readonly matrices: number; readonly transposed: boolean }
-  /** `movmatrix`: `value` is the thread's fragment. */
+  /** `movmatrix`: `value` is the thread's fragment of the matrix. */
   | { readonly kind: "matrixTranspose" }
-  /** `activemask`: returns the threads of the warp that are at the same instruction. */
+  /** `activemask`: requests the mask of the lanes that are at the same instruction. */
   | { readonly kind: "activeMask" }
-  /** No request: the thread only lets other threads run first. */
+  /** The thread waits for nothing, and only lets other threads run first. */
   | { readonly kind: "yield" }
   /**
-   * A lockstep point: the lanes of the warp resume together, once none of them can run. `spins` is set in a loop where
-   * a lane may wait for a store of another lane.
+   * A lockstep point: once no lane of the warp can run, the lanes that wait at the point resume together. `spins` is
+   * set in a loop in which a lane may wait for a store of another lane.
    */
   | { readonly kind: "lockstep"; readonly spins: boolean };
 
 /**
  * The bit fields of an `mbarrier` object, by lowest bit and width: the pending arrivals of the current phase, the
- * expected arrivals of each phase, the pending transaction bytes, which may be negative, and the parity of the phase.
+ * expected arrivals of each phase, the pending transaction bytes (which may be negative), and the parity of the phase.
  * PTX leaves the layout to the implementation.
  */
 export const memoryBarrierFields = {

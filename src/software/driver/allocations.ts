@@ -21,7 +21,7 @@ import {
 } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** The parts of the driver that these calls use. */
+/** The parts of the driver that the calls in this file use. */
 interface Parts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
@@ -30,7 +30,7 @@ interface Parts {
   readonly virtualMemory: VirtualMemory;
 }
 
-/** The calls that allocate and free device memory, and share memory that does not belong to a pool. */
+/** The driver calls that allocate and free device memory, and that share memory outside of pools. */
 type DeviceMemoryCalls = Pick<
   Driver,
   | "mallocFromPoolAsync"
@@ -42,7 +42,7 @@ type DeviceMemoryCalls = Pick<
   | "ipcCloseMemHandle"
 >;
 
-/** Returns the calls that allocate and free device memory, and share memory that does not belong to a pool. */
+/** Returns the driver calls that allocate and free device memory, and that share memory outside of pools. */
 export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): DeviceMemoryCalls {
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;
@@ -77,7 +77,8 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
       const owner = found.device ?? target.device;
       const allocation: PoolAllocation = { kind: "pool", begin, byteLength, device: owner, pool: found, block };
       allocations.add(allocation);
-      // Memory of a host pool is not marked: the host may write it before the stream runs the allocation.
+      // Does not mark memory of a host pool as uninitialized: the host may write it before the stream runs the
+      // allocation.
       if (found.device !== undefined && memory.isChecked) {
         scheduler.enqueue(target, () => memory.markFresh(allocation));
       }
@@ -114,7 +115,7 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
     ipcGetMemHandle(device, address) {
       const call = "cudaIpcGetMemHandle";
       devices.check(device, call);
-      // The handle names the whole allocation, even if the address points into the middle of it.
+      // The exported handle is for the whole allocation, even if the address points into the middle of it.
       const found = memory.at(address, 1, call);
       if (found.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       memory.export(found);
@@ -140,10 +141,10 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
   };
 }
 
-/** The calls about addresses. */
+/** The driver calls that return the properties of addresses. */
 type AddressCalls = Pick<Driver, "memGetAddressRange" | "pointerGetAttributes">;
 
-/** Returns the calls about addresses. */
+/** Returns the driver calls that return the properties of addresses. */
 export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts): AddressCalls {
   return {
     memGetAddressRange(device, address) {
@@ -175,10 +176,10 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts
   };
 }
 
-/** The calls about host memory. */
+/** The driver calls that manage host memory. */
 type HostMemoryCalls = Pick<Driver, "hostView" | "hostAlloc" | "hostGetDevicePointer" | "freeHost">;
 
-/** Returns the calls about host memory. */
+/** Returns the driver calls that manage host memory. */
 export function hostMemoryCalls({ core, memory }: Parts): HostMemoryCalls {
   const { devices, linearMemory, hostMemory } = core;
   return {
@@ -209,7 +210,7 @@ export function hostMemoryCalls({ core, memory }: Parts): HostMemoryCalls {
       devices.checkAlive(call);
       if (address === 0n) return;
       if (!hostMemory.has(buffer)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      // The pending work of any device may use the memory.
+      // Finishes the work of all devices, because pending work of any device may use the memory.
       for (let device = 0; device < devices.count; device++) core.finishWork(device, call);
       const freed = hostMemory.free(buffer);
       if (freed !== undefined) memory.forget(freed);

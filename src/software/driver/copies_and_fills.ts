@@ -37,7 +37,7 @@ class Copies {
   }
 
   /**
-   * Enqueues a copy to host memory. If that memory is pageable, blocks until the copy is done.
+   * Enqueues a copy to host memory. If the host memory is pageable, blocks until the copy is done.
    *
    * @param onUninitialized called with the index of the first uninitialized byte, if there is one
    */
@@ -134,7 +134,7 @@ export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillC
 
   /**
    * Returns the bytes of a range that a device copies from or to host memory. If the range lies in a device's pool, the
-   * copying device must have access to that pool.
+   * copying device must have access to the pool.
    */
   const rangeForHostCopy = (address: bigint, byteLength: number, use: RangeUse): Uint8Array => {
     const isPermitted = (allocation: AnyAllocation) =>
@@ -142,7 +142,7 @@ export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillC
     return memory.range(address, byteLength, use, isPermitted);
   };
 
-  /** Returns the stream and the bytes of a fill with values of `alignment` bytes. */
+  /** Returns the stream of a fill, and the bytes to fill with values of `alignment` bytes. */
   const rangeToFill = (
     address: bigint,
     byteLength: number,
@@ -179,7 +179,7 @@ export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillC
       const target = streams.stream(device, stream, call);
       devices.check(destinationDevice, call);
       devices.check(sourceDevice, call);
-      // Memory of a host pool belongs to no device.
+      // Permits memory of host pools, which belongs to no device.
       const isPermitted = (allocation: AnyAllocation) =>
         !isPoolMemory(allocation) || allocation.pool.device !== undefined;
       const to = memory.range(

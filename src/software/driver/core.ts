@@ -29,7 +29,7 @@ export class DriverCore {
   readonly stepLimit: number;
   readonly observesAccesses: boolean;
   readonly kernelChecks: ReadonlySet<KernelCheck>;
-  /** Whether streams run in the order of a {@linkcode SoftwareDriverOptions.schedule}. */
+  /** Whether streams run in the order that {@linkcode SoftwareDriverOptions.schedule} specifies. */
   readonly isScheduled: boolean;
   readonly linearMemory: LinearMemory;
   readonly devices: VisibleDevices;
@@ -37,9 +37,12 @@ export class DriverCore {
   readonly hostMemory: HostMemory;
   readonly legacyMemory: LegacyMemory;
   readonly fabric: Fabric;
-  /** The reason why memory cannot be shared with other processes. Undefined if it can. */
+  /** The reason why memory cannot be shared with other processes. Undefined if sharing is possible. */
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
-  /** Releases the pool memory, events and modules that only finished work has used. Set by the driver's constructor. */
+  /**
+   * Releases the pool memory, events and modules whose only users were work that has finished. Set by the driver's
+   * constructor.
+   */
   releaseFinished: () => void = () => {};
   #lastHandle = 0x5000n;
 
@@ -75,7 +78,10 @@ export class DriverCore {
     return handle;
   }
 
-  /** Ensures that the bounds table of a device's kernels exists. Throws `cudaErrorMemoryAllocation` if it cannot. */
+  /**
+   * Creates the bounds table of a device if it does not exist. Throws `cudaErrorMemoryAllocation` if linear memory is
+   * full.
+   */
   ensureBoundsTable(device: number, call: string): void {
     if (!this.linearMemory.ensureBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
@@ -96,7 +102,7 @@ export class DriverCore {
   }
 }
 
-/** The calls about devices. */
+/** The driver calls that manage devices. */
 type DeviceCalls = Pick<
   Driver,
   | "driverGetVersion"
@@ -115,7 +121,7 @@ type DeviceCalls = Pick<
   | "profilerStop"
 >;
 
-/** Returns the calls about devices. */
+/** Returns the driver calls that manage devices. */
 export function deviceCalls(core: DriverCore): DeviceCalls {
   const { devices, linearMemory, legacyMemory: { peerAccess } } = core;
   const deviceTotalMem = (device: number): number => {
@@ -168,7 +174,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
       devices.check(device, call);
       devices.checkOrdinal(peer, call);
       if (!peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessNotEnabled, call);
-      // Kernels that were already launched must still run with the access that the device had at their launch.
+      // Finishes the launched kernels first, because they must run with the access that the device had at their launch.
       core.finishWork(device, call);
       peerAccess.disable(device, peer);
     },

@@ -33,7 +33,7 @@ import type { ProgramMemoryNames } from "./memory_names.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** The parts of the driver that these calls use. */
+/** The parts of the driver that the calls in this file use. */
 interface Parts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
@@ -41,7 +41,7 @@ interface Parts {
   readonly names: ProgramMemoryNames;
 }
 
-/** The calls about modules and their functions. */
+/** The driver calls that load modules and find their kernels and variables. */
 type ModuleCalls = Pick<
   Driver,
   | "moduleLoadData"
@@ -56,7 +56,7 @@ type ModuleCalls = Pick<
   | "funcSetCacheConfig"
 >;
 
-/** The calls about launches. */
+/** The driver calls that launch kernels. */
 type LaunchCalls = Pick<
   Driver,
   | "createKernelLaunch"
@@ -77,7 +77,7 @@ export class Kernels {
   readonly #running = new RunningChecks();
   readonly #loadOptions: Omit<ModulePlace, "reserve">;
   readonly #workspaces: GridWorkspaces;
-  /** Returns the order of the next launch's threads. Undefined if threads run in ascending order. */
+  /** Returns the order in which the threads of the next launch run. Undefined if threads run in ascending order. */
   readonly #nextOrder: (() => KernelOrder) | undefined;
   /** The memory where checked kernels record accesses. Undefined until a kernel is checked. */
   #checkMemory: CheckMemory | undefined;
@@ -102,7 +102,7 @@ export class Kernels {
     this.#checkMemory?.release();
   }
 
-  /** Returns the driver calls for modules and their functions. */
+  /** Returns the driver calls that load modules and find their kernels and variables. */
   moduleCalls(): ModuleCalls {
     const { core, memory: { allocations } } = this.#parts;
     const { devices, linearMemory, legacyMemory: { peerAccess }, scheduler } = core;
@@ -184,7 +184,7 @@ export class Kernels {
     };
   }
 
-  /** Returns the calls about launches. */
+  /** Returns the driver calls that launch kernels. */
   launchCalls(): LaunchCalls {
     const { devices } = this.#parts.core;
     return {
@@ -209,15 +209,15 @@ export class Kernels {
         const loaded = this.#kernel(launch.kernel, call);
         checkLaunchAttributes(attributes, call);
         const { blockX, blockY, blockZ, sharedMemoryBytes } = launch;
-        // Clusters have one block, so the number of active clusters is the number of active blocks.
+        // A cluster consists of one block, so the number of active clusters is the number of active blocks.
         return multiProcessorCount * occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
       },
     };
   }
 
   /**
-   * Implements `cuLaunchKernel`, `cuLaunchKernelEx` if there are `attributes`, and `KernelChecker.launch` if there is
-   * an `observation`.
+   * Launches a kernel. Implements `cuLaunchKernel`, `cuLaunchKernelEx` (with `attributes`), and `KernelChecker.launch`
+   * (with `observation`).
    */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation = {}): void {
     const call = attributes === undefined ? "cuLaunchKernel" : "cuLaunchKernelEx";
@@ -226,7 +226,7 @@ export class Kernels {
     const target = streams.stream(launch.device, launch.stream, call);
     const loaded = this.#kernel(launch.kernel, call);
     const { device, module } = loaded;
-    // Unlike copies and waits, a kernel runs only on a stream of the device for which it was loaded.
+    // Unlike copies and waits, a kernel runs only on streams of the device for which it was loaded.
     if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
@@ -273,10 +273,10 @@ export class Kernels {
     });
   }
 
-  /** Returns the accesses of a launch, if they are known in advance. Otherwise, they must be observed. */
+  /** Returns the accesses of a launch if they are known before it runs. Returns undefined if they must be observed. */
   #accessesOf({ onAccesses, accesses }: LaunchObservation): readonly LaunchAccess[] | undefined {
     const { observesAccesses, isScheduled } = this.#parts.core;
-    // The known accesses name the first thread of each range, which depends on the order of the threads.
+    // The accesses in `accesses` name the first thread of each range, which depends on the order of the threads.
     return onAccesses === undefined || !observesAccesses || isScheduled ? undefined : accesses;
   }
 
@@ -323,7 +323,10 @@ export class Kernels {
     return this.#kernels.get(kernel) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  /** Releases the memory of unloaded modules on idle devices. On other devices, copies may still use the variables. */
+  /**
+   * Releases the memory of unloaded modules of idle devices. On busy devices, pending copies may still use the
+   * variables.
+   */
   releaseModules(): void {
     for (const module of this.#unloadedModules) {
       if (!this.#parts.core.scheduler.isIdle(module.device)) continue;

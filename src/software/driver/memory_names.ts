@@ -14,7 +14,7 @@ import { type AnyAllocation, isHostPoolMemory, isPoolMemory, type ProgramMemory 
 export class ProgramMemoryNames {
   readonly #core: DriverCore;
   readonly #memory: ProgramMemory;
-  /** The names as seen by the kernels of each device, by the device's ordinal. */
+  /** The names of memory for messages of each device's kernels, by the device's ordinal. */
   readonly #ofDevices: readonly MemoryNames[];
   #namedBuffers: () => Iterable<NamedBuffer> = () => [];
 
@@ -32,12 +32,12 @@ export class ProgramMemoryNames {
     this.#namedBuffers = buffers;
   }
 
-  /** Returns the names as seen by the kernels of a device. */
+  /** Returns the names of memory for messages of a device's kernels. */
   of(device: number): MemoryNames {
     return this.#ofDevices[device]!;
   }
 
-  /** Returns the memory nearest to an access by a kernel of a device, or undefined if there is none nearby. */
+  /** Returns the named memory nearest to an access by a kernel of a device, or undefined if none is near. */
   nearest(device: number, begin: number, byteLength: number): NamedRange | undefined {
     return nearestRange({ begin, byteLength }, this.#rangesFor(device));
   }
@@ -50,7 +50,7 @@ export class ProgramMemoryNames {
       const refusal = this.#refusalOf(allocation, device);
       return namedRangesOf(allocation, named).map((range) => ({ ...range, ...refusal }));
     });
-    // Ranges that were allocated again are no longer attributed to the freed buffer.
+    // A freed buffer no longer gives its name to the parts of its range that were allocated again.
     const freed: NamedRange[] = [];
     for (const range of this.#memory.freedRanges) {
       const { begin } = range;
@@ -123,13 +123,16 @@ function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuff
   return `${imported} of ${bytes} ${place}${site}`;
 }
 
-/** Returns the advice how to make memory accessible to a device. */
+/** Returns advice on how to give a device access to memory. */
 function accessAdvice(allocation: AnyAllocation): string {
   if (allocation.kind === "virtual") return "call setAccess of its address range";
   return isPoolMemory(allocation) ? "call setAccess of its pool" : "call enablePeerAccess of the device";
 }
 
-/** Names memory that was freed. `isFreed` is false if kernels can still access it, because the free is queued. */
+/**
+ * Names memory that was freed. `isFreed` is false if the free is only enqueued, so that kernels can still access the
+ * memory.
+ */
 function nameOfFreed(
   { kind, begin, byteLength, device }: FreedRange,
   isFreed: boolean,

@@ -39,7 +39,7 @@ const onlyNumaNode = 0;
 const addressableByteLength = 2n ** 44n;
 const { posixFileDescriptor, fabric } = memHandleType;
 
-/** The calls about pools, except those that allocate. */
+/** The driver calls that manage pools, except those that allocate. */
 type PoolCalls = Pick<
   Driver,
   | "deviceGetDefaultMemPool"
@@ -75,7 +75,7 @@ export class Pools {
     this.#memory = memory;
   }
 
-  /** Returns the pool of a handle. Throws `cudaErrorInvalidValue` if the pool is not one of this process. */
+  /** Returns the pool with a handle. Throws `cudaErrorInvalidValue` if the handle is not of a pool of this process. */
   local(pool: bigint, call: string): SoftwarePool {
     const found = this.#pool(pool, call);
     return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
@@ -98,7 +98,7 @@ export class Pools {
     this.#pools.clear();
   }
 
-  /** Returns the calls about pools, except those that allocate. */
+  /** Returns the driver calls that manage pools, except those that allocate. */
   calls(): PoolCalls {
     return {
       deviceGetDefaultMemPool: (device) => this.#defaultPool(device),
@@ -229,7 +229,7 @@ export class Pools {
       this.#core.devices.checkOrdinal(id, call);
       // As in CUDA, pools do not support read-only access by devices.
       if (flags === memAccessFlags.read) fail(cudaErrorNotSupported, call);
-      // A device cannot lose access to its own memory.
+      // A device always has access to its own memory.
       if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
       const isOwnOrPeer = found.device === undefined || id === found.device || this.#core.devices.arePeers;
       if (!isOwnOrPeer) fail(cudaErrorInvalidDevice, call);
@@ -301,7 +301,10 @@ export class Pools {
     return header && { file, header };
   }
 
-  /** Returns the handle of the pool that was already imported from a file, and counts another import. */
+  /**
+   * Returns the handle of the pool that was imported from a file before, and adds 1 to its import count. Returns
+   * undefined if there is no such pool.
+   */
   #retainImport(identity: string): bigint | undefined {
     for (const [handle, pool] of this.#pools) {
       if (!(pool instanceof ImportedPool) || pool.identity !== identity) continue;

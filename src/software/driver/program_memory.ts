@@ -21,14 +21,14 @@ import type { VirtualRun } from "../memory/virtual/address_space.ts";
 import type { DriverCore } from "./core.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** An allocation from a pool of this process. */
+/** An allocation from a pool that this process created. */
 export interface PoolAllocation extends DeviceAllocation {
   readonly kind: "pool";
   readonly pool: SoftwarePool;
   readonly block: PoolBlock;
 }
 
-/** An allocation from a pool of another process, mapped into this process. */
+/** An allocation from a pool that another process created, mapped into this process. */
 export interface MappedAllocation extends DeviceAllocation {
   readonly kind: "mapped";
   readonly pool: ImportedPool;
@@ -41,7 +41,7 @@ export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemor
 /** Any allocation or variable that has device addresses. */
 export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
 
-/** The access to a range for which the range is checked. */
+/** A use of a range of memory, for checking whether it is permitted. */
 export interface RangeUse {
   readonly device: number;
   /** The kind of access, one of `memAccessFlags`. */
@@ -52,9 +52,9 @@ export interface RangeUse {
 /** The memory that a program has allocated from a driver. */
 export class ProgramMemory {
   readonly allocations: Allocations<AnyAllocation> = new Allocations();
-  /** The parts of allocations that an allocator has returned to the program. */
+  /** The parts of allocations that an allocator of the program has handed out. */
   readonly parts: Allocations<SoftwareAllocation> = new Allocations();
-  /** The ranges that were freed recently, for the messages of faults. */
+  /** The ranges that were freed most recently, by which messages of faults name freed memory. */
   readonly freedRanges: FreedRanges = new FreedRanges();
   /** Tracks which memory is initialized. Undefined without the check `initialization`. */
   readonly shadow: MemoryShadow | undefined;
@@ -65,7 +65,7 @@ export class ProgramMemory {
   readonly isChecked: boolean;
   readonly #core: DriverCore;
   readonly #streams: StreamsAndEvents;
-  /** The allocations that other processes may write. */
+  /** The allocations that were exported, so that other processes may write them. */
   readonly #exported = new WeakSet<AnyAllocation>();
 
   constructor(core: DriverCore, streams: StreamsAndEvents) {
@@ -133,7 +133,7 @@ export class ProgramMemory {
   markFresh(allocation: PoolAllocation | DeviceMemory): void {
     const { begin, byteLength } = allocation;
     this.#core.linearMemory.bytes.fill(freshByte, begin, begin + byteLength);
-    // The allocation may have been exported or freed since it was enqueued.
+    // By the time this work runs, the allocation may have been exported or freed.
     if (!this.#exported.has(allocation)) this.shadow?.markUninitialized(begin, byteLength);
   }
 
@@ -146,7 +146,7 @@ export class ProgramMemory {
     this.shadow?.markInitialized(allocation.begin, allocation.byteLength);
   }
 
-  /** Removes a freed allocation, and records the range for the messages of faults. */
+  /** Removes a freed allocation, and adds its range to the recently freed ranges, for the messages of faults. */
   forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
     this.allocations.remove(allocation);
     this.parts.removeWithin(allocation);
@@ -160,9 +160,10 @@ export class ProgramMemory {
     this.parts.add({ begin, byteLength });
     const { shadow } = this;
     if (shadow === undefined) return;
-    // Marked in stream order, since pending work may still use the part for its previous owner.
+    // Marks the part as uninitialized only in stream order, because pending work of its previous owner may still use
+    // it.
     const target = this.#streams.stream(device, stream, "cudaMallocFromPoolAsync");
-    // Found now, since the slab that contains the part may be freed before the stream gets there.
+    // Finds the slab that contains the part now, because the slab may be freed before the stream reaches this work.
     const slab = this.allocations.containing(begin, byteLength);
     const note = (): void => {
       if (slab === undefined || !this.#exported.has(slab)) shadow.noteAllocation(begin, byteLength);
@@ -176,7 +177,7 @@ export class ProgramMemory {
     if (part !== undefined) this.parts.remove(part);
   }
 
-  /** Implements `KernelChecker.unfreedHeap`. */
+  /** Implements `KernelChecker.unfreedHeap`: returns the heap blocks that kernels have not freed. */
   unfreedHeap(): UnfreedHeap[] {
     const { devices, scheduler, linearMemory } = this.#core;
     const all = Array.from({ length: devices.count }, (_, device) => device);

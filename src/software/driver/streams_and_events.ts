@@ -13,7 +13,7 @@ import type { DriverCore } from "./core.ts";
 /** The range of stream priorities of an H200. The software device ignores priorities. */
 const streamPriorities = { least: 0, greatest: -5 } as const;
 
-/** The calls about streams and events. */
+/** The driver calls that manage streams and events. */
 type StreamCalls = Pick<
   Driver,
   | "deviceGetStreamPriorityRange"
@@ -44,7 +44,8 @@ export class StreamsAndEvents {
   readonly #streams = new Map<bigint, Stream>();
   readonly #events = new Map<bigint, Event>();
   /**
-   * The interprocess events, which have a page in linear memory. Includes destroyed ones that pending work still uses.
+   * The interprocess events, each of which has a page in linear memory. Includes destroyed events that pending work
+   * still uses.
    */
   readonly #interprocessEvents = new Set<InterprocessEvent>();
 
@@ -77,7 +78,7 @@ export class StreamsAndEvents {
     this.#interprocessEvents.clear();
   }
 
-  /** Returns the calls about streams and events. */
+  /** Returns the driver calls that manage streams and events. */
   calls(): StreamCalls {
     return { ...this.#streamCalls(), ...this.#eventCalls() };
   }
@@ -97,7 +98,7 @@ export class StreamsAndEvents {
         const { least, greatest } = streamPriorities;
         const stream = new Stream(device, {
           isBlocking: flags !== streamFlags.nonBlocking,
-          // Converts -0 to 0.
+          // `| 0` converts -0 to 0.
           priority: Math.max(greatest, Math.min(priority, least)) | 0,
         });
         scheduler.addStream(stream);
@@ -192,10 +193,11 @@ export class StreamsAndEvents {
       eventSynchronize: (event) => {
         const call = "cudaEventSynchronize";
         const { latest, device, isRecordedForDevice } = this.#event(event, call);
-        // If the devices are lost, the event will never complete.
+        // If the devices are lost, the wait ends, because the event will never complete.
         const isOver = () => latest === undefined || latest.done || devices.areLost;
         scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
-        // As in CUDA, waiting for an event of all streams of a device does not let pools reclaim freed memory.
+        // As in CUDA, waiting for an event that was recorded for all streams of a device does not let pools reclaim
+        // freed memory.
         if (isRecordedForDevice) devices.check(device, call);
         else core.finishSynchronization(device, call);
       },

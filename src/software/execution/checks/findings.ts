@@ -8,10 +8,12 @@ import type { LaunchFinding } from "../../../kernel_checker.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { scratch } from "../../memory/linear_memory.ts";
 
-/** A finding without its count. */
+/** A finding without the number of its occurrences. */
 export type KernelFinding = Omit<LaunchFinding, "count">;
 
-/** A collection of findings with counts, because many threads make the same error at the same instructions. */
+/**
+ * A collection of findings. Many threads usually make the same error, so the occurrences of each finding are counted.
+ */
 export class Findings {
   readonly #found = new Map<string, { finding: KernelFinding; count: number }>();
 
@@ -32,7 +34,7 @@ export class Findings {
     this.#found.get(key)!.count++;
   }
 
-  /** Adds a finding with the number of its occurrences. */
+  /** Adds a finding that has occurred `count` times. */
   addCounted(key: string, finding: KernelFinding, count: number): void {
     this.#found.set(key, { finding, count });
   }
@@ -43,7 +45,7 @@ export class Findings {
   }
 }
 
-/** The parts of a compiled kernel by which memory is named. */
+/** The properties of a compiled kernel that are used for naming memory. */
 export type KernelVariables = Pick<CompiledKernel, "variables" | "sharedBytes">;
 
 type Variable = CompiledKernel["variables"][number];
@@ -94,7 +96,7 @@ function nameWithin({ name, offset, byteLength, elementBytes }: Variable, begin:
   const readable = sourceNameOf(name);
   const within = begin - offset;
   if (bytes === byteLength) return readable;
-  // Compilers declare arrays of any element type as bytes, and the size of the elements is then unknown.
+  // Compilers declare arrays of any element type as byte arrays, so the size of the elements is unknown.
   return elementBytes === bytes && within % bytes === 0
     ? `${readable}[${within / bytes}]`
     : `${bytesFrom(within, bytes)} of ${readable}`;

@@ -11,7 +11,7 @@ import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { BlockObserver } from "../scheduling/block_records.ts";
 import type { Findings, KernelFinding } from "./findings.ts";
 
-/** The parts of the checked launch that this check uses. */
+/** The parts of a checked launch that the check `initialization` uses. */
 export interface CheckedThreads {
   readonly findings: Findings;
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread">;
@@ -70,17 +70,17 @@ const advices = {
 export class InitializationCheck {
   readonly #threads: CheckedThreads;
   readonly #shadow: MemoryShadow;
-  /** The last uninitialized load of each thread, by the thread number that compiled code reports. */
+  /** The last load of uninitialized bits by each thread, by the thread number that compiled code reports. */
   readonly #loads = new Map<number, Load>();
-  /** The last uninitialized load of any thread. */
+  /** The last uninitialized load of all threads. */
   #last: Load | undefined;
   /** The sizes in bytes of the memory that the kernel allocated on the heap, by offset. */
   readonly #allocated = new Map<number, number>();
   /** The last shuffle that read from a lane that does not participate. */
   #shuffle: Shuffle | undefined;
-  /** The keys of findings, by the kind and line of the use. */
+  /** The keys of the findings, by the kind and line of the use of the uninitialized value. */
   readonly #mistakes = new Map<string, string>();
-  /** The keys of findings, by the offset and line of the load that caused the finding. */
+  /** The keys of the findings, by the offset and line of the load that read the uninitialized value. */
   readonly #causes = new Map<string, string>();
 
   constructor(threads: CheckedThreads, shadow: MemoryShadow) {
@@ -94,7 +94,10 @@ export class InitializationCheck {
     this.#loads.set(thread, this.#last);
   }
 
-  /** Returns an observer that records shuffles with undefined results: a lane reads from a lane that is absent. */
+  /**
+   * Returns an observer that records shuffles with undefined results, in which a lane reads from a lane that does not
+   * participate.
+   */
   observeBlock(): BlockObserver {
     const ignore = () => {};
     return {
@@ -114,14 +117,14 @@ export class InitializationCheck {
     this.#shadow.noteStore(offset, bytesOfPlace(place));
   }
 
-  /** Records that a thread allocated memory on the heap, or failed to if `offset` is undefined. */
+  /** Records that a thread allocated memory on the heap. `offset` is undefined if the allocation failed. */
   allocate(offset: number | undefined, byteLength: number): void {
     if (offset === undefined) return;
     this.#shadow.markUninitialized(offset, byteLength);
     this.#allocated.set(offset, byteLength);
   }
 
-  /** Reports a branch, an address or another use that depends on an uninitialized value. */
+  /** Reports that an uninitialized value affects execution, for example as an address or a branch condition. */
   decide(index: number, place: number, thread: number): void {
     const key = `initialization ${index} ${lineOfPlace(place)}`;
     const known = this.#mistakes.get(key);
@@ -129,7 +132,7 @@ export class InitializationCheck {
     const who = this.#threads.threadAt(place, thread);
     const load = this.#loadOf(thread, who);
     const shuffle = this.#shuffleOf(thread, who);
-    // Several uses of the value of one load are reported as one finding.
+    // Reports all uses of the value of one load as one finding.
     const cause = load === undefined || shuffle !== undefined
       ? key
       : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
@@ -183,7 +186,10 @@ export class InitializationCheck {
     return false;
   }
 
-  /** Returns the last undefined shuffle of the block, unless the thread itself loaded uninitialized bits. */
+  /**
+   * Returns the block's last shuffle with an undefined result. Returns undefined if the thread itself loaded
+   * uninitialized bits.
+   */
   #shuffleOf(thread: number, who: Load["who"]): Shuffle | undefined {
     const own = this.#loads.get(thread);
     if (own !== undefined && isSame(own.who, who)) return undefined;
@@ -191,8 +197,8 @@ export class InitializationCheck {
   }
 
   /**
-   * Returns the last uninitialized load of a thread. Since lanes exchange values, falls back to the last load of any
-   * thread of the same block.
+   * Returns the last uninitialized load of a thread. Without one, returns the last load of any thread of the same
+   * block, because the lanes of a warp exchange values.
    */
   #loadOf(thread: number, who: Load["who"]): Load | undefined {
     const own = this.#loads.get(thread);

@@ -21,19 +21,22 @@ const wholeWord = 15;
 const noteWords = 1 << note.wordsShift;
 const noteBytes = pageBytes / wordBytes * noteWords * 4;
 
-/** Converts between the representations of threads of the running launch. */
+/** Converts between the forms in which the threads of the running launch are identified. */
 export interface NumberedThreads {
-  /** Returns the number in the grid of a thread, from the code location and the thread that compiled code reports. */
+  /** Returns the number in the grid of the thread that compiled code reports with a code location. */
   numberOf(place: number, thread: number): number;
-  /** Returns the block and thread index of a number in the grid. */
+  /** Returns the block and thread index of the thread with a number in the grid. */
   indexOf(number: number): ThreadIndex;
 }
 
 /** The recorded accesses of one kind: reads, writes or atomic operations. */
 class KindAccesses {
-  /** The access records of the page's words, by page. */
+  /** The access records of the words of each accessed page, by the index of the page. */
   readonly pages = new Map<number, Int32Array>();
-  /** The line of each byte's first access, by the word's offset, for words that different lines accessed first. */
+  /**
+   * The line of each byte's first access, by the word's offset, for words whose bytes were first accessed by different
+   * lines.
+   */
   readonly divided = new Map<number, number[]>();
 }
 
@@ -46,7 +49,7 @@ export class RecordedAccesses {
     this.#cells = cells;
   }
 
-  /** Lets compiled code skip accesses to a page. */
+  /** Excludes a page from recording, so that compiled code skips accesses to the page. */
   ignore(offset: number): void {
     for (let operation = 1; operation <= operations.length; operation++) {
       this.#cells.setNotes(operation, offset >>> checkTable.pageShift, checkTable.ignored);
@@ -111,7 +114,7 @@ export class RecordedAccesses {
   }
 }
 
-/** Splits a word's access record into one line per byte, and records `line` for the newly accessed bytes. */
+/** Converts a word's access record to one line per byte, and sets the line of the newly accessed bytes to `line`. */
 function divideNote(
   divided: Map<number, number[]>,
   word: number,
@@ -124,7 +127,7 @@ function divideNote(
   }
 }
 
-/** Calls `add` for each range that a single line accessed first, with the first thread. */
+/** Calls `add` for each range of bytes that were first accessed by the same line, with the first accessing thread. */
 function forEachRange(
   { pages, divided }: KindAccesses,
   add: (begin: number, end: number, line: number, thread: number) => void,
@@ -133,7 +136,7 @@ function forEachRange(
   for (const page of [...pages.keys()].sort((a, b) => a - b)) {
     const notes = pages.get(page)!;
     for (let index = 0; index < notes.length; index += noteWords) {
-      // Fast path: most words are like the previous one, either not accessed or accessed by the same line.
+      // Fast path: most words are like the previous word: not accessed, or first accessed by the same line.
       if (end === page * pageBytes + index / noteWords * wordBytes) {
         const first = index, same = line << note.lineShift | wholeWord;
         while (notes[index] === same) index += noteWords;
