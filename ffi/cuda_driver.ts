@@ -98,12 +98,14 @@ export class CudaDriver implements Driver {
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
   /**
-   * For each device, whether this object has retained its context. A context that only another `CudaDriver` has
-   * retained must not be used.
+   * For each device, whether this object has retained the device's primary context. A context that only another
+   * `CudaDriver` has retained must not be used.
    */
   readonly #initialized: boolean[] = [];
 
-  /** Keeps memory whose address is passed to a call from being collected during the call. */
+  /**
+   * A reference to the memory whose address is passed to a call, so that it is not garbage-collected during the call.
+   */
   #hostMemory: Uint8Array | undefined;
 
   /** The configuration that all launches with attributes reuse. Created for the first of them. */
@@ -214,7 +216,7 @@ export class CudaDriver implements Driver {
     this.#makeCurrent(device);
     const result = this.#runtime.cudaDeviceGetStreamPriorityRange(this.#out, this.#secondOut);
     this.#check(result, "cudaDeviceGetStreamPriorityRange");
-    // #secondOut starts at the third int of #intOut.
+    // The buffer `#secondOut` overlaps `#intOut` from its third int on.
     return { least: this.#intOut[0]!, greatest: this.#intOut[2]! };
   }
 
@@ -250,7 +252,8 @@ export class CudaDriver implements Driver {
   streamIsCapturing(device: number, stream: bigint): boolean {
     this.#makeCurrent(device);
     const result = this.#driver.cuStreamIsCapturing(stream, this.#out);
-    // For the default stream, this error means that a blocking stream is being captured.
+    // For the default stream, the error `cudaErrorStreamCaptureImplicit` means that a blocking stream is being
+    // captured.
     if (result === cudaErrorNumbers.cudaErrorStreamCaptureImplicit) return true;
     this.#check(result, "cudaStreamIsCapturing");
     return this.#intOut[0] !== cuStreamCaptureStatusNone;
@@ -276,8 +279,7 @@ export class CudaDriver implements Driver {
     if (this.#handleOut[0] === own) return device;
     if (this.#libraries.lacks("cuStreamGetDevice")) return undefined;
     this.#check(this.#driver.cuStreamGetDevice(stream, this.#out), "cuStreamGetDevice");
-    // The result is the device itself if the stream belongs to another context, which cannot use events of the primary
-    // one.
+    // CUDA also returns `device` for a stream of another context, which cannot use events of the primary context.
     return this.#intOut[0] === device ? undefined : this.#intOut[0];
   }
 
@@ -461,7 +463,7 @@ export class CudaDriver implements Driver {
     return this.#exported(handleType, (out) => this.#check(this.#runtime[call](out, pool, handleType, 0), call));
   }
 
-  /** Returns the handle that an export call writes. */
+  /** Calls `exportTo`, which writes a handle of the given type to its argument, and returns that handle. */
   #exported(handleType: number, exportTo: (out: Uint8Array) => void): OsHandle {
     if (handleType === memHandleType.fabric) {
       const handle = new Uint8Array(opaqueStructSizes.cudaMemFabricHandle_t);
@@ -590,7 +592,8 @@ export class CudaDriver implements Driver {
       return this.#hostPoolRange(address);
     }
     this.#check(result, "cuMemGetAddressRange");
-    // Converting the size from a bigint would take longer than the call itself.
+    // The size is assembled from two 32-bit words, because converting it from a bigint would take longer than the call
+    // itself.
     return { base: this.#handleOut[0]!, byteLength: this.#wordsOut[2]! + this.#wordsOut[3]! * 2 ** 32 };
   }
 
@@ -650,8 +653,8 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Returns the host address: with unified addressing, which all systems have that this driver runs on, memory from
-   * cudaHostAlloc is mapped for all devices whatever its flags are.
+   * Returns the host address itself: with unified addressing, which all systems have that this driver runs on, memory
+   * from cudaHostAlloc is mapped for all devices whatever its flags are.
    */
   hostGetDevicePointer({ address }: HostAllocation): bigint {
     return address;
@@ -833,7 +836,7 @@ export class CudaDriver implements Driver {
     const places: ParameterPlace[] = [];
     for (let index = 0n;; index++) {
       const result = this.#driver.cuFuncGetParamInfo(kernel, index, this.#out, this.#secondOut);
-      // There is no parameter with this index.
+      // The error means that the kernel has no parameter with this index: all parameters were read.
       if (result === cudaErrorNumbers.cudaErrorInvalidValue) return places;
       this.#check(result, "cuFuncGetParamInfo");
       places.push({ offset: Number(this.#handleOut[0]), byteLength: Number(this.#handleOut[1]) });
@@ -865,7 +868,8 @@ export class CudaDriver implements Driver {
     parameterBytes: number,
     buffers: readonly (MemoryRange | undefined)[] = [],
   ): KernelLaunch {
-    // One buffer has the parameters, followed by their size. `extra` has the addresses of both.
+    // One buffer contains the packed parameters, followed by their size in bytes. `extra` contains the addresses of
+    // both.
     const sizeOffset = Math.ceil(parameterBytes / 8) * 8;
     const parameters = new DataView(new ArrayBuffer(sizeOffset + 8));
     parameters.setBigUint64(sizeOffset, BigInt(parameterBytes), true);
@@ -923,7 +927,7 @@ export class CudaDriver implements Driver {
     const call = "cuOccupancyMaxPotentialBlockSize";
     const bytes = BigInt(sharedMemoryBytes);
     this.#check(this.#driver[call](this.#out, this.#secondOut, kernel, 0n, bytes, blockSizeLimit), call);
-    // #secondOut starts at the third int of #intOut.
+    // The buffer `#secondOut` overlaps `#intOut` from its third int on.
     return { minGridSize: this.#intOut[0]!, blockSize: this.#intOut[2]! };
   }
 
@@ -995,7 +999,7 @@ export class CudaDriver implements Driver {
 
 function nulTerminated(image: string | Uint8Array): Uint8Array {
   if (typeof image === "string") return new TextEncoder().encode(image + "\0");
-  // The bytes of PTX may lack the terminating NUL. An extra NUL does no harm to a binary image.
+  // PTX that is passed as bytes may lack the terminating NUL. An extra NUL does no harm to a binary image.
   const bytes = new Uint8Array(image.byteLength + 1);
   bytes.set(image);
   return bytes;

@@ -20,15 +20,15 @@ export interface FunctionAddresses {
   addressOfFunction(name: string): bigint | undefined;
 }
 
-/** The two functions with a struct parameter by value. Each returns the error number of its library. */
+/** The two IPC functions to which a struct is passed by value. Each returns its library's error number. */
 export interface IpcFunctions {
-  /** Opens an event. `handle` is the 64-byte struct; the event is written to `out`. */
+  /** Opens another process's event. `handle` is the 64-byte struct; the event's handle is written to `out`. */
   readonly cudaIpcOpenEventHandle: (out: Uint8Array, handle: Uint8Array) => number;
-  /** Opens memory. `handle` is the 64-byte struct; the address is written to `out`. */
+  /** Opens another process's memory. `handle` is the 64-byte struct; the memory's address is written to `out`. */
   readonly cudaIpcOpenMemHandle: (out: Uint8Array, handle: Uint8Array, flags: number) => number;
 }
 
-/** Binds the two functions of a library. `names` has the functions' names in that library. */
+/** Binds the two IPC functions of a library. `names` contains their names in that library. */
 export function ipcFunctions(
   library: FunctionAddresses,
   names: { readonly openEvent: string; readonly openMemory: string },
@@ -100,10 +100,10 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
     cudaMemPoolSetAttribute: driver.cuMemPoolSetAttribute,
     cudaMemPoolTrimTo: driver.cuMemPoolTrimTo,
     cudaMemPoolGetAccess: driver.cuMemPoolGetAccess,
-    // The runtime accepts an empty list, for which it does nothing.
+    // Like the runtime, accepts an empty list and does nothing for it.
     cudaMemPoolSetAccess: (pool, descriptions, count) =>
       count === 0n ? 0 : driver.cuMemPoolSetAccess(pool, descriptions, count),
-    // The runtime returns a null pointer for 0 bytes.
+    // Like the runtime, returns a null pointer for 0 bytes.
     cudaMalloc: (address, byteLength) =>
       byteLength === 0n ? writeNull(address) : driver.cuMemAlloc_v2(address, byteLength),
     cudaFree: (address) => address === 0n ? 0 : driver.cuMemFree_v2(address),

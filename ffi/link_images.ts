@@ -18,7 +18,7 @@ const inputTypes: Readonly<Record<Exclude<ImageKind, "ltoir">, number>> = {
   fatbin: 2,
   object: 3,
   library: 4,
-  // With any type, the driver reports the error in the image.
+  // The driver reports the error in such an image, whatever type is passed.
   unknown: 0,
 };
 
@@ -47,7 +47,7 @@ export function linkImages(
       try {
         return newer.link(specificArchitecture(architecture(), images), images, options);
       } catch (failed) {
-        // nvJitLink is too old as well: the driver's error has the advice.
+        // nvJitLink is too old as well. The driver's error is thrown, because it has the advice.
         throw failed instanceof CudaError && failed.message.includes("Unsupported .version") ? error : failed;
       }
     }
@@ -60,7 +60,7 @@ export function linkImages(
   return nvJitLink.link(specificArchitecture(architecture(), images), images, options);
 }
 
-/** Functions that every device provides, which need no definition. */
+/** The names of functions that are built into every device and need no definition. */
 const deviceFunctions = new Set(["vprintf", "malloc", "free", "__assertfail", "__nv_cnp_trap"]);
 
 /**
@@ -110,7 +110,7 @@ function linkByDriver(
       check(result, "cuLinkAddData", jit, name);
     }
     check(driver.cuLinkComplete(state, first, second), "cuLinkComplete", jit);
-    // The memory belongs to the link, so the cubin is copied.
+    // The cubin is copied, because destroying the link frees the original.
     const cubin = new Uint8Array(foreignBuffer(out[0]!, Number(out[1]))).slice();
     jit.reportInfoLog();
     return cubin;

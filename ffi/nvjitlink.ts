@@ -87,7 +87,7 @@ const inputTypes: Readonly<Record<ImageKind, number>> = {
   fatbin: 4,
   object: 5,
   library: 6,
-  // The library detects the type.
+  // `NVJITLINK_INPUT_ANY`: nvJitLink detects the type.
   unknown: 10,
 };
 
@@ -224,7 +224,10 @@ function refuseDuplicates(images: readonly LinkedImage[]): void {
   if (problems.length > 0) throw refusal(internalError, "nvJitLinkAddData", problems.join("\n"));
 }
 
-/** Returns the names that no other image may define, as far as they can be read: not for LTO IR or host objects. */
+/**
+ * Returns the names that an image defines and that no other image may define as well. Empty for LTO IR and host
+ * objects, which cannot be read.
+ */
 function definitionsIn(image: string | Uint8Array): readonly string[] {
   if (imageKind(image) === "cubin") return cubinDefinitions(image as Uint8Array);
   return strongDefinitions(ptxText(image) ?? "");

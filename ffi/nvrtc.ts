@@ -79,7 +79,7 @@ const nvrtcLibrary = {
   packageFolder: "cuda_nvrtc",
   title: "NVRTC",
   functions: libnvrtc,
-  // The functions for cubins exist since CUDA 11.1, and CUDA 11.2 is required anyway, for pools.
+  // The functions for cubins are not optional: they exist since CUDA 11.1, and pools require CUDA 11.2 anyway.
   optionalFunctions: ["nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"],
   oldest: "CUDA 11.2",
 };
@@ -248,7 +248,7 @@ class Nvrtc implements Compiler {
     if (result !== nvrtcResult.success) throw this.#failure(call, result, log);
   }
 
-  /** Returns the error for a failure whose cause is not in the program to be compiled. */
+  /** Returns the error for a failure that the compiled program has not caused. */
   #failure(call: string, result: number, log = ""): Error {
     const name = stringAt(this.#functions.nvrtcGetErrorString(result));
     return new Error(

@@ -186,7 +186,10 @@ export class LaunchConfig {
     return count;
   }
 
-  /** Starts the attribute with an index: writes its id and clears its value. Returns its offset in bytes. */
+  /**
+   * Begins an attribute of the list, by its index: writes its ID and clears its value. Returns the attribute's offset
+   * in bytes.
+   */
   #begin(index: number, id: number): number {
     const at = launchConfigLayout.byteLength + index * launchAttributeLayout.byteLength;
     this.bytes.fill(0, at, at + launchAttributeLayout.byteLength);

@@ -107,7 +107,7 @@ export function toolkitFolders(): string[] {
   ) as string[];
 }
 
-/** Returns the folders of a toolkit installed by conda. The last two have the headers. */
+/** Returns the folders of a toolkit installed by conda. The last two contain the headers. */
 export function condaFolders(): string[] {
   const folder = environmentVariable("CONDA_PREFIX");
   if (folder === undefined || folder === "") return [];

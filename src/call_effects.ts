@@ -20,7 +20,7 @@ export type CallName = {
  */
 export type EnqueuedOperation = "kernel" | "copy" | "fill" | "allocation" | "free" | "record" | "wait";
 
-/** The side effects of a call of a driver. */
+/** The side effects of calling a method of a driver. */
 export interface CallEffects {
   /**
    * The stream that the call uses. A number is the index of the stream among the arguments, the first of which is then
@@ -43,8 +43,8 @@ export interface CallEffects {
   /** Whether the call loads or unloads code. Such a call blocks only if the driver's `loadingBlocks` is true. */
   readonly loads?: boolean;
   /**
-   * Whether the call returns the address of memory that is usable from then on (also by importing or mapping memory, or
-   * by finding a variable), or frees memory, without stream order.
+   * Whether the call, without stream order, makes memory accessible at an address that it returns (by allocating,
+   * importing or mapping it, or by finding a variable), or frees memory.
    */
   readonly memory?: "allocates" | "frees";
 }
@@ -184,12 +184,15 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   profilerStop: none,
 };
 
-/** Returns the effects of a call. Returns no effects for other properties of a driver. */
+/** Returns the effects of the driver method `name`. For any other property of a driver, returns no effects. */
 export function effectsOf(name: PropertyKey): CallEffects {
   return Object.hasOwn(callEffects, name) ? callEffects[name as CallName] : none;
 }
 
-/** Returns whether a call occupies a slot of a stream's queue. Such a call blocks until a slot is free. */
+/**
+ * Returns whether a call enqueues an operation that occupies a slot of the stream's queue. Such a call blocks until a
+ * slot is free.
+ */
 export function takesSlot({ enqueues }: CallEffects): boolean {
   return enqueues === "kernel" || enqueues === "copy" || enqueues === "fill";
 }

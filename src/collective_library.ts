@@ -26,32 +26,35 @@ export const dataType = {
 /** `ncclRedOp_t`. */
 export const reductionOperation = { sum: 0, product: 1, maximum: 2, minimum: 3, average: 4 } as const;
 
-/** The progress of a communicator's creation, division or end, or the error that has ended it. */
+/**
+ * The state of a communicator: ready for calls, still being created, split or finalized, or the error that has ended
+ * it.
+ */
 export type CommunicatorState = "ready" | "in-progress" | Error;
 
-/** A rank of a communicator that is created. */
+/** The parameters with which a rank joins a new communicator. */
 export interface RankOptions {
-  /** 128 bytes, the same in all ranks. */
+  /** The communicator's ID of 128 bytes, from `getUniqueId`; the same in all ranks. */
   readonly id: Uint8Array;
   readonly rank: number;
   readonly size: number;
-  /** Milliseconds for which a call may block until other ranks take part; Infinity by default. */
+  /** Maximum time in milliseconds for which a call blocks until the other ranks take part. Defaults to Infinity. */
   readonly timeout?: number;
 }
 
 /** A collective's buffers, and the stream that it is enqueued on. */
 export interface CollectiveCall {
-  /** The communicator. */
+  /** The handle of the communicator. */
   readonly comm: bigint;
-  /** The address that is read; 0 if nothing is. */
+  /** The address of the buffer that is read; 0 if this rank reads none. */
   readonly source: bigint;
-  /** The address that is written; 0 if nothing is. */
+  /** The address of the buffer that is written; 0 if this rank writes none. */
   readonly target: bigint;
-  /** The elements that one rank gives: of `reduceScatter`, those that one rank gets. */
+  /** The number of elements that each rank contributes; for `reduceScatter`, the number that each rank receives. */
   readonly count: number;
-  /** One of `dataType`. */
+  /** The type of the elements, one of `dataType`. */
   readonly type: number;
-  /** The stream's handle. Its device is the communicator's. */
+  /** The handle of a stream on the communicator's device. */
   readonly stream: bigint;
 }
 
@@ -60,95 +63,102 @@ export interface ReducingCall extends CollectiveCall {
   readonly operation: number;
 }
 
-/** A collective with one special rank: the root, or the one to send to or receive from. */
+/** A call that names one rank in `root`: the root of a collective, or the peer of a send or a receive. */
 export interface RootedCall extends CollectiveCall {
   readonly root: number;
 }
 
 /** The part of a communicator's work that is complete. */
 export interface Extent {
-  /** The number of its first collectives that are complete, on all streams. */
+  /** The number n such that the first n collectives, over all streams, are complete. */
   readonly collectives: number;
   /** Whether all sends and receives are complete. */
   readonly messages: boolean;
 }
 
 /**
- * The prefix of a communicator's completed work whose results are valid. Those behind it were computed with what a rank
- * left behind that ended or aborted.
+ * The prefix of a communicator's completed work whose results are valid. Later results were computed from the leftover
+ * data of a rank that has ended or aborted.
  */
 export interface ValidPrefix extends Extent {
-  /** Why the rest is invalid. */
+  /** The reason why later results are invalid. */
   readonly error: Error;
 }
 
-/** How to revoke a communicator's unfinished work. */
+/** The parameters for revoking a communicator's unfinished work. */
 export interface Revocation {
-  /** Whether the communicator will be aborted next. */
+  /** Whether the caller aborts the communicator right afterwards. */
   readonly willAbort: boolean;
-  /** The work that is complete. Undefined if all is: there is nothing to publish. */
+  /** The part of the work that is complete, to be published to the other ranks; undefined if all work is complete. */
   readonly completed: Extent | undefined;
   readonly why: Error;
 }
 
-/** Creates communicators and does their work. Every method throws if its call fails. */
+/** A library that creates communicators and executes collectives. Every method throws if the library's call fails. */
 export interface CollectiveLibrary {
-  /** Its name and version for messages, such as `"NCCL 2.27.3"`. */
+  /** The library's name and version for messages, such as `"NCCL 2.27.3"`. */
   readonly name: string;
-  /** Why `commShrink` cannot be called; undefined if it can. */
+  /** The reason why `commShrink` cannot be called; undefined if it can. */
   readonly shrinkRefusal: string | undefined;
 
-  /** 128 bytes. */
+  /** Returns an ID of 128 bytes for a new communicator. */
   getUniqueId(): Uint8Array<ArrayBuffer>;
-  /** Begins to create a communicator: `commGetAsyncError` says when it is ready. */
+  /** Begins to create a communicator, and returns its handle. `commGetAsyncError` reports when it is ready. */
   commInitRank(device: number, options: RankOptions): bigint;
   /**
-   * Begins to create a communicator of the ranks that give the same color, in the order of their keys, and of their
-   * ranks where those are equal. Without a color, the rank is in none: returns 0, and the old communicator says when the
-   * others know.
+   * Begins to create a communicator of the ranks that pass the same color, ordered by key, and by old rank if keys are
+   * equal. Without a color, this rank joins no new communicator: the call returns 0, and `commGetAsyncError` of the old
+   * communicator reports when the other ranks have been informed.
    */
   commSplit(comm: bigint, options: { readonly color: number | undefined; readonly key: number }): bigint;
-  /** Begins to create a communicator of all ranks but some. Revokes the work that hangs because of those. */
+  /**
+   * Begins to create a communicator of all ranks except `excluded`. Revokes the work that hangs because of the excluded
+   * ranks.
+   */
   commShrink(comm: bigint, excluded: readonly number[]): bigint;
   commUserRank(comm: bigint): number;
   commCount(comm: bigint): number;
   /**
-   * The state of a communicator. Once this has returned an error, it always does: a rank of this machine has ended, or the
-   * library has found that something failed.
+   * Returns the state of a communicator. It is an error if a rank on this machine has ended, or the library has
+   * detected a failure; all later calls then also return an error.
    *
-   * @param options.onlyOfWork whether only errors of its work count, and not that a rank has ended: the work may be
-   * complete
+   * @param options.onlyOfWork whether to report only errors of the communicator's work, and not the end of a rank,
+   * after which the work may still be complete
    */
   commGetAsyncError(comm: bigint, options?: { readonly onlyOfWork?: boolean }): CommunicatorState;
   /**
-   * The ranks for which a communicator waits, as far as is known: those that have not joined, or not begun its current
-   * collective.
+   * Returns the ranks that a communicator is known to wait for: those that have not joined it yet, or have not begun
+   * its current collective.
    */
   lateRanks(comm: bigint): readonly number[];
   /**
-   * The prefix of the completed work whose results are valid, after another rank has aborted, or after an error before
-   * which the library knows what was complete. Undefined if all are valid, or nothing is known. Call only after completion.
+   * After another rank has aborted, or after an error, returns the prefix of the completed work whose results are
+   * valid. Returns undefined if all results are valid, or if the prefix is not known. Must be called only when the work
+   * is complete.
    */
   commValidPrefix(comm: bigint): ValidPrefix | undefined;
   /**
-   * Ends this rank's work that hangs. Its communicator takes no more collectives, and can still be shrunk. The other ranks
-   * of this machine learn of it; it is not revoked on all ranks, as by MPI's ULFM.
+   * Ends this rank's hanging work. The communicator then accepts no further collectives, but can still be shrunk. The
+   * other ranks on this machine are informed; unlike in MPI's ULFM, their work is not revoked.
    */
   commRevoke(comm: bigint, revocation: Revocation): Promise<void>;
-  /** Frees a communicator whose work is complete. Resolves when nothing of it is left. */
+  /** Frees a communicator whose work is complete. Resolves when all of its resources have been released. */
   commDestroy(comm: bigint): Promise<void>;
-  /** Ends the work of a communicator, and frees it. The other ranks of this machine notice. */
+  /** Ends the work of a communicator, and frees the communicator. The other ranks on this machine detect this. */
   commAbort(comm: bigint): Promise<void>;
 
   /** Begins a group of calls, none of which waits for another before `groupEnd`. */
   groupStart(): void;
   groupEnd(): void;
   allReduce(call: ReducingCall): void;
-  /** Binds the parameters of an all-reduce. Returns a function that enqueues it, cheaply, outside of groups. */
+  /**
+   * Binds the parameters of an all-reduce. Returns a function that enqueues the all-reduce with little overhead. It
+   * must not be called within a group.
+   */
   repeatedAllReduce(call: ReducingCall): () => void;
-  /** Only the root writes. */
+  /** Reduces to the root: only the root's `target` is written. */
   reduce(call: ReducingCall & RootedCall): void;
-  /** Only the root reads. */
+  /** Broadcasts from the root: only the root's `source` is read. */
   broadcast(call: RootedCall): void;
   allGather(call: CollectiveCall): void;
   reduceScatter(call: ReducingCall): void;

@@ -218,7 +218,7 @@ export interface NamedBuffer {
 /** The options of the JIT compiler and linker: `CUjit_option`. The software device ignores them. */
 export interface JitOptions {
   readonly maxRegisters?: number;
-  /** From 0 to 4. */
+  /** The optimization level, from 0 to 4. */
   readonly optimizationLevel?: number;
   readonly lineInfo?: boolean;
   readonly debug?: boolean;
@@ -253,7 +253,7 @@ export interface QueryOptions {
 
 /** A CUDA driver. The module's documentation states the rules. Every method throws a `CudaError` if its call fails. */
 export interface Driver {
-  /** The value of `Cuda.driver`. The library itself uses the more specific properties below and never this one. */
+  /** The value of `Cuda.driver`. The library itself only uses the more specific properties below. */
   readonly kind: "cuda" | "software";
   /** The result of `cudaRuntimeGetVersion`; undefined if no runtime library is used. */
   readonly runtimeVersion: number | undefined;
@@ -295,7 +295,7 @@ export interface Driver {
   driverGetVersion(): number;
   getDeviceCount(): number;
   deviceGetName(device: number): string;
-  /** Returns 16 bytes. */
+  /** Returns the device's UUID of 16 bytes. */
   deviceGetUuid(device: number): Uint8Array;
   /** Returns the value of `attribute`, a number of `cudaDeviceAttr`. */
   deviceGetAttribute(device: number, attribute: number): number;
@@ -310,7 +310,9 @@ export interface Driver {
   deviceGetStreamPriorityRange(device: number): { least: number; greatest: number };
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint;
   streamDestroy(device: number, stream: bigint): void;
-  /** With `peek`, reports without making progress: runs no queued work and creates no context. */
+  /**
+   * Returns whether the stream is idle. With `peek`, a software device runs no queued work, and no context is created.
+   */
   streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean;
   streamSynchronize(device: number, stream: bigint): void;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
@@ -320,7 +322,7 @@ export interface Driver {
    */
   streamIsCapturing(device: number, stream: bigint): boolean;
 
-  /** Returns one of `streamFlags`. */
+  /** Returns the flags with which the stream was created, one of `streamFlags`. */
   streamGetFlags(device: number, stream: bigint): number;
   /** Returns the actual priority: CUDA clamps the priority that a stream is created with to the device's range. */
   streamGetPriority(device: number, stream: bigint): number;
@@ -342,7 +344,7 @@ export interface Driver {
   ctxRecordEvent(device: number, event: bigint): void;
   /** Returns the ordinals of the devices that have a context. */
   usedDevices(): number[];
-  /** With `peek`, reports without making progress: runs no queued work. */
+  /** Returns whether the event is complete. With `peek`, a software device runs no queued work. */
   eventQuery(event: bigint, options?: QueryOptions): boolean;
   eventSynchronize(event: bigint): void;
   /** Returns the time between two events in milliseconds. */
@@ -371,7 +373,10 @@ export interface Driver {
   free(device: number, address: bigint): void;
   /** Returns a `cudaIpcMemHandle_t` of 64 bytes. The memory must come from `malloc`. */
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
-  /** Passes `cudaIpcMemLazyEnablePeerAccess`. Fails in the process that allocated the memory. */
+  /**
+   * Opens memory of another process, with the flag `cudaIpcMemLazyEnablePeerAccess`. Fails in the process that
+   * allocated the memory.
+   */
   ipcOpenMemHandle(device: number, handle: Uint8Array): bigint;
   ipcCloseMemHandle(device: number, address: bigint): void;
 
@@ -401,13 +406,14 @@ export interface Driver {
   memAddressReserve(byteLength: number, alignment: number): bigint;
   memAddressFree(address: bigint, byteLength: number): void;
   /**
-   * `cuMemMap` of all of `memory`, whose size is `byteLength`. No device may access the range before `memSetAccess`.
+   * `cuMemMap`: maps all of `memory`, whose size is `byteLength`, at an address. No device may access the range before
+   * `memSetAccess`.
    */
   memMap(address: bigint, byteLength: number, memory: bigint): void;
   /** Unmaps memory without waiting for work: the caller ensures that no pending work uses the memory. */
   memUnmap(address: bigint, byteLength: number): void;
   memSetAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void;
-  /** Returns one of `memAccessFlags`. */
+  /** Returns the access of `location` to the memory at an address, one of `memAccessFlags`. */
   memGetAccess(address: bigint, location: MemLocation): number;
 
   /** `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address that the driver does not know. */
@@ -463,7 +469,7 @@ export interface Driver {
     stream: bigint,
   ): void;
 
-  /** `cuModuleLoadDataEx`; `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
+  /** `cuModuleLoadDataEx`: loads `image`, which is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;
   /**
    * `cuLinkCreate`, `cuLinkAddData` of each image, `cuLinkComplete`, and `cuModuleLoadDataEx` of the result; or the
@@ -482,7 +488,10 @@ export interface Driver {
   moduleGetFunctionNames(module: bigint): string[] | undefined;
   /** Calls `cuFuncGetParamInfo` for each parameter. Returns undefined if the driver is older than CUDA 12.4. */
   funcGetParamInfo(kernel: bigint): ParameterPlace[] | undefined;
-  /** Fails with `cudaErrorNotSupported` if the software device does not support the variable. */
+  /**
+   * Returns the address and the size of a variable. Fails with `cudaErrorNotSupported` if the software device does not
+   * support the variable.
+   */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
   /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
   funcGetAttribute(kernel: bigint, attribute: number): number;

@@ -5,7 +5,7 @@
  */
 import type { Driver } from "./driver.ts";
 
-/** A method of a driver. Must be called with the driver as `this`. */
+/** A method of a driver, which must be called with the driver as `this`. */
 export type DriverMethod = (...parameters: readonly unknown[]) => unknown;
 
 /**

@@ -38,7 +38,10 @@ export interface LaunchObservation {
    * do not exchange values.
    */
   readonly hasUniformBarriers?: boolean;
-  /** All accesses, if they are known in advance. `onAccesses` is then called with them, and nothing is observed. */
+  /**
+   * All accesses of the launch, if they are known in advance. `onAccesses` is then called with them, and the launch is
+   * not observed.
+   */
   readonly accesses?: readonly LaunchAccess[] | undefined;
   /**
    * All accesses to global memory. Only set if they are known, and if the launch reads no other memory than arguments,
@@ -76,7 +79,10 @@ export interface LaunchFinding {
   readonly memory?: string | undefined;
   /** The accessed range of global memory. */
   readonly range?: MemoryRange | undefined;
-  /** The allocation to which `range` should belong, or did belong. Default: the allocation that contains `range`. */
+  /**
+   * The allocation to which `range` should belong or once belonged. If undefined, it is the allocation that contains
+   * `range`.
+   */
   readonly allocation?: MemoryRange | undefined;
   /** The accesses that cause the error. If there are two, the later one is first. */
   readonly accesses: readonly ThreadAccess[];
@@ -90,7 +96,7 @@ export interface ThreadAccess {
   /** The source line: `"saxpy.cu:12"`, or `"PTX line 31"` without line information. */
   readonly source: string;
   readonly block: readonly [x: number, y: number, z: number];
-  /** Undefined if the access is not made by a particular thread. */
+  /** The index of the thread; undefined if no particular thread makes the access. */
   readonly thread: readonly [x: number, y: number, z: number] | undefined;
 }
 

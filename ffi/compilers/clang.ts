@@ -17,7 +17,7 @@ import {
 } from "./command_compiler.ts";
 
 const command = "clang";
-/** An architecture that all current versions of CUDA support, for a trial compilation. */
+/** The architecture of the trial compilation. All current versions of CUDA support it. */
 const triedArchitecture = "sm_75";
 
 /** Finds clang on the PATH, with CUDA's headers, or returns why it cannot be used. */
@@ -67,7 +67,7 @@ class Clang implements Compiler, CommandCompiler {
 
   get architectures(): readonly number[] | undefined {
     if (this.#architectures === undefined) {
-      // Depending on its version, clang prints the list to standard output or standard error.
+      // Depending on its version, clang prints the list of architectures to standard output or to standard error.
       const result = runCommand(command, ["--target=nvptx64", "-print-supported-cpus"]);
       const listed = `${result?.output}${result?.errors}`.matchAll(/^\s*sm_(\d+)$/gm);
       this.#architectures = Array.from(listed, ([, number]) => Number(number)).sort((a, b) => a - b);

@@ -17,7 +17,7 @@ import { shim, shimRefusal } from "../native/shim/shim.ts";
 
 /** The files of a compilation. */
 export interface CommandPaths {
-  /** Creates additional files. */
+  /** The compilation's files in memory, for creating additional ones. */
   readonly files: MemoryFiles;
   readonly source: string;
   /** The path to write the cubin to; undefined if PTX is requested. */
@@ -35,7 +35,7 @@ export interface CommandCompiler {
   warningsIn(messages: string): string;
 }
 
-/** Matches the message of a compiler that rejects one of its options. */
+/** Matches a compiler's error message for an option that it does not accept. */
 const refusedOption =
   /^\S*?(?:nvcc|ptxas|cicc|clang|gcc|g\+\+|cc1plus)(?:-\d+)?(?: fatal)?\s*:.*(?:option|argument|architecture|value)/mi;
 
@@ -63,8 +63,8 @@ export function compileByCommand(compiler: CommandCompiler, input: CompilerInput
     try {
       return run(source);
     } catch (error) {
-      // Without the declarations, the error in the source is reported, such as a missing brace that makes the
-      // declarations wrong.
+      // The error is in the appended declarations, perhaps only because of an error in the source, such as a missing
+      // brace. Compiling the source without the declarations reports that error.
       if (error instanceof CompileError && error.log.includes(nameExpressionFile)) run(createSource([]));
       throw error;
     }
@@ -235,7 +235,7 @@ function nameDeclarations(expressions: readonly string[]): string {
   const declarations = expressions.map((expression, index) =>
     `extern "C" __device__ __attribute__((used)) const void* ${variable}${index} = (const void*)(${expression});`
   );
-  // As in NVRTC's messages, the first expression is on the second line.
+  // As in NVRTC's messages, the first name expression is on the second line.
   return `\n#line 2 "${nameExpressionFile}"\n${declarations.join("\n")}\n`;
 }
 
@@ -285,7 +285,10 @@ const variableAddresses = new RegExp(`^\\.b64\\s+${variable}\\d+$`, "gm");
 const kernelDirectives = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)/gm;
 const kernelDeclarations = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+[\w$]+\s*\([^)]*\)[^;{]*;[ \t]*\n/gm;
 
-/** Matches comments and literals, in which includes are ignored, and includes with their names. */
+/**
+ * Matches `#include` and `__has_include` with the header's name. Also matches comments and literals, so that an include
+ * within one of them is not matched.
+ */
 const includes = new RegExp(
   [
     /\/\/(?:\\\r?\n|[^\n])*/,

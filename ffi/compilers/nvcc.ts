@@ -75,7 +75,10 @@ class Nvcc implements Compiler, CommandCompiler {
   }
 }
 
-/** Throws for a folder whose path nvcc would alter: it splits lists, and runs its tools in a shell. */
+/**
+ * Throws if a folder's path has characters that nvcc would misinterpret: nvcc splits lists at commas, and runs its
+ * tools in a shell.
+ */
 function checkFolder(path: string, name: string): void {
   const [special] = /[^\p{L}\p{N} @%+=:./_~-]/u.exec(path) ?? [];
   if (special === undefined) return;

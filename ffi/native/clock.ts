@@ -6,8 +6,8 @@
 import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
 
 /**
- * The clock IDs `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE`. Linux keeps the coarse one in
- * memory, so that reading it costs less.
+ * The clock IDs `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE`. Linux keeps the time of the coarse clock in memory,
+ * which makes it faster to read.
  */
 const [preciseClock, coarseClock] = [1, 6];
 /**
@@ -43,7 +43,8 @@ function openClock(): (() => number) | undefined {
       clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "buffer" /* struct timespec *tp */], result: "i32" },
     }).symbols;
     if (clock_gettime?.(coarseClock, bytes) !== 0) return undefined;
-    // Seconds since boot and nanoseconds. Each is a 64-bit integer, of which the low word is read.
+    // `timespec` contains the seconds since boot and the nanoseconds as 64-bit integers, of which the low words are
+    // read.
     const read = (clock: number): number => {
       clock_gettime(clock, bytes);
       return timespec[0]! * 1000 + timespec[2]! / 1e6;

@@ -58,14 +58,14 @@ export interface NativeLibrary<S extends Readonly<Record<string, NativeSymbol>>>
 
 /**
  * Returns why FFI cannot be used here, or undefined if it can. In Deno, requests the permission if it is neither
- * granted nor denied yet. Does so only once, so that there is no prompt for each library.
+ * granted nor denied yet. Requests it only once, so that the user is not prompted for each library.
  */
 export function ffiRefusal(): string | undefined {
   refusal ??= { reason: findRefusal() };
   return refusal.reason;
 }
 
-/** Returns the integer, or 0 for -0: native functions in Deno and Node refuse -0. */
+/** Returns the integer, or 0 for -0: native functions in Deno and Node throw for -0. */
 export function withoutSign(integer: number): number {
   return integer + 0;
 }
@@ -260,8 +260,8 @@ const process = deno === undefined ? globals.process : undefined;
 export const jsRuntime: "deno" | "bun" | "node" = detectHost();
 
 /**
- * The libraries that are not closed. Keeps them from being collected, and thus unloaded: a program may hold only their
- * functions.
+ * The libraries that are not closed. This reference prevents a library from being garbage-collected, and thus unloaded,
+ * while a program only references its functions.
  */
 const openLibraries = new Set<OpenLibrary>();
 

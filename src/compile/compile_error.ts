@@ -46,7 +46,7 @@ interface Diagnostic {
   readonly message: string;
   /** The source line as the compiler quotes it. */
   readonly quoted: string | undefined;
-  /** Whether the column refers to the quoted line, which may have been preprocessed. */
+  /** Whether the column refers to the quoted line, in which macros may have been expanded. */
   readonly isPreprocessed: boolean;
 }
 
@@ -67,7 +67,8 @@ const nvidiaIndentation = 2;
  * Returns the error that a compiler's messages describe.
  *
  * @param options.columnsAreBytes Whether a caret's column counts bytes of the line's UTF-8, as in NVRTC's messages. In
- *   nvcc's messages, it counts characters. Defaults to false. Columns that are written as numbers always count bytes.
+ *   nvcc's messages, it counts characters. Defaults to false. A column that the compiler prints as a number always
+ *   counts bytes.
  */
 export function compileError(
   log: string,
@@ -149,7 +150,8 @@ function columnBeforePreprocessing(source: string, quoted: string, column: numbe
   if (at < 0) return undefined;
   const isSame = (from: number, to: number, offset: number) =>
     inQuoted.slice(from, to).every(({ character }, i) => character === inSource[from + i + offset]?.character);
-  // No macro was expanded after the column, or none before it.
+  // If no macro was expanded after the column, the ends of both lines are the same; if none was expanded before it, the
+  // beginnings are the same.
   const offset = inSource.length - inQuoted.length;
   if (at + offset >= 0 && isSame(at, inQuoted.length, offset)) return inSource[at + offset]!.index + 1;
   if (isSame(0, at + 1, 0)) return inSource[at]!.index + 1;
@@ -177,7 +179,7 @@ function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
       isPreprocessed: false,
     };
   }
-  // After the first line: the rest of the message, the source line, and a caret below it.
+  // The lines after the first contain the rest of the message, the source line, and a caret below the column.
   const end = lines.findIndex((each, at) => at > index && each.trim() === "");
   const rest = lines.slice(index + 1, end < 0 ? undefined : end);
   const caret = rest.findIndex((each) => /^\s*\^\s*$/.test(each));

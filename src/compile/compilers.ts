@@ -17,7 +17,7 @@ export interface CompilerInput {
   readonly includePaths: readonly string[];
   /** Macros and their values in C++ syntax. */
   readonly defines: ReadonlyMap<string, string>;
-  /** `compute_90a` for PTX, `sm_90a` for PTX and a cubin. */
+  /** The architecture to compile for: for example, `compute_90a` requests PTX, and `sm_90a` PTX and a cubin. */
   readonly architecture: string;
   readonly fusedMultiplyAdd: boolean;
   readonly lineInfo: boolean;
@@ -80,7 +80,7 @@ export interface CompileTarget {
   readonly computeCapability: readonly [major: number, minor: number];
   /** The version of the driver that loads the result: 13000 for CUDA 13.0. */
   readonly driverVersion: number;
-  /** Whether the device executes machine code, and the instructions that are specific to its architecture. */
+  /** Whether the device executes machine code and architecture-specific instructions. A software device does not. */
   readonly executesMachineCode: boolean;
 }
 

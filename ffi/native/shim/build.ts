@@ -27,7 +27,8 @@ export const targets: readonly Target[] = [
   { architecture: "aarch64", compiler: "aarch64-linux-gnu-gcc" },
 ];
 
-// nodelete: Deno closes the libraries of a Worker that ends, while a thread may still be inside one of their functions.
+// nodelete keeps the library loaded after it is closed: Deno closes the libraries of a Worker that ends, while a thread
+// may still execute one of the library's functions.
 const flags: readonly string[] = [
   "-std=c99",
   "-O2",
@@ -98,7 +99,7 @@ function digestOf(library: Buffer): number {
 function compile({ compiler }: Target): Buffer {
   const folder = mkdtempSync("/tmp/poolpass-shim-");
   try {
-    // Compile in the source's folder, so that the library contains no path of this machine.
+    // Runs the compiler in the source's folder, so that the library contains no path of this machine.
     const result = spawnSync(compiler, [...flags, "-o", join(folder, "shim.so"), ...sources], {
       cwd: fileURLToPath(new URL(".", import.meta.url)),
       encoding: "utf8",

@@ -8,7 +8,7 @@ import { cString, errno, shim, SystemError, unwrap } from "./shim.ts";
 
 /** The file that a descriptor refers to. */
 export interface DescriptorStatus {
-  /** `"file"` for memory files too: they have seals. */
+  /** The type of the file. A memory file is a `"file"`, but has `seals`. */
   readonly type: "file" | "folder" | "link" | "socket" | "pipe" | "character device" | "block device" | "other";
   readonly byteLength: number;
   /** The seals, as `F_GET_SEALS` returns them; undefined unless the file is a memory file. */
@@ -28,7 +28,7 @@ export const sealSeal = 1;
 /** `F_SEAL_SHRINK`: the file cannot be made shorter. */
 export const sealShrink = 2;
 
-/** `POLLIN`. */
+/** The event bit `POLLIN` of `poll`. */
 const pollIn = 1;
 /** The size in bytes of a buffer that is large enough for `/proc/self/limits`. */
 const limitsByteLength = 4096;
@@ -51,8 +51,8 @@ function typeOfMode(mode: number): DescriptorStatus["type"] {
 }
 
 /**
- * Describes the file that a descriptor refers to. Asks its file system, which may never answer: for a descriptor that
- * another process chose, use `judgeDescriptor`.
+ * Describes the file that a descriptor refers to. Queries the file's file system, which may never answer: for a
+ * descriptor that another process chose, use `judgeDescriptor`.
  *
  * @throws {SystemError} `EBADF` if the descriptor is not open
  */
@@ -99,7 +99,8 @@ export function openDescriptor(path: string, options: { readonly writable?: bool
 
 /**
  * Opens any file with `O_PATH`; a symbolic link is opened itself unless `follow` is true. The file can then be
- * described but not read. This needs no permission except for the folders on the path, and has no effect on the file.
+ * described but not read. Opening needs no permission except for the folders on the path, and has no effect on the
+ * file.
  */
 export function openPath(path: string, options: { readonly follow?: boolean } = {}): number {
   return unwrap(shim().poolpass_open_path(cString(path), options.follow ? 1 : 0), `open of ${path}`);
@@ -176,7 +177,7 @@ export function writeAt(fd: number, bytes: Uint8Array, options: { readonly offse
   }
 }
 
-/** The properties of a descriptor's file that can be determined without asking its file system. */
+/** The properties of a descriptor's file that can be determined without a query to its file system. */
 export interface Judgement {
   readonly type: DescriptorStatus["type"];
   /**
@@ -196,8 +197,8 @@ const deviceListByteLength = 65_536;
 let nvidiaMajors: ReadonlySet<number> | undefined;
 
 /**
- * Determines the type of the file that a descriptor refers to, without asking its file system or accessing the file: a
- * FUSE server is not called, and a lease is not broken.
+ * Determines the type of the file that a descriptor refers to, without querying its file system or accessing the file:
+ * a FUSE server is not called, and a lease is not broken.
  *
  * @throws {SystemError} `EBADF` if the descriptor is not open; `EMFILE` or `ENFILE`
  */
@@ -218,8 +219,9 @@ export function canBePool(fd: number): boolean {
 }
 
 /**
- * Returns whether a descriptor refers to a character device of NVIDIA's kernel modules. CUDA's libraries export a pool
- * to a device that they open for this, most likely `/dev/nvidiactl`; any other device of the modules is accepted too.
+ * Returns whether a descriptor refers to a character device of NVIDIA's kernel modules. CUDA's libraries represent an
+ * exported pool by a descriptor of a device file, most likely `/dev/nvidiactl`; any other device of the modules is
+ * accepted too.
  */
 function isNvidiaDevice({ type, major }: Judgement): boolean {
   if (type !== "character device") return false;
@@ -244,7 +246,8 @@ export function closeSocket(fd: number): void {
 }
 
 /**
- * Returns whether all threads that close descriptors of other processes have been blocked in one close for a second.
+ * Returns whether each thread that closes descriptors of other processes has been blocked in the same close for at
+ * least a second.
  */
 export function isClosingStuck(): boolean {
   return shim().poolpass_is_closing_stuck() !== 0;
@@ -262,7 +265,7 @@ function readNvidiaMajors(): ReadonlySet<number> {
       closeDescriptor(fd);
     }
   } catch (error) {
-    // A sandbox may hide `/proc/devices`.
+    // `/proc/devices` cannot be read: a sandbox may hide it.
     if (!(error instanceof SystemError)) throw error;
   }
   return majors;

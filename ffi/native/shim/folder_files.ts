@@ -26,7 +26,7 @@ const symbols = {
   unlink: { parameters: ["buffer" /* const char *path */], result: "i32" },
   mkdir: { parameters: ["buffer", /* const char *path */ "u32" /* mode_t mode */], result: "i32" },
   futimens: { parameters: ["i32", /* int fd */ "buffer" /* const struct timespec times[2] */], result: "i32" },
-  // Older C libraries have this function too, unlike getdents64.
+  // getdirentries64 is called because older C libraries lack getdents64.
   getdirentries64: {
     parameters: [
       "i32", // int fd
@@ -57,16 +57,16 @@ const symbols = {
 const creating = 0o2000702;
 const ownAlone = 0o600;
 const ownFolder = 0o700;
-/** `AT_EMPTY_PATH`: the call describes the descriptor itself. */
+/** The flag `AT_EMPTY_PATH`: statx describes the file of the descriptor itself. */
 const emptyPath = 0x1000;
 /**
- * The mask `STATX_NLINK | STATX_MTIME`, the offsets of the link count and the time in `struct statx`, and its size in
- * bytes.
+ * For statx: the mask `STATX_NLINK | STATX_MTIME`, the offsets of the link count and of the modification time in
+ * `struct statx`, and the size of the struct in bytes.
  */
 const statusPlaces = { mask: 0x44, links: 16, modified: 112, byteLength: 256 } as const;
 /** The size in bytes of the buffer for the folder entries that one call returns. */
 const entriesByteLength = 65_536;
-/** The offsets of the length and the name in a folder entry. */
+/** The offsets in bytes of an entry's length and name within `struct dirent64`. */
 const entryPlaces = { byteLength: 16, name: 19 } as const;
 
 let libc: NativeFunctions<typeof symbols> | undefined;
@@ -166,7 +166,7 @@ export function touchFile(fd: number): void {
 
 /**
  * Allocates the storage for a range of a file, which is zero where nothing was written, and extends the file if
- * necessary. Without this, an access to mapped memory would end the process if the file system is full by then.
+ * necessary. Otherwise, an access to mapped memory could kill the process, if the file system is full at that time.
  *
  * @throws {SystemError} `ENOSPC` if the file system is full
  */
@@ -243,7 +243,7 @@ export function isOwnOrRoots({ owner }: Pick<DescriptorStatus, "owner">): boolea
 export function checkFolderPath(folder: string, use: FolderUse): string {
   const rest = folder.split("/").reverse();
   if (!folder.startsWith("/")) rest.push(...componentAt("/proc/self/cwd").target!.split("/").reverse());
-  // The part of the folder's path that is resolved, without symbolic links; "" is the root.
+  // The part of the folder's path that has been resolved so far, without symbolic links; "" is the root.
   let reached = "";
   let status: DescriptorStatus = componentAt("/");
   checkFolder("/", status, use);

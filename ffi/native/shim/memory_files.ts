@@ -38,8 +38,8 @@ export interface FileRange {
 }
 
 /**
- * The position of a mapping in memory and in the file, in bytes. The offsets and the length are multiples of the page
- * size, 4096.
+ * The offsets of a mapping in memory and in the file, and its length, in bytes. The offsets and the length are
+ * multiples of the page size, 4096.
  */
 export interface MemoryMapping {
   /** The offset in the memory of the first byte that is mapped over. */
@@ -140,8 +140,8 @@ const create = 0o100;
 const ownAlone = 0o600;
 const byOthers = 0o077;
 /**
- * The error numbers of exhausted resources of this process or the system. Other errors mean that this user has no such
- * memory.
+ * The error numbers that mean that resources of this process or the system are exhausted. After any other error, the
+ * memory counts as unavailable to this user.
  */
 const lacks = [errno.ENOSPC, errno.EMFILE, errno.ENFILE];
 
@@ -191,7 +191,7 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
   return cString(`/${name}${ofUser()}`);
 }
 
-/** Returns the suffix of all of this user's names. */
+/** Returns the suffix of the names of this user's memory. */
 function ofUser(): string {
   return `-${shim().poolpass_geteuid()}`;
 }
@@ -207,7 +207,7 @@ function findFunctions(): Partial<NativeFunctions<typeof symbols>> {
     try {
       for (const [name, call] of Object.entries(dlopen(library, symbols).symbols)) found[name] ??= call;
     } catch {
-      // Only some systems have the older library.
+      // The library does not exist on this system.
     }
   }
   return found;
@@ -258,7 +258,7 @@ export class ServedFile {
     try {
       atPlace(this.#place, (path) => removeOwn(path, this.#identity));
     } catch (error) {
-      // The folder does not exist any more, or this process has no descriptor left.
+      // The folder no longer exists, or this process has no descriptor left.
       if (!(error instanceof SystemError)) throw error;
     }
     shim().poolpass_stop_serving(this.#listener);

@@ -14,8 +14,8 @@ let ownInode: bigint | null | undefined;
 let isProcKnownToBeOwn = false;
 
 /**
- * Returns the inode of a pidfd. It identifies the process in every namespace, and is not reused until the machine
- * restarts. Returns undefined if the system gives pidfds no inodes of their own: before Linux 6.9.
+ * Returns the inode of a pidfd. The inode identifies the process in every namespace, and is not reused until the
+ * machine restarts. Returns undefined if the system gives pidfds no inodes of their own: before Linux 6.9.
  *
  * @throws {SystemError} If the descriptor is not open
  */
@@ -84,8 +84,8 @@ export function hasOpenFiles(pid: number): boolean {
 }
 
 /**
- * Returns whether no process in this PID namespace has this ID, or the process has ended. 0 stands for a process that
- * cannot be seen.
+ * Returns whether no process in this PID namespace has this ID, or the process has ended. A `pid` of 0 stands for a
+ * process that cannot be seen from here.
  */
 export function hasEnded(pid: number): boolean {
   if (pid === 0) return false;
@@ -122,6 +122,6 @@ export function isGone(error: unknown): boolean {
 function hasOneNumber(name: "self" | number, pid: number): boolean {
   const status = readSmallFile(`/proc/${name}/status`);
   const numbers = status && /^NSpid:(.*)$/m.exec(status)?.[1]?.trim();
-  // A system without PID namespaces does not list the IDs.
+  // On a system without PID namespaces, `/proc/PID/status` does not list the IDs.
   return status !== undefined && (numbers === undefined || numbers === String(pid));
 }

@@ -34,11 +34,14 @@ const keyDigits = 32;
  * version.
  */
 const indexName = "poolpass-rosters-1";
-/** The layout of the index file. A key is stored in one of a few slots, which its digits determine. */
+/**
+ * The layout of the index file: the total number of slots, the number of slots in which a key may be stored, which
+ * depend on the key's digits, and the size of a slot in bytes.
+ */
 const index = { slots: 512, slotsOfKey: 8, slotByteLength: keyDigits / 2 } as const;
 /**
  * Time in milliseconds for which an unused roster is kept, so that processes that join late see which ones have ended.
- * It is the default time for which they wait.
+ * Joining processes wait for the same time by default.
  */
 const remembered = 600_000;
 
@@ -52,7 +55,7 @@ export interface RosterShape {
 /** The error if there is no memory for a roster. The message has the reason and advice. */
 export class RosterFullError extends Error {}
 
-/** A process's own slot in a roster, and its view of the other slots. */
+/** A roster as one process sees it: the process writes to its own slot, and reads the slots of the other processes. */
 export class Roster {
   /** The index of this object's slot, from 0. */
   readonly place: number;
@@ -85,7 +88,8 @@ export class Roster {
       const range = { offset: place * stride, byteLength: stride };
       if (isRangeLocked(fd, range)) return closeAs(fd, "taken");
       lockRange(fd, range);
-      // Another process may be claiming the slot at the same time, or may have held it before.
+      // Checks the lock again and the slot's state, because another process may be claiming the slot at the same time,
+      // or may have held it before.
       const state = new Uint32Array(1);
       readAt(fd, new Uint8Array(state.buffer), range);
       if (isRangeLocked(fd, range) || state[0] !== numbers.free) {

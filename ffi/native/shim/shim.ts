@@ -167,7 +167,10 @@ const symbols = {
   poolpass_connect_datagram: { parameters: ["buffer" /* const char *path */], result: "i32" },
 } as const;
 
-/** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error number. */
+/**
+ * The shim's functions. Each returns a number of at least 0, or `-errno`; the two functions that call CUDA return
+ * CUDA's error number.
+ */
 export type Shim = NativeFunctions<typeof symbols>;
 
 /**
@@ -183,12 +186,12 @@ const libraries: Readonly<Record<string, { readonly library: string; readonly di
 
 const closeOnExec = 1;
 const notExecutable = 8;
-/** `F_DUPFD_CLOEXEC`. */
+/** The fcntl command `F_DUPFD_CLOEXEC`. */
 const duplicateCloseOnExec = 1030;
 /**
- * The lowest number for the descriptor from which the shim is loaded. Most processes may have descriptors with such
- * high numbers, but do not use them. If the process's limit is lower, the shim is loaded from the memory file's first
- * descriptor.
+ * The lowest number for the descriptor from which the shim is loaded. Most processes do not use descriptors with such
+ * high numbers, although their limit allows them. If the process's limit is lower, the shim is loaded from the memory
+ * file's first descriptor.
  */
 const highDescriptor = 1000;
 

@@ -29,7 +29,7 @@ export interface SocketPeer {
 export interface ReceivedMessage {
   /** The number of bytes read, 0 at the end of the stream, or `-errno`. */
   readonly byteLength: number;
-  /** The number of descriptors that arrived. */
+  /** The number of descriptors that arrived with the bytes. */
   readonly arrived: number;
   /**
    * The received descriptors. If more arrived than `capacity`, or some were lost, all of them are being closed and this

@@ -154,7 +154,7 @@ function findOwn(path: string, follow = false): number | undefined {
   return type === "link" ? findOwn(path, true) : fd;
 }
 
-/** The error for a file operation that the system has refused. */
+/** The error of a file operation that has failed. */
 class FileError extends Error {
   readonly errno: number;
 
@@ -227,7 +227,7 @@ const standardError = 2;
 const noDescriptors: readonly number[] = [];
 /** `O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`, which are the same on x86-64 and aarch64. */
 const writeWithoutWaiting = 0o2004401;
-/** `POLLOUT`. */
+/** The event bit `POLLOUT` of `poll`. */
 const writable = 4;
 
 /** Standard error of this process. */

@@ -96,7 +96,7 @@ export function cacheKey(compiler: Pick<Compiler, "name" | "build">, input: Comp
     formatVersion,
     compiler.name,
     compiler.build,
-    // Sorted, so that the key does not depend on the order in which the caller has written the properties.
+    // The properties are sorted, so that the key does not depend on the order in which the caller has written them.
     Object.entries(rest).sort(([a], [b]) => a < b ? -1 : 1),
     [...headers].sort(([a], [b]) => a < b ? -1 : 1),
     [...defines],
@@ -118,7 +118,7 @@ function isSelfContained({ source, headers, includePaths, defines, flags }: Comp
         if (directive !== "include" && directive !== "__has_include") return false;
         const [, quoted, angled] = /^(?:"([^"\n]*)"|<([^>\n]*)>)/.exec(operand) ?? [];
         if (headers.has(quoted ?? angled ?? "")) return true;
-        // Quoted names are also searched for in the working folder.
+        // Headers with quoted names are also searched for in the working folder.
         return angled !== undefined && !/^\/|\.\./.test(angled);
       });
   });
@@ -261,7 +261,7 @@ export class CompileCache {
     const wanted = bytes <= this.#byteLimit ? bytes : this.#byteLimit * remainingShare;
     for (const { path, byteLength } of entries.sort((a, b) => a.modified - b.modified)) {
       if (bytes <= wanted) break;
-      // Another process is writing the file.
+      // Skips a file that another process is writing.
       if (path.endsWith(temporarySuffix)) continue;
       removeFile(path);
       bytes -= byteLength;
