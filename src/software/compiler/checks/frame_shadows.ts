@@ -10,7 +10,7 @@ import { fillShadow } from "./memory_shadows.ts";
 import type { TrackedRegisters } from "./tracked_registers.ts";
 
 /**
- * Emits code that marks the registers and the frame of a function as uninitialized when the function is entered, except
+ * Emits code, at the entry of a function, that marks the function's registers and frame as uninitialized, except for
  * its parameters.
  */
 export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegisters): TrackedRegisters {
@@ -28,7 +28,7 @@ export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegiste
   return registers;
 }
 
-/** Marks the bytes of the frame from `begin` to `end` as uninitialized. */
+/** Emits code that marks the bytes of the function's frame from `begin` to `end` as uninitialized. */
 function fillFrame(e: FunctionEmitter, begin: number, end: number): void {
   if (end <= begin) return;
   e.getFrame();

@@ -11,18 +11,18 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
 import { shadowType } from "./register_shadows.ts";
 
-/** Registers whose values are adjacent in memory. */
+/** The registers of a load or store, whose values are adjacent in memory, and the location of these values. */
 export interface MovedElements {
   readonly elements: readonly ResolvedOperand[];
   /** The type of each value in memory. */
   readonly type: ScalarType;
-  /** The local with the offset of the values in linear memory. */
+  /** The local that holds the offset in linear memory. */
   readonly location: number;
-  /** A number of bytes to add to that offset. Default: 0. */
+  /** The distance in bytes from the offset in `location` to the first value. Default: 0. */
   readonly distance?: number;
 }
 
-/** Loads the shadows of a load's destinations. */
+/** Emits code that loads the shadows of the registers that a load sets. */
 export function loadShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
   const { shadows, code } = e;
   if (shadows === undefined) return;
@@ -37,7 +37,7 @@ export function loadShadows(e: FunctionEmitter, { elements, type, location, dist
   callWith(e, "loadUninitialized", { location, bytes: bytes * elements.length });
 }
 
-/** Stores the shadows of the values that a store writes. */
+/** Emits code that stores the shadows of the values that a store writes. */
 export function storeShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
   const { shadows, code } = e;
   if (shadows === undefined) return;
@@ -52,7 +52,10 @@ export function storeShadows(e: FunctionEmitter, { elements, type, location, dis
   callWith(e, "storeUninitialized", { location, bytes: bytes * elements.length });
 }
 
-/** Pops a flag. If it is 1, calls a function with the offset and the encoded source location of an access. */
+/**
+ * Emits code that pops a flag and, if it is 1, calls a function with the offset and the encoded source location of an
+ * access.
+ */
 function callWith(
   e: FunctionEmitter,
   name: "loadUninitialized" | "storeUninitialized",
@@ -71,21 +74,23 @@ export function pushMemoryShadow(code: CodeWriter, location: number, { type, dis
   code.get(location).memory(shadowLoad(type), shadowOffset + distance);
 }
 
-/** The instruction that loads the shadow of a value. The shadow is extended as the value is. */
+/**
+ * The WebAssembly instruction that loads the shadow of a value. The shadow is sign- or zero-extended as the value is.
+ */
 export function shadowLoad({ bits, kind }: ScalarType): MemoryOpName {
   if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
   if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
   return bits === 64 ? "i64Load" : "i32Load";
 }
 
-/** The instruction that stores the shadow of a value. */
+/** The WebAssembly instruction that stores the shadow of a value. */
 export function shadowStore({ bits }: ScalarType): MemoryOpName {
   return bits === 8 ? "i32Store8" : bits === 16 ? "i32Store16" : bits === 64 ? "i64Store" : "i32Store";
 }
 
 /**
- * Reports an atomic operation that reads uninitialized memory or has an uninitialized operand. Afterward, the memory
- * counts as initialized.
+ * Emits code that reports an atomic operation if it reads uninitialized memory or has an uninitialized operand.
+ * Afterward, the accessed memory counts as initialized.
  */
 export function atomicShadows(
   e: FunctionEmitter,
@@ -118,8 +123,8 @@ export function atomicShadows(
 }
 
 /**
- * Pops an offset in linear memory. Marks a number of bytes, from `distance` bytes after that offset on, as
- * uninitialized.
+ * Emits code that pops an offset in linear memory, and marks memory as uninitialized, beginning `distance` bytes after
+ * that offset. `pushByteLength` pushes the number of bytes to mark.
  */
 export function fillShadow(code: CodeWriter, distance: number, pushByteLength: () => unknown): void {
   code.i32(shadowOffset + distance | 0).ops("i32Add").i32(0xff);

@@ -18,7 +18,10 @@ interface LocatedAccess {
   readonly operation: FaultPlace["operation"];
 }
 
-/** Pushes whether an access is outside of its origin. If the origin is unknown, returns false and pushes nothing. */
+/**
+ * Pushes whether an access is outside of its origin, which is the variable or allocation that its pointer was derived
+ * from. If the origin is unknown, returns false and pushes nothing.
+ */
 export function pushIsStray(
   e: FunctionEmitter,
   { base }: ResolvedAddress,
@@ -39,7 +42,7 @@ export function pushIsStray(
   return true;
 }
 
-/** Reports an access if it is outside of its origin. */
+/** Emits code that reports an access if it is outside of its origin. */
 export function checkOrigin(e: FunctionEmitter, address: ResolvedAddress, access: LocatedAccess): void {
   if (!pushIsStray(e, address, access)) return;
   const { code } = e;

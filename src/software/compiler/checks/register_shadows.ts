@@ -14,7 +14,7 @@ import { registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
 
-/** The type of the shadow of a value: untyped bits of the same width. */
+/** The type of a value's shadow: untyped bits of the same width as the value. */
 export function shadowType({ bits }: Pick<ScalarType, "bits">): ScalarType {
   return typeNamed(bits === 1 ? "pred" : `b${bits}`);
 }
@@ -29,12 +29,12 @@ export class RegisterShadows {
     this.#e = emitter;
   }
 
-  /** Begins the next function. `tracked` are the registers of the function that may be uninitialized. */
+  /** Begins the next function. `tracked` contains the registers of the function that may be uninitialized. */
   enterFunction(tracked: ReadonlySet<Register>): void {
     this.#tracked = tracked;
   }
 
-  /** Returns the shadow of a register. Undefined if the register is certainly initialized. */
+  /** Returns the shadow of a register, or undefined if the register is certainly initialized. */
   of(register: Register): Register | undefined {
     if (!this.#tracked.has(register)) return undefined;
     let shadow = this.#shadows.get(register);
@@ -50,7 +50,7 @@ export class RegisterShadows {
     return registersOf(operand).some((register) => this.#tracked.has(register));
   }
 
-  /** Pushes the shadow of an operand that is read as the given type, zero-extended. */
+  /** Pushes the shadow of an operand that is read as a value of the given type. The shadow is zero-extended. */
   push(operand: ResolvedOperand | undefined, type: Pick<ScalarType, "bits">): void {
     const shadow = this.#shadowOf(operand);
     if (shadow !== undefined) this.#e.push(shadow, shadowType(type), { wide: true });
@@ -58,7 +58,10 @@ export class RegisterShadows {
     else this.#e.code.i32(0);
   }
 
-  /** The shadow of an operand that is a register or a negated predicate. Undefined if it is certainly initialized. */
+  /**
+   * Returns the shadow of an operand that is a register or a negated predicate, or undefined if the operand is
+   * certainly initialized.
+   */
   #shadowOf(operand: ResolvedOperand | undefined): Register | undefined {
     if (operand?.kind === "not") return this.of(operand.register);
     return operand?.kind === "register" ? this.of(operand) : undefined;
@@ -85,8 +88,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Sets the shadow of a destination to the value that `produce` pushes. The kind of `type` says how the value is
-   * extended.
+   * Sets the shadow of a destination register to the value that `produce` pushes. The kind of `type` determines whether
+   * the value is sign- or zero-extended.
    */
   assign(destination: ResolvedOperand | undefined, type: ScalarType, produce: () => void): void {
     const shadow = this.#shadowOf(destination);
@@ -110,7 +113,7 @@ export class RegisterShadows {
     for (const shadow of shadows) this.#e.assign(shadow, shadow.type, () => this.pushWhole(shadow.type, push));
   }
 
-  /** Pushes all ones of a type's width if `pushFlag` pushes 1, else zero. */
+  /** Pushes a value with all bits of the type set if `pushFlag` pushes 1, else zero. */
   pushWhole({ bits }: Pick<ScalarType, "bits">, pushFlag: () => void): void {
     const { code } = this.#e;
     if (bits === 1) return pushFlag();
@@ -126,7 +129,7 @@ export class RegisterShadows {
     if (bits < 32) code.i32(2 ** bits - 1).ops("i32And");
   }
 
-  /** Marks a destination as initialized. */
+  /** Emits code that marks a destination register as initialized. */
   clear(destination: ResolvedOperand | undefined): void {
     for (const register of registersOf(destination)) {
       this.assign(register, shadowType(register.type), () => {
@@ -136,7 +139,7 @@ export class RegisterShadows {
     }
   }
 
-  /** Marks a register that nothing has set yet as uninitialized. */
+  /** Emits code that marks a register as uninitialized, before any instruction has set it. */
   setUninitialized(register: Register): void {
     const { bits } = register.type;
     this.assign(register, shadowType(register.type), () => {
@@ -146,8 +149,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Reports an operand that is uninitialized and determines a decision, such as an address. Afterward, the operand
-   * counts as initialized, so that one mistake is reported once.
+   * Emits code that reports an uninitialized operand that determines a decision, such as which address is accessed.
+   * Afterward, the operand counts as initialized, so that each mistake is reported only once.
    */
   require(operand: ResolvedOperand | undefined, decision: Decision): void {
     if (!this.mayBeUninitialized(operand)) return;
@@ -164,8 +167,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Pops a flag. If it is 1, reports a decision that depends on uninitialized bits, and executes the code that `also`
-   * emits.
+   * Emits code that pops a flag and, if it is 1, reports a decision that depends on uninitialized bits and executes the
+   * code that `also` emits.
    */
   reportIf(decision: Decision, also: () => void = () => {}): void {
     const { code } = this.#e;

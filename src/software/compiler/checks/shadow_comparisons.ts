@@ -17,7 +17,9 @@ import { pushExtreme, pushUnion, wholly } from "./shadow_rules.ts";
 
 const predicate = typeNamed("pred");
 
-/** The shadow rule of `setp`, with one result or with a second one for the opposite comparison. */
+/**
+ * The shadow rule of `setp` with one result, or with two results, the second of which is for the opposite comparison.
+ */
 export const setsPredicate: ValidityRule = (e, shadows, i) => {
   const [destination, a, b, c] = i.operands;
   if (i.type.name.endsWith("x2")) return wholly(e, shadows, i);
@@ -49,8 +51,8 @@ export const setsPredicate: ValidityRule = (e, shadows, i) => {
   const [first, second] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
   [first, second].forEach((result, index) => {
     if (result === undefined) return;
-    // The second source determines the result if it is false for "and", or true for "or". The second result is of the
-    // opposite comparison.
+    // The second source determines the result if it is false for "and", or true for "or". The second result of `setp`
+    // is for the opposite comparison.
     const isInverted = (operation === "or") !== (index === 1);
     shadows.assign(result, predicate, () => {
       code.get(unknown).get(other).get(others).ops("i32Or", "i32And").get(others).get(value);
@@ -83,7 +85,7 @@ function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: Compil
     const unknown = e.temporary(type.value);
     pushUnion(e, shadows, [a, b], type);
     code.set(unknown);
-    // The values certainly differ if they differ in an initialized bit.
+    // Two values certainly differ if they differ in a bit that is initialized in both.
     e.push(a, type);
     e.push(b, type);
     constant(code.ops(inType(type, "Xor")).get(unknown), type, -1).ops(inType(type, "Xor"), inType(type, "And"));
@@ -104,8 +106,8 @@ interface Ordered {
 }
 
 /**
- * Pushes two flags: whether the first value may be less than the second (or, unless `isStrict`, less or equal), and
- * whether it certainly is.
+ * Pushes two flags: whether the first value may be less than the second (or, unless `isStrict`, equal to it), and
+ * whether this relation certainly holds.
  */
 function pushMayAndMust(
   e: FunctionEmitter,
@@ -124,8 +126,8 @@ function pushMayAndMust(
 }
 
 /**
- * Pushes the smallest or largest value that an operand may have. Signed values are mapped to unsigned ones in the same
- * order.
+ * Pushes the smallest or largest value that an operand with uninitialized bits may have. Signed values are mapped to
+ * unsigned values in the same order.
  */
 function pushOrdered(
   e: FunctionEmitter,
@@ -147,8 +149,8 @@ function pushOrdered(
 }
 
 /**
- * Pushes the shadow of the selected one of two operands. The local `isFirst` says whether the first operand is
- * selected, and the local `isUnknown` whether that depends on uninitialized bits.
+ * Pushes the shadow of whichever of two operands is selected. The local `isFirst` is 1 if the first operand is
+ * selected; the local `isUnknown` is 1 if the selection depends on uninitialized bits.
  */
 function pushSelected(
   e: FunctionEmitter,
@@ -162,7 +164,7 @@ function pushSelected(
 ): void {
   const { code } = e;
   if (isUnknown !== undefined) {
-    // The result is initialized where both operands have the same initialized bit.
+    // If the selection is unknown, a bit of the result is initialized if it is initialized and equal in both operands.
     e.push(a, type);
     e.push(b, type);
     code.ops(inType(type, "Xor"));

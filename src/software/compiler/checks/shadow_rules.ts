@@ -49,7 +49,10 @@ export const wholly: ValidityRule = (e, shadows, i) => {
   shadows.assignWhole(i.operands[0], () => shadows.pushAny(sources));
 };
 
-/** A rule for instructions that also write the carry, and may read it. */
+/**
+ * Returns the shadow rule of an instruction that also writes the carry flag. If `takesCarry`, the instruction also
+ * reads the carry flag.
+ */
 export function whollyWithCarry({ takesCarry }: { takesCarry: boolean }): ValidityRule {
   return (e, shadows, i) => {
     const flag = e.temporary("i32");
@@ -61,8 +64,8 @@ export function whollyWithCarry({ takesCarry }: { takesCarry: boolean }): Validi
 }
 
 /**
- * A rule for results that consist of bits of the `moved` operands, given by their indices. The other operands determine
- * how these bits are moved. The rule executes the instruction on the shadows.
+ * Returns the rule of an instruction whose result consists of bits of the `moved` operands, given by their indices. The
+ * other operands determine how these bits are moved. The rule executes the instruction on the shadows.
  */
 export function movesBits(...moved: readonly number[]): ValidityRule {
   return (e, shadows, i) => {
@@ -89,15 +92,18 @@ export function movesBits(...moved: readonly number[]): ValidityRule {
 }
 
 /**
- * The rule of `cvt`: a conversion between integers moves their bits, unless it saturates. All other conversions
- * compute.
+ * The rule of `cvt`: a conversion between integers moves bits, unless it saturates. For any other conversion, the
+ * result is wholly uninitialized if any bit of the source is.
  */
 export const converts: ValidityRule = (e, shadows, i) => {
   const isInteger = i.type.kind !== "float" && i.sourceType.kind !== "float" && !i.choices.has("sat");
   (isInteger ? movesBits(1) : wholly)(e, shadows, i);
 };
 
-/** The rule of a `cvt` that packs two values: each half of the result is uninitialized if any bit of its source is. */
+/**
+ * The rule of a `cvt` that packs two values: each half of the result is uninitialized if any bit of the corresponding
+ * source is.
+ */
 export const packsHalves: ValidityRule = (e, shadows, { operands: [destination, high, low] }) => {
   shadows.assign(destination, b32, () => {
     pushHalf(e, () => shadows.pushAny([low]), 0xffff);
@@ -113,8 +119,8 @@ export const conjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows
 export const disjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, true);
 
 /**
- * Assigns `(as & (b' | bs)) | (bs & a')`, where `as` and `bs` are the shadows of a and b, and `b'` has a 1 where b does
- * not determine the result.
+ * Sets the result's shadow to `(as & (b' | bs)) | (bs & a')`, where `as` and `bs` are the shadows of a and b, and `b'`
+ * has a 1 where b does not determine the result.
  */
 function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction, isInverted: boolean): void {
   const [destination, a, b] = i.operands;
@@ -135,13 +141,16 @@ function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInst
   });
 }
 
-/** The rule of `xor` and `not`: a bit of the result is uninitialized where a bit of any source is. */
+/** The rule of `xor` and `not`: a bit of the result is uninitialized if the same bit of any source is. */
 export const union: ValidityRule = (e, shadows, i) => {
   const type = shadowType(i.type);
   shadows.assign(i.operands[0], type, () => pushUnion(e, shadows, sourcesOf(i), type));
 };
 
-/** The rule of `lop3`: a bit is uninitialized if the values that the source bits may have give both a 0 and a 1. */
+/**
+ * The rule of `lop3`: a bit of the result is uninitialized if the possible values of the source bits can produce both a
+ * 0 and a 1.
+ */
 export const logicOfThree: ValidityRule = (e, shadows, i) => {
   const table = i.operands[4];
   if (i.operands[0]?.kind !== "register" || table?.kind !== "integer") return wholly(e, shadows, i);
@@ -173,8 +182,8 @@ export const logicOfThree: ValidityRule = (e, shadows, i) => {
 };
 
 /**
- * The rule of `add` and `sub`: a bit is uninitialized where the smallest and the largest possible results differ, or
- * where an operand's bit is uninitialized.
+ * Returns the rule of `add` or `sub`: a bit of the result is uninitialized if the smallest and the largest possible
+ * results differ in it, or if the same bit of an operand is uninitialized.
  */
 export function sums(operation: "Add" | "Sub"): ValidityRule {
   return (e, shadows, i) => {
@@ -219,7 +228,7 @@ export const fromLowest: ValidityRule = (e, shadows, i) => {
   });
 };
 
-/** Pushes the smallest or the largest value that an operand may have, as an unsigned number. */
+/** Pushes the smallest or the largest value that an operand with uninitialized bits may have, as an unsigned number. */
 export function pushExtreme(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -233,7 +242,7 @@ export function pushExtreme(
   code.ops(inType(type, isGreatest ? "Or" : "And"));
 }
 
-/** Pushes the bits that are uninitialized in any of the operands. */
+/** Pushes the union of the operands' shadows: a 1 for each bit that is uninitialized in any of the operands. */
 export function pushUnion(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -257,22 +266,22 @@ function pushHalf({ code }: FunctionEmitter, push: () => void, half: number): vo
   code.ops("select");
 }
 
-/** Clears the bits of the i32 on the stack above a type's width. */
+/** Clears the bits above the width of the type in the i32 on the stack. */
 function maskNarrow(e: FunctionEmitter, { bits }: ScalarType): void {
   if (bits < 32) e.code.i32(2 ** bits - 1).ops("i32And");
 }
 
-/** Whether an instruction computes with two packed 16-bit values. */
+/** Whether an instruction computes on pairs of packed 16-bit values. */
 function isPair({ type, choices }: CompiledInstruction): boolean {
   return type.name.endsWith("x2") || choices.has("packed");
 }
 
-/** Returns the untyped bits of the same width for a float type, and any other type unchanged. */
+/** Maps a float type to untyped bits of the same width, and returns any other type unchanged. */
 function integerType(type: ScalarType): ScalarType {
   return type.kind === "float" ? shadowType(type) : type;
 }
 
-/** The shadow of a source, or 0 if it is certainly initialized. */
+/** Returns the shadow of a source operand, or 0 if the operand is certainly initialized. */
 function source(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOperand {
   if (operand.kind === "vector") return { ...operand, elements: operand.elements.map((each) => source(shadows, each)) };
   const register = operand.kind === "not" ? operand.register : operand;
@@ -280,7 +289,9 @@ function source(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOpe
   return shadow ?? { kind: "integer", value: 0n };
 }
 
-/** The shadow of a destination, or a sink if it is not tracked. */
+/**
+ * Returns the shadow of a destination register, or a sink, which discards the result, if the register is not tracked.
+ */
 function destinationShadow(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOperand {
   if (operand.kind === "vector") {
     return { ...operand, elements: operand.elements.map((each) => destinationShadow(shadows, each)) };

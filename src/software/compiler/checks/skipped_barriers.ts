@@ -12,14 +12,15 @@ import { immediatePostDominators, postorder, successors } from "../../../ptx/ana
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
 import { barrierMarks } from "../../abi/launch_record.ts";
 
-/** The maximum number of marks in a kernel. Further barriers are not marked. */
+/** The maximum number of calls of `device.mark` in a kernel. Barriers beyond this limit are not marked. */
 const mostMarks = 4096;
 
 /**
- * Inserts the calls that mark barriers, their branches and the reconvergence points of a function.
+ * Inserts calls of `device.mark` at the barriers of a function, at the branches that decide whether a barrier is
+ * reached, and where the paths of these branches reconverge.
  *
- * @param first the number of its first barrier
- * @returns the number of barriers that are marked
+ * @param first the number of the function's first barrier
+ * @returns the number of barriers that were marked
  */
 export function markBarriers(flow: FunctionFlow, first: number): number {
   const barriers = flow.suspendPoints.filter(({ request }) => {
@@ -46,7 +47,7 @@ export function markBarriers(flow: FunctionFlow, first: number): number {
   return number - first;
 }
 
-/** A step that calls `device.mark` for a barrier. */
+/** Returns a step that calls `device.mark` for a barrier. */
 function mark(number: number, kind: number): Step {
   return {
     instruction: undefined,
@@ -61,7 +62,10 @@ function mark(number: number, kind: number): Step {
 interface ControlDependences {
   /** The branches on which a block is control-dependent, directly or transitively. */
   branchesOf(block: FlowBlock): ReadonlySet<FlowBlock>;
-  /** The block at which the paths of a branch reconverge. Undefined if that is the end of the function. */
+  /**
+   * The block at which the paths of a branch reconverge. Undefined if the paths reconverge only at the end of the
+   * function.
+   */
   meetingOf(branch: FlowBlock): FlowBlock | undefined;
 }
 
@@ -99,7 +103,7 @@ function controlDependences({ entry }: FunctionFlow): ControlDependences {
     },
     meetingOf(branch) {
       let block = after(branch);
-      // Skip empty blocks: the end may follow them.
+      // Skip empty blocks, because the end of the function may follow them.
       while (block !== undefined && block.instructions.length === 0 && successors(block).length === 1) {
         block = successors(block)[0];
       }

@@ -16,7 +16,7 @@ import { instructionsOf } from "../typing/resolver.ts";
 /** The registers of a function that may be uninitialized. */
 export interface TrackedRegisters {
   readonly tracked: ReadonlySet<Register>;
-  /** The registers that the function reads before anything sets them. */
+  /** The registers that the function may read before any instruction sets them. */
   readonly unset: readonly Register[];
   /** Whether a register may be uninitialized other than by a load from uninitialized memory. */
   readonly mayReadUnset: boolean;

@@ -42,11 +42,11 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
 };
 
 /**
- * Finds the allocation that an access to global memory is in. Faults if the access is misaligned, whether or not it is
- * in an allocation, or if it is not in an allocation.
+ * Builds the helper that finds the allocation that contains an access to global memory. It faults if the access is
+ * misaligned or not within an allocation. An access that is both is reported as misaligned.
  *
- * The parameters are the address, the encoded source location, the thread, and the offset of the bounds table. Returns
- * the address of the allocation, and the number of accesses of this size that fit in it.
+ * Its parameters are the address, the encoded source location, the thread, and the offset of the bounds table. It
+ * returns the address of the allocation, and the number of accesses of this size that fit in the allocation.
  */
 function findRange(): HelperFunction {
   const [address, place, thread, bounds, begin, length, offset, bytes] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
@@ -71,11 +71,11 @@ function findRange(): HelperFunction {
 }
 
 /**
- * Finds the number of byte offsets from a pointer at which an access may begin so that it stays in the pointer's
- * allocation.
+ * Builds the helper that computes the number of byte offsets from a pointer at which an access may begin so that it
+ * stays in the pointer's allocation.
  *
- * The parameters are the pointer, the size of an access in bytes, and the offset of the bounds table. Returns 0 if the
- * pointer is misaligned for such accesses or not in an allocation.
+ * Its parameters are the pointer, the size of an access in bytes, and the offset of the bounds table. It returns 0 if
+ * the pointer is misaligned for accesses of this size or not in an allocation.
  */
 function findReach(): HelperFunction {
   const [address, bytes, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5] as const;
@@ -96,9 +96,9 @@ function findReach(): HelperFunction {
 }
 
 /**
- * Checks an access to global memory as `findRange` does.
+ * Builds the helper that checks an access to global memory as `findRange` does.
  *
- * The parameters are a pointer and an offset, whose sum is the address; the encoded source location; the thread; and
+ * Its parameters are a pointer and an offset, whose sum is the address; the encoded source location; the thread; and
  * the offset of the bounds table.
  */
 function checkSum(indexOf: HelperIndex): HelperFunction {
@@ -114,7 +114,7 @@ function pushIsIn(code: CodeWriter, address: number, base: bigint): void {
   code.get(address).i64(32n).ops("i64ShrU").i64(base >> 32n).ops("i64Eq");
 }
 
-/** Calls `device.fault`, which does not return. */
+/** Emits a call of `device.fault`, which does not return. */
 function pushFault(
   code: CodeWriter,
   { kind, address, place, thread }: {
@@ -133,8 +133,9 @@ function pushBytes(code: CodeWriter, place: number): void {
 }
 
 /**
- * Looks up the allocation that contains an address: sets the locals `begin` and `length` to its start and size, and
- * `offset` to the address's offset in it. Pushes whether there is an allocation.
+ * Emits code that looks up the allocation that contains an address. The code sets the locals `begin` and `length` to
+ * the allocation's start and size, and `offset` to the address's offset in the allocation. It pushes whether there is
+ * such an allocation.
  */
 function pushAllocation(
   code: CodeWriter,
@@ -154,7 +155,7 @@ function pushAllocation(
   code.set(offset).i32(1).else().i32(0).end();
 }
 
-/** Faults if an address is not a multiple of the access's size. */
+/** Emits code that faults if an address is not a multiple of the access's size. */
 function pushFaultIfMisaligned(
   code: CodeWriter,
   { address, bytes, place, thread }: { address: number; bytes: number; place: number; thread: number },
@@ -183,10 +184,11 @@ function pushRange(
 }
 
 /**
- * Checks an access to shared or local memory, whose addresses begin at 0. Returns if the access is legal: a kernel that
- * names no dynamic shared memory compares with its static shared memory first, and a launch may provide more.
+ * Builds the helper that checks an access to shared or local memory, whose addresses begin at 0. It returns if the
+ * access is legal, which it may be although the kernel's own check has failed: a kernel that names no dynamic shared
+ * memory first compares with the size of its static shared memory, and a launch may provide more.
  *
- * The parameters are the address, the encoded source location, the thread, the size of the memory in bytes, and its
+ * Its parameters are the address, the encoded source location, the thread, the size of the memory in bytes, and its
  * kind: 0 for local memory, 1 for shared memory, 2 for shared memory whose reserved part may be accessed too.
  */
 function checkBounded(): HelperFunction {
@@ -225,12 +227,13 @@ function pushIsOutsideSharedSpan(code: CodeWriter): void {
 }
 
 /**
- * Translates a generic address to an offset in linear memory. Faults if the access is illegal. A misaligned access is
- * reported as such even outside of any memory, except outside of the address range of shared memory.
+ * Builds the helper that translates a generic address to an offset in linear memory. It faults if the access is
+ * illegal. A misaligned access is reported as such even if no memory contains the address, except outside of the
+ * address range of shared memory.
  *
- * The parameters are the address, the encoded source location, the thread, the offsets and sizes of shared memory,
- * local memory and the kernel's parameters, and the offset of the bounds table. Returns the offset, and the results of
- * `findRange`, which are 0 outside of global memory.
+ * Its parameters are the address, the encoded source location, the thread, the offsets and sizes of shared memory,
+ * local memory and the kernel's parameters, and the offset of the bounds table. It returns the offset, and the results
+ * of `findRange`, which are 0 outside of global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, place, thread] = [0, 1, 2] as const;
@@ -272,8 +275,8 @@ const findGenericType: HelperFunction["type"] = {
 };
 
 /**
- * Translates a generic address as `findGeneric` does, in a kernel that may also access the reserved shared memory,
- * which precedes the block's own at negative offsets.
+ * Builds the helper that translates a generic address as `findGeneric` does, but for a kernel that may also access the
+ * reserved shared memory, which precedes the block's own shared memory at negative offsets.
  */
 function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
   const [address, place, shared, bytes] = [0, 1, 3, 10] as const;
@@ -297,11 +300,12 @@ export type MemoryBarrierHelper = "arriveInMemory";
 export const memoryBarrierHelpers: Readonly<Record<MemoryBarrierHelper, HelperBuilder>> = { arriveInMemory };
 
 /**
- * Counts arrivals at an `mbarrier` object, and completes its phase if neither arrivals nor bytes are pending.
+ * Builds the helper that counts arrivals at an `mbarrier` object, and completes its phase if neither arrivals nor bytes
+ * are pending.
  *
- * The parameters are the offset of the object, the number of arrivals to subtract from the pending ones, the number to
- * subtract from the arrivals that later phases expect, and the number of pending bytes to add. Returns the object's
- * previous value.
+ * Its parameters are the offset of the object, the number of arrivals to subtract from the pending arrivals, the number
+ * to subtract from the arrivals that later phases expect, and the number of pending bytes to add. It returns the
+ * object's previous value.
  */
 function arriveInMemory(): HelperFunction {
   const [location, arrivals, dropped, added] = [0, 1, 2, 3] as const;

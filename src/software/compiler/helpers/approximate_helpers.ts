@@ -8,10 +8,10 @@
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** The names of the helpers. */
+/** The names of the helpers for approximate functions. */
 export type ApproximateHelper = "exponential2" | "logarithm2" | "sine" | "hyperbolicTangent";
 
-/** Maps each name of a helper to its builder. */
+/** Maps each name of such a helper to the function that builds it. */
 export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilder>> = {
   exponential2,
   logarithm2,
@@ -30,14 +30,20 @@ function pushPolynomial(code: CodeWriter, coefficients: readonly number[], varia
   return code;
 }
 
-/** The coefficients of the series 1, x, x²/2!, ..., where x is the variable times `factor`. */
+/**
+ * Returns the first coefficients of the power series of the exponential function of x times `factor`: 1, `factor`,
+ * `factor`²/2!, and so on.
+ */
 function exponentialSeries(count: number, factor: number): number[] {
   const coefficients = [1];
   for (let index = 1; index < count; index++) coefficients.push(coefficients.at(-1)! * factor / index);
   return coefficients;
 }
 
-/** Computes 2 to the power of a number, for every power that is neither 0 nor infinite in 32 bits. */
+/**
+ * Builds the helper that computes 2 to the power of a number, for all powers that are neither zero nor infinite as
+ * 32-bit floats.
+ */
 function exponential2(): HelperFunction {
   const [number, integer, fraction] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -50,8 +56,8 @@ function exponential2(): HelperFunction {
 }
 
 /**
- * Computes the base-2 logarithm of a 64-bit number that is not subnormal: its exponent, plus twice an inverse
- * hyperbolic tangent.
+ * Builds the helper that computes the base-2 logarithm of a 64-bit number that is not subnormal: its exponent, plus
+ * twice an inverse hyperbolic tangent.
  */
 function logarithm2(): HelperFunction {
   const [number, bits, exponent, ratio, square] = [0, 1, 2, 3, 4] as const;
@@ -75,12 +81,15 @@ function logarithm2(): HelperFunction {
 }
 
 /**
- * Half of pi as the sum of three parts. The first two have 33 bits, so that their products with the quarter count are
- * exact.
+ * Half of pi as the sum of three parts. The first two have 33 significant bits, so that their products with a number of
+ * right angles are exact.
  */
 const halfPi = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21] as const;
 
-/** Computes the sine of a number plus a number of right angles. One right angle gives the cosine. */
+/**
+ * Builds the helper that computes the sine of the sum of an angle and a number of right angles. With one right angle,
+ * the result is the cosine.
+ */
 function sine(indexOf: HelperIndex): HelperFunction {
   const [number, quadrant, quarters, angle, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
@@ -102,7 +111,10 @@ function sine(indexOf: HelperIndex): HelperFunction {
   };
 }
 
-/** Computes the hyperbolic tangent: near zero by its series, elsewhere by an exponential function. */
+/**
+ * Builds the helper that computes the hyperbolic tangent: near zero by a power series, elsewhere by an exponential
+ * function.
+ */
 function hyperbolicTangent(indexOf: HelperIndex): HelperFunction {
   const [number, magnitude] = [0, 1] as const;
   const code = new CodeWriter();
@@ -124,7 +136,7 @@ const twoOverPi = 0xa2f9_836e_4e44_1529_fc27_57d1_f534_ddc0_db62_9599_3c43_9041n
  */
 export function reduceAngle(number: number): number {
   if (!Number.isFinite(number)) return NaN;
-  // From 2^20 on, 32-bit numbers are multiples of an eighth.
+  // 32-bit floats of 2^20 or more are multiples of one eighth.
   const rightAngles = BigInt.asIntN(3 + 194, BigInt(number * 8) * twoOverPi);
   return Number(rightAngles >> 131n) / 2 ** 64 * (Math.PI / 2);
 }

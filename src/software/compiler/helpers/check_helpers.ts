@@ -20,26 +20,32 @@ import type { ValueType } from "../webassembly/opcodes.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type HostFunctionName, hostIndex } from "../../abi/host_functions.ts";
 
-/** The name of the helper. */
+/** The name of the helper that records accesses. */
 export type CheckHelper = "noteAccess";
 
-/** Maps the name of the helper to its builder. */
+/** Maps the name of this helper to the function that builds it. */
 export const checkHelpers: Readonly<Record<CheckHelper, HelperBuilder>> = { noteAccess };
 
-/** The code of a read in an encoded source location (`encodePlace`). */
+/** In an encoded source location (`encodePlace`), the code of a read. */
 export const readOperation = 1;
-/** @see readOperation */
+/** In an encoded source location, the code of a write. */
 export const writeOperation = 2;
 const operationMask = 3;
-/** A bit of an encoded source location: the thread is identified by its index in x. */
+/**
+ * A bit of an encoded source location. If set, the thread is identified by its x index instead of its number in the
+ * block.
+ */
 export const isIndexBit: number = 1 << 27;
-/** The binary logarithm of the size of a word in bytes. */
+/** The binary logarithm of the size in bytes of a word, the unit in which accesses are recorded. */
 export const wordShift = 2;
 
-/** A block or loop as the target of branches: the number of blocks that are open in it, including itself. */
+/**
+ * A block or loop as the target of branches, given by its nesting depth: the number of blocks that are open inside it,
+ * including itself.
+ */
 export type BranchTarget = number;
 
-/** Writes code that several of the checking helpers share. */
+/** A code writer with methods for code that several of the checking helpers need. */
 export class CheckWriter extends CodeWriter {
   #depth = 0;
 
@@ -68,12 +74,12 @@ export class CheckWriter extends CodeWriter {
     return this.#depth;
   }
 
-  /** Branches to the end of a block, or to the start of a loop. */
+  /** Emits a branch to the end of a block, or to the start of a loop. */
   branch(target: BranchTarget): this {
     return this.br(this.#depth - target);
   }
 
-  /** Pops a condition, and branches to `target` if it is true. */
+  /** Emits a branch to `target` that pops a condition and is taken if it is true. */
   branchIf(target: BranchTarget): this {
     return this.brIf(this.#depth - target);
   }
@@ -104,8 +110,8 @@ export class CheckWriter extends CodeWriter {
   }
 
   /**
-   * If a thread is identified by its index in x, pushes the number of threads of the block that precede its row.
-   * Otherwise pushes 0.
+   * If the thread is identified by its x index, pushes the number of threads of the block that precede the thread's
+   * row. Otherwise pushes 0.
    */
   row(place: number): this {
     this.bits(place, isIndexBit).if("i32");
@@ -120,8 +126,9 @@ export class CheckWriter extends CodeWriter {
   }
 
   /**
-   * Pops the offset of a table, and sets the local `table` to it. If there is no table in linear memory, returns; if it
-   * is kept outside of WebAssembly, first calls the host function `name`.
+   * Emits code that pops the offset of a table and sets the local `table` to it. If the table is disabled, the emitted
+   * code returns from the helper. If the table is kept outside of WebAssembly, it calls the host function `name` and
+   * then returns.
    */
   table(table: number, name: HostFunctionName, parameters: readonly number[]): this {
     this.tee(table).i32(tableOutside).ops("i32LeU").ifUnlikely();
@@ -131,8 +138,8 @@ export class CheckWriter extends CodeWriter {
 }
 
 /**
- * Records the first access to each word. The parameters are those of `device.access`: the offset in linear memory, the
- * encoded source location and the thread.
+ * Builds the helper that records the first access to each word. Its parameters are those of `device.access`: the offset
+ * in linear memory, the encoded source location and the thread.
  */
 function noteAccess(): HelperFunction {
   const [offset, place, thread] = [0, 1, 2] as const;
@@ -171,7 +178,7 @@ function noteAccess(): HelperFunction {
     }
     code.else();
     {
-      // Other source lines have accessed other bytes of the word: an uncommon case.
+      // Bytes of this word have been accessed by other source lines: an uncommon case.
       code.get(before).i32(note.lineShift).ops("i32ShrU").get(whole).i32(note.lineShift).ops("i32ShrU", "i32Ne");
       code.ifUnlikely().leave("access", parameters).end();
     }

@@ -28,8 +28,8 @@ export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
 };
 
 /**
- * Returns the NaN that 64-bit arithmetic on two numbers gives: the second operand if it is a NaN, else the first, else
- * the default NaN.
+ * Builds the helper that returns the NaN resulting from 64-bit arithmetic on two numbers: the second operand if it is a
+ * NaN, else the first if it is one, else the default NaN.
  */
 function propagateNaN64(): HelperFunction {
   const code = new CodeWriter();

@@ -18,8 +18,8 @@ const order: readonly Name[] = [...integers, ...numbers, ...floats];
 const local = Object.fromEntries(order.map((name, index) => [name, 4 + index])) as Record<Name, number>;
 
 /**
- * Builds the helper. Its parameters are a, b, c and a rounding mode, one of `roundingCodes`. The bits of a NaN are
- * unspecified.
+ * Builds the helper that computes a * b + c. Its parameters are a, b, c and a rounding mode, one of `roundingCodes`.
+ * The bits of a NaN result are unspecified.
  */
 export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   const code = new CodeWriter();
@@ -41,8 +41,8 @@ export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
 };
 
 /**
- * Emits code that returns if an operand is not finite or a factor is zero. Nothing is rounded then, but a zero may need
- * its sign.
+ * Emits code that computes the result and returns if an operand is not finite or a factor is zero. No rounding is
+ * needed in these cases, but a zero may need its sign corrected.
  */
 function returnSpecial(code: CodeWriter): void {
   const isFinite = (operand: number) => code.get(operand).ops("f64Abs").f64(Infinity).ops("f64Lt");
@@ -50,17 +50,17 @@ function returnSpecial(code: CodeWriter): void {
   isFinite(b).ops("i32And", "i32Eqz").if().get(a).get(b).ops("f64Mul").get(c).ops("f64Add", "return").end();
   isFinite(c).ops("i32Eqz").if().get(c).ops("return").end();
   code.get(a).f64(0).ops("f64Eq").get(b).f64(0).ops("f64Eq", "i32Or").if();
-  // Rounding toward negative infinity, the sum of zeros of different signs is -0. Negating both operands and the result
-  // gives that.
+  // When rounding toward negative infinity, the sum of zeros of opposite signs is -0. Negating both operands and the
+  // result gives -0.
   code.get(a).get(b).ops("f64Mul", "f64Neg").get(c).ops("f64Sub", "f64Neg");
   code.get(a).get(b).ops("f64Mul").get(c).ops("f64Add");
   code.get(rounding).i32(roundingCodes.rm).ops("i32Eq", "select", "return").end();
 }
 
 /**
- * Emits code that returns if the rounding mode is to nearest even and no part of the sum can overflow or underflow. It
- * uses Dekker's exact product, two exact sums, and one rounded to odd (Boldo and Melquiond, "Emulation of FMA and
- * Correctly Rounded Sums: Proved Algorithms Using Rounding to Odd").
+ * Emits code that computes the result and returns if the rounding mode is to nearest even and no intermediate result
+ * can overflow or underflow. The code uses Dekker's exact product, two exact sums, and one sum rounded to odd (Boldo
+ * and Melquiond, "Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to Odd").
  */
 function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   const { product, rest, sum, sumRest, total, part, otherPart } = local;
@@ -69,7 +69,7 @@ function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   code.get(rounding).ops("i32Eqz");
   for (const operand of [a, b, c, product]) isBelow(operand, 2 ** 900).ops("i32And");
   isBelow(product, 2 ** -900).ops("i32Eqz", "i32And").if();
-  // The upper 26 bits of each factor, so that the products of the parts are exact.
+  // Split off the upper 26 bits of each factor, so that the products of the parts are exact.
   for (const [operand, upper] of [[a, part], [b, otherPart]] as const) {
     code.get(operand).f64(2 ** 27 + 1).ops("f64Mul").tee(upper).get(upper).get(operand).ops("f64Sub", "f64Sub");
     code.set(upper);
@@ -87,8 +87,8 @@ function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
 }
 
 /**
- * Emits Knuth's two-sum: sets `sum` to the rounded sum, and `error` to its error. The local `sum` must not be one of
- * the addends; `error` may be.
+ * Emits Knuth's two-sum, which sets `sum` to the rounded sum and `error` to the rounding error. The local `sum` must
+ * not be one of the addends; `error` may be one.
  */
 function addExactly(
   code: CodeWriter,
@@ -100,8 +100,8 @@ function addExactly(
 }
 
 /**
- * Splits the magnitude of a nonzero number into a 53-bit significand, whose highest bit is 1, and the exponent of its
- * lowest bit.
+ * Emits code that splits the magnitude of a nonzero number into a 53-bit significand, whose highest bit is 1, and the
+ * exponent of the significand's lowest bit.
  */
 function split(code: CodeWriter, operand: number, { bits, exponent }: { bits: number; exponent: number }): void {
   const { carry } = local;
@@ -118,7 +118,7 @@ function pushIsNegative(code: CodeWriter, operand: number): CodeWriter {
   return code.get(operand).ops("i64ReinterpretF64").i64(0n).ops("i64LtS");
 }
 
-/** Computes the exact product in 128 bits. Its highest bit is bit 125 or 126. */
+/** Emits code that computes the exact product as a 128-bit number, whose highest set bit is bit 125 or 126. */
 function multiply(code: CodeWriter): void {
   const { factor, otherFactor, high, low, carry, middle, exponent, otherExponent, negative } = local;
   split(code, a, { bits: factor, exponent });
@@ -143,7 +143,7 @@ function multiply(code: CodeWriter): void {
   highHalf(middle).ops("i64Add").set(high);
 }
 
-/** Places the addend in 128 bits. Its highest bit is bit 125. */
+/** Emits code that converts the addend to a 128-bit number, whose highest set bit is bit 125. */
 function placeAddend(code: CodeWriter): void {
   const { otherHigh, otherLow, exponent, otherExponent, otherNegative } = local;
   code.i64(0n).set(otherLow);
@@ -154,14 +154,14 @@ function placeAddend(code: CodeWriter): void {
   code.get(otherExponent).i32(1075 + 73).ops("i32Sub").set(otherExponent).end();
 }
 
-/** Pops a condition, and swaps the pairs of locals if it is not 0. */
+/** Emits code that pops a condition and, if it is not 0, swaps the two locals of each pair. */
 function exchange(code: CodeWriter, pairs: readonly (readonly [number, number])[]): void {
   code.if();
   for (const [one, other] of pairs) code.get(one).get(other).set(one).set(other);
   code.end();
 }
 
-/** Pushes whether a right shift of the local `of` by `distance`, from 1 to 64, would lose a set bit. */
+/** Pushes whether a right shift of the local `of` by `distance`, a number from 1 to 64, would shift out a set bit. */
 function pushLost(code: CodeWriter, { of, distance }: { of: number; distance: () => CodeWriter }): CodeWriter {
   code.get(of).i64(64n);
   distance().ops("i64ExtendI32U", "i64Sub", "i64Shl").i64(0n);
@@ -169,7 +169,8 @@ function pushLost(code: CodeWriter, { of, distance }: { of: number; distance: ()
 }
 
 /**
- * Shifts the number with the smaller exponent right, and adds. If set bits are shifted out, the lowest bit becomes 1.
+ * Emits code that aligns the product and the addend, by shifting the one with the smaller exponent right, and adds
+ * them. If set bits are shifted out, the lowest bit becomes 1.
  */
 function alignAndAdd(code: CodeWriter): void {
   const { high, low, otherHigh, otherLow, exponent, otherExponent, negative, otherNegative, distance, carry } = local;
@@ -198,7 +199,7 @@ function alignAndAdd(code: CodeWriter): void {
   code.get(high).i64(-1n).ops("i64Xor").get(low).ops("i64Eqz", "i64ExtendI32U", "i64Add").set(high).end().end();
 }
 
-/** Returns the sum rounded to 53 bits, or to fewer if it is subnormal. */
+/** Emits code that returns the sum, rounded to 53 bits, or to fewer if the result is subnormal. */
 function round(code: CodeWriter): void {
   const { high, low, exponent, negative, distance, bits, middle: rest } = local;
   const sign = () => code.get(negative).ops("i64ExtendI32U").i64(63n).ops("i64Shl");
@@ -213,13 +214,13 @@ function round(code: CodeWriter): void {
   amount().ops("i64Sub", "i64ShrU", "i64Or").set(high).get(low);
   amount().ops("i64Shl").set(low).get(exponent).get(distance).ops("i32Sub").set(exponent).end();
   code.get(high).get(low).i64(0n).ops("i64Ne", "i64ExtendI32U", "i64Or").set(high);
-  // From here on, the exponent is biased as in the bits of a result.
+  // From here on, the exponent is biased like the exponent field of the result.
   code.get(exponent).i32(127 + 1023).ops("i32Add").tee(exponent).i32(1).ops("i32LtS").if();
   code.i32(1).get(exponent).ops("i32Sub").set(distance).i32(1).set(exponent);
   code.get(distance).i32(64).ops("i32GeS").if("i64").i64(1n).else();
   pushLost(code, { of: high, distance: () => code.get(distance) }).get(high);
   amount().ops("i64ShrU", "i64Or").end().set(high).end();
-  // An overflow is rounded like a number just above the largest one.
+  // A sum that overflows is rounded like a number just above the largest finite one.
   code.get(exponent).i32(2046).ops("i32GtS").if().i64(-1n).set(high).i32(2046).set(exponent).end();
   code.get(high).i64(0x7ffn).ops("i64And").set(rest);
   code.get(exponent).i32(1).ops("i32Sub", "i64ExtendI32U").i64(52n).ops("i64Shl");

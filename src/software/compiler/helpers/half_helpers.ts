@@ -19,7 +19,10 @@ export const halfHelpers: Readonly<Record<HalfHelper, HelperBuilder>> = {
   doubleToBrain,
 };
 
-/** Converts the bits of a half to a 32-bit float. A NaN keeps its sign and fraction, and is made quiet. */
+/**
+ * Builds the helper that converts the bits of a half to a 32-bit float. A NaN keeps its sign and fraction, and is made
+ * quiet.
+ */
 function halfToSingle(): HelperFunction {
   const [half, magnitude, sign] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -36,8 +39,8 @@ function halfToSingle(): HelperFunction {
 }
 
 /**
- * Converts a 64-bit number to the bits of the nearest half; ties go to even. A NaN keeps its sign and the top of its
- * fraction.
+ * Builds the helper that converts a 64-bit number to the bits of the nearest half; ties go to even. A NaN keeps its
+ * sign and the upper bits of its fraction.
  */
 function doubleToHalf(): HelperFunction {
   const [number, magnitude, bits, sign] = [0, 1, 2, 3] as const;
@@ -47,23 +50,25 @@ function doubleToHalf(): HelperFunction {
   code.get(number).ops("i64ReinterpretF64").i64(48n).ops("i64ShrU", "i32WrapI64").i32(0x8000).ops("i32And").set(sign);
   code.get(magnitude).get(magnitude).ops("f64Ne").if();
   highBits(42n).i32(0x3ff).ops("i32And").i32(0x7e00).ops("i32Or").get(sign).ops("i32Or", "return").end();
-  // 65520 is halfway between the largest half and the next power of two.
+  // 65520 is halfway between the largest finite half and the next power of two.
   code.get(magnitude).f64(65520).ops("f64Ge").if();
   code.i32(0x7c00).get(sign).ops("i32Or", "return").end();
-  // Below 2^-14, halves are multiples of 2^-24. The lowest bit of 2^28 in 64 bits has that value, so adding 2^28
-  // rounds.
+  // Below 2^-14, halves are multiples of 2^-24. The lowest bit of the 64-bit float 2^28 has that value, so adding 2^28
+  // rounds to such a multiple.
   code.get(magnitude).f64(2 ** -14).ops("f64Lt").if();
   code.get(magnitude).f64(2 ** 28).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
   code.get(sign).ops("i32Or", "return").end();
-  // Adds half of the last bit that is kept, minus the lowest bit if the last kept bit is 0. A carry increments the
-  // exponent.
+  // Rounds to even: adds half of the last kept bit's value, minus the lowest bit if the last kept bit is 0. A carry out
+  // of the fraction increments the exponent.
   code.get(bits).i64(0x1ff_ffff_ffffn).ops("i64Add").get(bits).i64(42n).ops("i64ShrU").i64(1n).ops("i64And", "i64Add");
   code.set(bits);
   highBits(42n).i32((1023 - 15) << 10).ops("i32Sub").get(sign).ops("i32Or");
   return { type: { parameters: ["f64"], results: ["i32"] }, locals: ["f64", "i64", "i32"], code: code.finish() };
 }
 
-/** Converts a number to the bits of a half. The second parameter is the rounding mode. */
+/**
+ * Builds the helper that converts a 64-bit number to the bits of a half in a given rounding mode, its second parameter.
+ */
 function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, bits] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -73,8 +78,8 @@ function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * Converts a number to the bits of a `.bf16`. The second parameter is the rounding mode. The number is first rounded to
- * odd in 32 bits. A NaN gives 0x7fff.
+ * Builds the helper that converts a 64-bit number to the bits of a `.bf16` in a given rounding mode, its second
+ * parameter. The number is first rounded to odd in 32 bits. A NaN gives 0x7fff.
  */
 function doubleToBrain(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, single, bits] = [0, 1, 2, 3] as const;
@@ -111,8 +116,8 @@ export function encodeEightBits(number: number, format: number): number {
   let exponent = leastExponent;
   while (magnitude >= 2 ** (exponent + 1)) exponent++;
   const units = roundToEven(magnitude * 2 ** (fractionBits - exponent));
-  // The exponent is stored relative to its minimum. If the fraction is rounded up past its last bit, it carries into
-  // the exponent.
+  // The exponent field is relative to the minimum exponent. If rounding up overflows the fraction, it carries into the
+  // exponent.
   return sign | (((exponent - leastExponent) << fractionBits) + units);
 }
 

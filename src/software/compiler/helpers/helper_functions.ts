@@ -44,7 +44,7 @@ export function helperIndex(name: Helper): number {
   return indices.get(name) ?? hostIndex(name as HostFunctionName);
 }
 
-/** The index of the global with the address of the module's image. */
+/** The index of the WebAssembly global that contains the address of the module's image. */
 export const imageAddressGlobal = 0;
 
 /** The number of imported functions and helpers, which precede a module's own functions. */
@@ -61,8 +61,8 @@ export function importedFunctions(): { module: string; name: string; type: Helpe
 }
 
 /**
- * Returns a module's imports from `device`, except memory and globals. Pure functions such as `reduceAngle` need not be
- * in `supplied`; a call of any other missing function throws a TypeError.
+ * Returns the functions that a module imports from `device`. Pure functions such as `reduceAngle` need not be in
+ * `supplied`; a call of any other missing function throws a TypeError.
  */
 export function hostFunctionImports(supplied: Partial<HostFunctions>): Record<string, WebAssembly.ImportValue> {
   const all: Partial<HostFunctions> = { reduceAngle, encodeEightBits, ...supplied };

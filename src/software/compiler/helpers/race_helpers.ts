@@ -31,10 +31,10 @@ import {
 } from "./check_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 
-/** The name of the helper. */
+/** The name of the helper that finds races. */
 export type RaceHelper = "compareAccess";
 
-/** Maps the name of the helper to its builder. */
+/** Maps the name of this helper to the function that builds it. */
 export const raceHelpers: Readonly<Record<RaceHelper, HelperBuilder>> = { compareAccess };
 
 /**
@@ -46,88 +46,94 @@ const local = {
   place: 1,
   thread: 2,
   order: 3,
-  /** The offset of the block's clocks. */
+  /** The offset in linear memory of the block's clocks. */
   clocks: 4,
   /** The thread's number in its block. */
   inBlock: 5,
   /**
-   * The page table entry for the access: the offset of the page's cells, and in the low bits the binary logarithm of
-   * the bytes that a cell covers.
+   * The page table entry for the access: the offset of the page's cells and, in its low bits, the binary logarithm of
+   * the number of bytes that a cell covers.
    */
   entry: 6,
-  /** The offset of the cell that is examined. */
+  /** The offset in linear memory of the cell that is being compared. */
   cell: 7,
-  /** The offset of the end of the access's cells. */
+  /** The offset in linear memory past the last cell of the access. */
   end: 8,
-  /** The number of the block's first thread in the launch. */
+  /** The number, in the launch, of the block's first thread. */
   base: 9,
-  /** The thread's epoch. */
+  /** The epoch of the accessing thread. */
   epoch: 10,
-  /** The thread as cells identify it: its number in the launch plus 1. */
+  /** The accessing thread as cells identify it: its number in the launch plus 1. */
   own: 11,
-  /** A thread from a cell, an index of a node in the lists of accesses, or an entry of the table of signals. */
+  /**
+   * Reused for several values: a thread that a cell names, an index of a node in a list of accesses, or an entry of the
+   * table of signals.
+   */
   other: 12,
-  /** The offset of a node of a list. */
+  /** The offset in linear memory of a node of a list of accesses. */
   node: 13,
-  /** Before any node is examined: the binary logarithm of the bytes that a cell covers. */
+  /** Before any node is visited: the binary logarithm of the number of bytes that a cell covers. */
   shift: 13,
-  /** The number of nodes that were compared. */
+  /** The number of nodes that have been compared so far. */
   count: 14,
-  /** While a list is removed: the index of the next node. */
+  /** While a list of accesses is removed: the index of the next node. */
   next: 14,
-  /** While a list is removed: the index of its last node. */
+  /** While a list of accesses is removed: the index of its last node. */
   last: 15,
 } as const;
 
 const warpShift = 5;
 
-/** Writes code that several steps of `compareAccess` share. */
+/** A code writer with methods for code that several steps of `compareAccess` need. */
 class ComparisonWriter extends CheckWriter {
-  /** Passes the access to `device.orderedAccess`, which handles the uncommon cases, and returns. */
+  /** Emits a call of `device.orderedAccess`, which handles the uncommon cases, and a return from the helper. */
   leaveAccess(): this {
     return this.leave("orderedAccess", [local.offset, local.place, local.thread, local.order]);
   }
 
-  /** Pops a condition. If it is true, passes the access to `device.orderedAccess` and returns. */
+  /** Emits code that pops a condition and, if it is true, calls `device.orderedAccess` and returns from the helper. */
   leaveIf(): this {
     return this.ifUnlikely().leaveAccess().end();
   }
 
-  /** Pushes a field of the cell. */
+  /** Pushes a field of the current cell. */
   cellField(name: keyof typeof cellField): this {
     return this.load(local.cell, cellField[name] * 4);
   }
 
-  /** Sets a field of the cell to the value that `push` pushes. */
+  /** Sets a field of the current cell to the value that `push` pushes. */
   setCellField(name: keyof typeof cellField, push: () => unknown): this {
     this.get(local.cell);
     push();
     return this.memory("i32Store", cellField[name] * 4);
   }
 
-  /** Pushes the thread's number in the launch. */
+  /** Pushes the number of the accessing thread in the launch. */
   ownNumber(): this {
     return this.get(local.own).i32(1).ops("i32Sub");
   }
 
-  /** Pushes the number of the thread's warp in the launch. */
+  /** Pushes the number, in the launch, of the accessing thread's warp. */
   ownWarp(): this {
     return this.ownNumber().i32(warpShift).ops("i32ShrU");
   }
 
-  /** Pushes the mask with the bit of the thread's lane. */
+  /** Pushes a mask in which only the bit of the accessing thread's lane is set. */
   ownLane(): this {
     return this.i32(1).ownNumber().ops("i32Shl");
   }
 
-  /** Pops the number of a thread in the launch, and pushes whether it belongs to another block. */
+  /**
+   * Emits code that pops the number of a thread in the launch, and pushes whether that thread is outside of the current
+   * block.
+   */
   isOfOtherBlock(): this {
     return this.get(local.base).ops("i32Sub").load(local.clocks, clockLayout.threads).ops("i32GeU");
   }
 
   /**
-   * Sets the local `node` to the offset of the node whose index `push` pushes. Passes the access to
-   * `device.orderedAccess` if the lists are not in linear memory.
+   * Emits code that sets the local `node` to the offset of the node whose index `push` pushes. If the lists of accesses
+   * are not in linear memory, the emitted code calls `device.orderedAccess` and returns from the helper.
    */
   setNode(push: () => unknown): this {
     this.state("nodes").tee(local.node).ops("i32Eqz").leaveIf();
@@ -136,42 +142,43 @@ class ComparisonWriter extends CheckWriter {
     return this.i32(wordShift).ops("i32Shl", "i32Add").set(local.node);
   }
 
-  /** Pushes a field of the node. */
+  /** Pushes a field of the current node. */
   nodeField(name: keyof typeof nodeField): this {
     return this.load(local.node, nodeField[name] * 4);
   }
 
-  /** Sets a field of the node to the value that `push` pushes. */
+  /** Sets a field of the current node to the value that `push` pushes. */
   setNodeField(name: keyof typeof nodeField, push: () => unknown): this {
     this.get(local.node);
     push();
     return this.memory("i32Store", nodeField[name] * 4);
   }
 
-  /** Pushes whether the node belongs to the thread's warp and epoch. */
+  /** Pushes whether the current node records accesses of the thread's warp in its current epoch. */
   isOwnNode(): this {
     this.nodeField("warp").ownWarp().ops("i32Eq");
     return this.nodeField("epoch").get(local.epoch).ops("i32Eq", "i32And");
   }
 
-  /** Adds the thread's lane to the lanes of the node. */
+  /** Adds the accessing thread's lane to the lanes of the current node. */
   addOwnLane(): this {
     return this.setNodeField("lanes", () => this.nodeField("lanes").ownLane().ops("i32Or"));
   }
 
-  /** Pushes the number of the first thread of the node's warp. */
+  /** Pushes the number of the first thread of the current node's warp. */
   nodeThread(): this {
     return this.nodeField("warp").i32(warpShift).ops("i32Shl");
   }
 }
 
 /**
- * Compares an access with earlier accesses to the same memory, to find races. The parameters are those of
- * `device.orderedAccess`: the offset in linear memory, the encoded source location, the thread, and the bits of its
- * memory order.
+ * Builds the helper that compares an access with earlier accesses to the same memory, to find races. Its parameters are
+ * those of `device.orderedAccess`: the offset in linear memory, the encoded source location, the thread, and the bits
+ * of its memory order.
  *
- * Each cell has the last weak write of its bytes, and the reads since. If an access is ordered after these by the
- * block's barriers, it is entered in the cell. All other accesses are passed to `device.orderedAccess`.
+ * Each cell records the last weak write of its bytes, and the reads since that write. If the block's barriers order
+ * these before the new access, the helper records the access in the cell. In all other cases, it calls
+ * `device.orderedAccess`.
  */
 function compareAccess(): HelperFunction {
   const { place, order, cell, end } = local;
@@ -199,8 +206,8 @@ function compareAccess(): HelperFunction {
 }
 
 /**
- * Sets the locals `clocks` and `inBlock`. Passes the access to `device.orderedAccess` if the clocks are not those of
- * the thread's block.
+ * Emits code that sets the locals `clocks` and `inBlock`. If the clocks are not those of the thread's block, the
+ * emitted code calls `device.orderedAccess` and returns.
  */
 function findThread(code: ComparisonWriter): void {
   const { place, thread, order, clocks, inBlock, entry } = local;
@@ -217,8 +224,8 @@ function findThread(code: ComparisonWriter): void {
 }
 
 /**
- * Sets the locals for the cells of the access and for the thread. Returns from the helper if races on the memory are
- * not checked.
+ * Emits code that sets the locals for the cells of the access and for the thread. If the accessed memory is not checked
+ * for races, the emitted code returns from the helper.
  */
 function findCells(code: ComparisonWriter): void {
   const { offset, place, clocks, inBlock, entry, cell, end, base, epoch, own, shift } = local;
@@ -243,7 +250,10 @@ function findCells(code: ComparisonWriter): void {
   code.get(clocks).get(inBlock).i32(2).ops("i32Shl", "i32Add").memory("i32Load", clockLayout.epochs).set(epoch);
 }
 
-/** Compares a strong access with the cell: it can race only with weak accesses. Branches to `done`. */
+/**
+ * Emits code that compares a strong access with the current cell, and branches to `done`. Strong accesses can race only
+ * with weak ones.
+ */
 function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   const { place, order, other } = local;
   code.state("hasReleases").leaveIf();
@@ -254,7 +264,7 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   code.cellField("strong").tee(other).ops("i32Eqz").leaveIf();
   code.get(other).i32(0).ops("i32LtS").if();
   {
-    // The cell's list of strong accesses is complete. This access is compared with one of the recorded accesses.
+    // The cell's list of strong accesses is complete. Compare this access with one of the recorded accesses.
     code.setNode(() => code.i32(0).get(other).ops("i32Sub"));
     const pushElement = (place: () => unknown, order: () => unknown) => {
       place();
@@ -279,8 +289,8 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
 }
 
 /**
- * Passes a strong access to global memory to `device.orderedAccess` if it may be the block's first signal to another
- * block.
+ * Emits code that calls `device.orderedAccess` for a strong access to global memory that may be the block's first
+ * signal to another block.
  */
 function leaveSignal(code: ComparisonWriter): void {
   const { offset, other, base } = local;
@@ -292,7 +302,9 @@ function leaveSignal(code: ComparisonWriter): void {
   code.leaveIf().end();
 }
 
-/** Passes the access to `device.orderedAccess` unless the cell's last weak write is ordered before it. */
+/**
+ * Emits code that calls `device.orderedAccess` unless the cell's last weak write is ordered before the current access.
+ */
 function compareWithWriter(code: ComparisonWriter): void {
   const { order, other, own } = local;
   code.cellField("writer").tee(other).if();
@@ -306,9 +318,9 @@ function compareWithWriter(code: ComparisonWriter): void {
 }
 
 /**
- * Pushes whether the cell's access by the thread `other` is ordered before this access: it was made before the last
- * barrier of the block or, if the thread is in the same warp, of the warp. Sets `other` to its number in the block.
- * `did` is the field with the epoch of the earlier access.
+ * Pushes whether the recorded access of the thread `other` is ordered before the current access: if it was made before
+ * the last barrier of the block or, for threads of one warp, the last barrier of the warp. Sets `other` to that
+ * thread's number in the block. `did` is the cell's field with the epoch of the recorded access.
  */
 function pushIsOrdered(code: ComparisonWriter, did: "readEpoch" | "writeEpoch"): void {
   const { clocks, inBlock, base, other } = local;
@@ -320,7 +332,7 @@ function pushIsOrdered(code: ComparisonWriter, did: "readEpoch" | "writeEpoch"):
   code.memory("i32Load", clockLayout.warpTimes).ops("i32LtS", "i32And", "i32Or", "i32And");
 }
 
-/** Compares a weak read with the cell, and records the read in it. Branches to `done`. */
+/** Emits code that compares a weak read with the current cell, records the read in the cell, and branches to `done`. */
 function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
   const { clocks, epoch, own, other, place } = local;
   code.cellField("reader").get(own).ops("i32Eq");
@@ -332,9 +344,9 @@ function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
     pushIsOrdered(code, "readEpoch");
     code.ops("i32Eqz").if();
     {
-      // The cell's reader is not ordered before this access, so this thread is an additional reader.
+      // The read that the cell records is not ordered before this access, so this thread is an additional reader.
       code.cellField("readers").i32(0).ops("i32LtS").branchIf(done);
-      // Readers of different blocks are an uncommon case.
+      // Reads by threads of different blocks are an uncommon case.
       code.get(other).load(clocks, clockLayout.threads).ops("i32GeU").leaveIf();
       findOwnReader(code, done);
       addReader(code);
@@ -350,8 +362,8 @@ function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
 }
 
 /**
- * If one of the nodes of additional readers belongs to the thread's warp and epoch, adds the thread to it and branches
- * to `done`.
+ * Emits code that searches the additional readers for a node of the thread's warp and epoch. If there is one, the
+ * emitted code adds the thread to the node and branches to `done`.
  */
 function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
   const { clocks, other, count } = local;
@@ -366,7 +378,7 @@ function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
   code.isOwnNode().if();
   code.addOwnLane();
   code.branch(done).end();
-  // Long lists are uncommon cases, and so are readers of other blocks or from before the last barrier of this block.
+  // Uncommon cases: a long list, readers in other blocks, and reads from before the last barrier of this block.
   code.get(count).i32(1).ops("i32Add").tee(count).i32(mostNodes).ops("i32GeS");
   code.nodeThread().isOfOtherBlock();
   code.nodeField("epoch").load(clocks, clockLayout.blockTime).ops("i32LtS", "i32Or");
@@ -376,8 +388,8 @@ function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
 }
 
 /**
- * Inserts a node with the thread at the front of the additional readers. The node is taken from the free list, or from
- * the nodes that have never been used.
+ * Emits code that inserts a node for the thread at the front of the list of additional readers. The node comes from the
+ * free list or, if that is empty, from the nodes that have never been used.
  */
 function addReader(code: ComparisonWriter): void {
   const { node, other, epoch, place, order } = local;
@@ -402,7 +414,7 @@ function addReader(code: ComparisonWriter): void {
   code.setCellField("readers", () => code.get(other));
 }
 
-/** Compares a weak write with the cell, and records it in place of all readers. */
+/** Emits code that compares a weak write with the current cell, and records the write in place of all reads. */
 function compareWeakWrite(code: ComparisonWriter): void {
   const { place, own, other, epoch } = local;
   code.operation(place).i32(writeOperation).ops("i32Ne");
@@ -422,8 +434,8 @@ function compareWeakWrite(code: ComparisonWriter): void {
 }
 
 /**
- * Removes the additional readers, and moves their nodes to the free list. Passes the access to `device.orderedAccess`
- * if some reader is not ordered before it.
+ * Emits code that removes the list of additional readers and moves its nodes to the free list. If a recorded read is
+ * not ordered before the current write, the emitted code calls `device.orderedAccess` and returns.
  */
 function removeReaders(code: ComparisonWriter): void {
   const { clocks, other, node, next, last } = local;

@@ -30,8 +30,9 @@ export const roundingCodes = { rn: 0, rz: 1, rm: 2, rp: 3, odd: 4 } as const;
 export type Rounding = Exclude<keyof typeof roundingCodes, "odd">;
 
 /**
- * Returns a + b, rounded to odd. Knuth's two-sum finds the error of the rounded sum. If there is an error, the result
- * is the sum's neighbor, in the direction of the error, that has an odd last bit.
+ * Builds the helper that computes a + b, rounded to odd. Knuth's two-sum computes the error of the rounded sum. If the
+ * error is not zero, the result is whichever of the sum and its neighbor in the direction of the error has an odd last
+ * bit.
  */
 function addToOdd(): HelperFunction {
   const [a, b, sum, back, error, bits] = [0, 1, 2, 3, 4, 5] as const;
@@ -39,10 +40,11 @@ function addToOdd(): HelperFunction {
   code.get(a).get(b).ops("f64Add").tee(sum).get(a).ops("f64Sub").set(back);
   code.get(a).get(sum).get(back).ops("f64Sub", "f64Sub").get(b).get(back).ops("f64Sub", "f64Add").set(error);
   code.get(sum).ops("i64ReinterpretF64").set(bits);
-  // False if the error is NaN, which it is if the sum is not finite.
+  // Both comparisons are false if the error is NaN, which it is if the sum is not finite.
   code.get(error).f64(0).ops("f64Lt").get(error).f64(0).ops("f64Gt", "i32Or");
   code.get(bits).i64(1n).ops("i64And", "i64Eqz", "i32And").if();
-  // If the error has the sum's sign, it points away from zero, where the bits are greater by one.
+  // If the error and the sum have the same sign, the exact sum is farther from zero, in which direction the bits
+  // increase by one.
   code.get(bits).i64(1n).i64(-1n).get(error).f64(0).ops("f64Lt").get(sum).f64(0).ops("f64Lt", "i32Eq", "select");
   code.ops("i64Add", "f64ReinterpretI64", "return").end().get(sum);
   return {
@@ -60,9 +62,9 @@ function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => 
 }
 
 /**
- * The parameters are the bits of a number rounded to nearest, that rounded number, the exact number, and a rounding
- * mode. Returns the bits of the exact number rounded in that mode. The bits are a sign and a magnitude; the next
- * representable number has a magnitude greater by one.
+ * Builds the helper that corrects the rounding of a number. Its parameters are the bits of a number rounded to nearest,
+ * the rounded number itself, the exact number, and a rounding mode. It returns the bits of the exact number rounded in
+ * that mode. The bits consist of a sign and a magnitude; the next representable number has a magnitude greater by one.
  */
 function roundBits(): HelperFunction {
   const [bits, rounded, exact, rounding] = [0, 1, 2, 3] as const;
@@ -76,7 +78,7 @@ function roundBits(): HelperFunction {
   return { type: { parameters: ["i32", "f64", "f64", "i32"], results: ["i32"] }, locals: [], code: code.finish() };
 }
 
-/** Rounds a 64-bit number to 32 bits. The second parameter is the rounding mode. */
+/** Builds the helper that rounds a 64-bit number to 32 bits. Its second parameter is the rounding mode. */
 function doubleToSingle(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, rounded] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -86,8 +88,8 @@ function doubleToSingle(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * The parameters are a 64-bit number rounded to nearest, a number with the sign of its error, and a rounding mode.
- * Returns the number rounded in that mode.
+ * Builds the helper that corrects the rounding of a 64-bit number. Its parameters are a number rounded to nearest, a
+ * number with the sign of the rounding error, and a rounding mode. It returns the number rounded in that mode.
  */
 function correct64(): HelperFunction {
   const [rounded, error, rounding, negative] = [0, 1, 2, 3] as const;
@@ -112,7 +114,10 @@ function pushIsFiniteAndNotZero(code: CodeWriter, number: number): CodeWriter {
   return code.get(number).ops("f64Abs").f64(Infinity).ops("f64Lt").get(number).f64(0).ops("f64Ne", "i32And");
 }
 
-/** Returns a / b. The third parameter is the rounding mode. The error has the sign of (a - quotient * b) / b. */
+/**
+ * Builds the helper that computes a / b. Its third parameter is the rounding mode. The rounding error has the sign of
+ * (a - quotient * b) / b.
+ */
 function divide64(indexOf: HelperIndex): HelperFunction {
   const [a, b, rounding, quotient, rest] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
@@ -126,7 +131,7 @@ function divide64(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["f64", "f64", "i32"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/** Returns the square root. The second parameter is the rounding mode. */
+/** Builds the helper that computes the square root of a number. Its second parameter is the rounding mode. */
 function squareRoot64(indexOf: HelperIndex): HelperFunction {
   const [number, rounding, root] = [0, 1, 2] as const;
   const code = new CodeWriter();
