@@ -41,9 +41,9 @@ export const launchFields = [
   "fuelLeft",
   /** The offset of the save areas of gangs. */
   "gangs",
-  /** The number of times that gangs have diverged in this launch, for the decision whether to keep using gangs. */
+  /** The number of times that gangs have diverged in the current call of the kernel. */
   "divergences",
-  /** The number of times that the kernel has run all gangs of a block. */
+  /** The number of times that the current call of the kernel has run all gangs of a block. */
   "rounds",
   /** For a kernel without suspensions and for gangs: the y and z index of the running threads, for fault reports. */
   "rowY",

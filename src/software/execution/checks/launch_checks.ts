@@ -30,20 +30,24 @@ import { SynchronizationCheck } from "./synchronization_check.ts";
 /** Parameters of {@linkcode LaunchChecks}. */
 export interface LaunchChecksOptions {
   readonly lineInfo: LineInfo;
-  /** The first part of the device's bounds table, by granule. Memory with an entry of 0 is not global memory. */
+  /**
+   * The part of the device's bounds table with the start of each granule's allocation, indexed by granule. Memory whose
+   * entry is 0 is not global memory.
+   */
   readonly allocations: Uint32Array;
-  /** The memory in which compiled code records accesses. */
+  /** The memory for the tables and cells in which compiled code records accesses. */
   readonly memoryOfChecks: CheckMemory;
   readonly observesAccesses: boolean;
   /** The check `memory`; undefined if it is disabled. */
   readonly memory?: MemoryCheck | undefined;
-  /** All of linear memory, for the check `race`; undefined if that check is disabled. */
+  /** All of linear memory, which the check `race` reads; undefined if that check is disabled. */
   readonly racyMemory?: Uint8Array | undefined;
   /** Tracks which memory is initialized, for the check `initialization`; undefined if that check is disabled. */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
   /**
-   * Whether barriers are proven correct and not checked. Faults that stop the kernel are still reported as findings.
+   * Whether the barriers of the kernel are proven correct, so that they need no checks. Faults that stop the kernel are
+   * still reported as findings.
    */
   readonly hasUniformBarriers?: boolean;
   /** The offset of the module's variables in linear memory. */
@@ -53,7 +57,7 @@ export interface LaunchChecksOptions {
 /** The running launch. */
 export interface RunningLaunch extends RacingLaunch, NumberedThreads {
   readonly kernel: { readonly compiled: CompiledKernel };
-  /** The launch's options, with the packed parameters. */
+  /** The options of the launch, and the packed parameters. */
   readonly place: { readonly parameters: Uint8Array };
   /** Returns the index of the running block, and the index within the block of the report's thread. */
   indicesOf(report: Pick<FaultReport, "thread" | "place">): Pick<ThreadAccess, "block" | "thread">;
@@ -81,7 +85,7 @@ export class LaunchChecks {
     this.initialization = options.shadow && new InitializationCheck(this, options.shadow);
   }
 
-  /** Starts the checks of a launch, for the version of the kernel that runs. */
+  /** Starts the checks of a launch. Must be called once it is known which version of the kernel runs. */
   begin(launch: RunningLaunch): void {
     this.#launch = launch;
     const { racyMemory: bytes, allocations, checksSynchronization } = this.#options;
@@ -97,7 +101,7 @@ export class LaunchChecks {
     if (this.#isRunning) this.enter();
   }
 
-  /** Must be called before the launch starts or resumes. */
+  /** Makes the checks' tables available to compiled code. Must be called before the launch starts or resumes. */
   enter(): void {
     this.#isRunning = true;
     this.#cells.enter({ notes: this.#accesses !== undefined, races: this.#options.racyMemory !== undefined });
@@ -109,7 +113,10 @@ export class LaunchChecks {
     this.#race?.enter();
   }
 
-  /** Must be called when the launch is suspended, because other launches may run next. */
+  /**
+   * Withdraws the checks' tables from compiled code. Must be called when the launch is suspended, because other
+   * launches may run next.
+   */
   leave(): void {
     this.#isRunning = false;
     this.#cells.leave();
@@ -125,7 +132,10 @@ export class LaunchChecks {
     this.#cells.close();
   }
 
-  /** Returns an observer of blocks whose threads may wait for each other, or undefined if no check needs one. */
+  /**
+   * Returns an observer of blocks whose threads may wait for each other. Returns undefined if no check needs an
+   * observer.
+   */
   observeBlock(): BlockObserver | undefined {
     return observeTogether([
       this.#race?.observeBlock(),
@@ -161,7 +171,8 @@ export class LaunchChecks {
   }
 
   /**
-   * Excludes the page of a module's variable from recording: variables belong to no buffer and have their own pages.
+   * Excludes the page of a module's variable from the recording of accesses, because variables belong to no buffer and
+   * have their own pages.
    */
   accessVariable(offset: number): void {
     this.#accesses?.ignore(offset);
@@ -172,14 +183,16 @@ export class LaunchChecks {
     this.#accesses?.note(offset, place, thread, this.#launch!);
   }
 
-  /** Reports the fault that stopped the kernel as a finding of the checks that it concerns. */
+  /** Reports the fault that stopped the kernel as a finding of each check to which the fault is relevant. */
   fault(fault: KernelFault, report: FaultReport, waiting: readonly WaitingThreads[]): void {
     this.#synchronization?.fault(fault, waiting, report.stuck);
     const finding = this.#options.memory?.findingOf(fault, report, (address) => this.#argumentAt(address));
     if (finding !== undefined) this.findings.add(finding.kind, () => finding);
   }
 
-  /** Returns the number, counted from 1, of the argument that equals an address. */
+  /**
+   * Returns the position, counted from 1, of the kernel argument that equals an address, or undefined if there is none.
+   */
   #argumentAt(address: bigint): number | undefined {
     const { kernel: { compiled }, place: { parameters } } = this.#launch!;
     const values = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
@@ -207,7 +220,7 @@ export class LaunchChecks {
     });
   }
 
-  /** Passes a mark of compiled code (see `barrierMarks`) to the check `synchronization`. */
+  /** Passes a barrier event of compiled code (see `barrierMarks`) to the check `synchronization`. */
   mark(mark: number, thread: number): void {
     this.#synchronization?.mark(mark, thread);
   }
@@ -239,12 +252,12 @@ export class LaunchChecks {
     return nameBytes(this.#launch!.kernel.compiled, { begin, byteLength }, this.#options.imageBegin);
   }
 
-  /** Returns the source line of an encoded code location. */
+  /** Returns the source line of an encoded code location, from which its PTX was compiled. */
   sourceOf(place: number): string {
     return this.sourceOfLine(lineOfPlace(place));
   }
 
-  /** Returns the source line of a PTX line. */
+  /** Returns the source line from which a line of the PTX was compiled. */
   sourceOfLine(line: number): string {
     return this.#options.lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   }
@@ -266,7 +279,7 @@ export class LaunchChecks {
 export class RunningChecks {
   #current: LaunchChecks | undefined;
 
-  /** Runs a part of a launch, until the launch ends or is suspended. */
+  /** Calls `run`, which runs a part of a launch, while `checks` receives the calls of the kernel. */
   during<Result>(checks: LaunchChecks, run: () => Result): Result {
     this.#current = checks;
     checks.enter();

@@ -15,18 +15,18 @@ import { type KernelFinding, sourceNameOf } from "./findings.ts";
 import { argumentRangesByteLength, unboundedLength } from "../../abi/launch_record.ts";
 import type { SoftwareAllocation } from "../../memory/allocations.ts";
 
-/** The functions of the driver that the check uses. */
+/** The functions of the driver that the check `memory` uses. */
 interface MemoryCheckOptions {
-  /** Returns the range for which an access was most likely intended, or undefined if none is near. */
+  /** Returns the range that an access was most likely meant to access, or undefined if none is near. */
   nearest(begin: number, byteLength: number): NamedRange | undefined;
 }
 
-/** The origin of an address: a variable, or the memory that a parameter points into. */
+/** The memory from which an address was computed: a variable, or the memory that a parameter points into. */
 interface PointerOrigin {
   readonly space: typeof originSpaces[number];
-  /** The offset of the variable in the state space, or of the parameter among the parameters. */
+  /** The offset of the variable in its state space, or of the parameter among the packed parameters. */
   readonly offset: number;
-  /** The offset of the variable or memory in linear memory. */
+  /** The offset in linear memory of the variable, or of the memory that the parameter points into. */
   readonly begin: number;
   readonly byteLength: number;
 }
@@ -53,7 +53,7 @@ const advices: Readonly<Record<string, string>> = {
   "stack-overflow": "Keep large arrays in global memory, and recursion shallow",
 };
 
-/** The limit below which addresses are most likely offsets from a null pointer. */
+/** The exclusive upper bound of addresses that are most likely offsets from a null pointer. */
 const nullBytes = 0x1000n;
 
 /** The check `memory` of one launch. */
@@ -67,7 +67,7 @@ export class MemoryCheck {
   /**
    * Returns the finding for the fault that stopped a kernel, or undefined if the fault does not concern memory.
    *
-   * @param argumentAt returns the number, counted from 1, of the argument that equals an address
+   * @param argumentAt returns the position, counted from 1, of the kernel argument that equals an address
    */
   findingOf(
     fault: KernelFault,
@@ -108,7 +108,10 @@ export class MemoryCheck {
     };
   }
 
-  /** Returns the finding for an access to other allocated memory than that from which the address was computed. */
+  /**
+   * Returns the finding for an access whose address was computed from one allocation or variable, but which lies in
+   * another.
+   */
   findingOfStray(
     { begin, place, origin }: StrayAccess,
     { kernel, access }: { kernel: Pick<CompiledKernel, "parameters" | "variables">; access: ThreadAccess },
@@ -118,7 +121,7 @@ export class MemoryCheck {
     const name = this.#nameOf(origin, kernel);
     const bytes = { begin, byteLength };
     const reached = isGlobal ? this.#options.nearest(begin, byteLength) : arrayAt(begin - origin.begin, origin, kernel);
-    // The padding that an allocator leaves after a buffer does not count as other memory.
+    // If the nearest range is the buffer itself, the access is to padding that an allocator has left after the buffer.
     const where = reached === undefined || reached.begin === origin.begin ? "" : `: ${positionOf(bytes, reached)}`;
     return {
       check: "memory",
@@ -156,7 +159,7 @@ export class MemoryCheck {
   }
 }
 
-/** Returns the array in shared or local memory at a distance from the start of another array. */
+/** Returns the array in shared or local memory at a distance in bytes from the start of another array. */
 function arrayAt(
   distance: number,
   { space, offset, begin }: PointerOrigin,
@@ -173,7 +176,8 @@ function arrayAt(
 }
 
 /**
- * Returns the name of an array in C++. Undefined for the array in which a compiler combines a function's local arrays.
+ * Returns the C++ name of an array. Undefined for the single array into which a compiler combines a function's local
+ * arrays.
  */
 function nameOfArray(name: string): string | undefined {
   return name.startsWith("__local_depot") ? undefined : sourceNameOf(name);
@@ -198,12 +202,12 @@ function kindOf(
     case faultKind.outsideSharedSpan:
       return "out-of-bounds";
     case faultKind.illegalAddress: {
-      // An operation "none" is a call of free, which is not an access.
+      // The operation `none` is reported for a call of `free`, which is not an access.
       if (place?.operation === "none") return "invalid-free";
       const isNull = address === undefined || address < nullBytes || address > -nullBytes + (1n << 64n);
       if (isNull) return "invalid-address";
       const space = (address >> 32n) - (addressBase >> 32n);
-      // Addresses of shared memory, local memory and parameters.
+      // These are the address ranges of shared memory, local memory and parameters.
       if (space > 0n && space <= 3n) return "out-of-bounds";
       if (nearest === undefined) return "invalid-address";
       const offset = Number(address - addressBase);
@@ -215,15 +219,16 @@ function kindOf(
   }
 }
 
-/** Describes bytes and their position: "4 bytes, 8 bytes past the end of a buffer". */
+/** Describes the size and the position of an access: "4 bytes, 8 bytes past the end of a buffer". */
 function describePosition(access: Pick<NamedRange, "begin" | "byteLength">, range: NamedRange): string {
   const position = positionOf(access, range);
   return `${count(access.byteLength)}${/^(?:\d|the )/.test(position) ? "," : ""} ${position}`;
 }
 
 /**
- * Describes an access outside of an array as an access to an element of the access's size: "it reads element 1000 (of 4
- * bytes), and the last is 999; ". Empty if the access is not a whole element.
+ * Describes an access outside of an array as an access to an element, assuming that elements have the size of the
+ * access: "it reads element 1000 (of 4 bytes), and the last is 999; ". Empty if the access does not coincide with an
+ * element.
  */
 function elementOf(
   { begin, byteLength }: Pick<NamedRange, "begin" | "byteLength">,
@@ -237,7 +242,7 @@ function elementOf(
   return `it ${verb} element ${index} (of ${count(byteLength)}), and the last is ${last}; `;
 }
 
-/** Adds the argument that points to the memory, if there is one, to the memory's name. */
+/** Appends the position of the argument that points to the memory, if there is one, to the memory's name. */
 function withArgument(memory: NamedRange, argumentAt: (address: bigint) => number | undefined): NamedRange {
   const argument = argumentAt(addressOfOffset(memory.begin));
   return argument === undefined ? memory : { ...memory, name: `${memory.name}, argument ${argument}` };
@@ -250,8 +255,8 @@ function count(bytes: number): string {
 /** Queries of the program's memory at the time of the launch. */
 interface ProgramMemory {
   /**
-   * Returns the allocation that contains an offset in linear memory, or the part of it if an allocator has divided the
-   * allocation.
+   * Returns the allocation that contains an offset in linear memory. If an allocator has divided the allocation into
+   * parts, returns the part that contains the offset.
    */
   allocationAt(offset: number): SoftwareAllocation | undefined;
   /** Returns whether an argument of the launch is a buffer that begins at an offset in linear memory. */
@@ -271,7 +276,9 @@ export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): U
   return ranges;
 }
 
-/** Returns the range that a pointer points into. Undefined if the pointer may also be the end of another range. */
+/**
+ * Returns the range that a pointer points into. Returns undefined if the pointer may also be the end of another range.
+ */
 function rangeAt(offset: number, memory: ProgramMemory): SoftwareAllocation | undefined {
   const found = memory.allocationAt(offset);
   if (found?.begin !== offset || memory.isBuffer(offset)) return found;

@@ -17,11 +17,11 @@ import type { Findings } from "./findings.ts";
 /** A launch whose barriers are checked. */
 interface SynchronizingLaunch {
   readonly geometry: Geometry;
-  /** Returns the index of the running block. */
+  /** Returns the index of the running block. The report need not identify a thread. */
   indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
 }
 
-/** The maximum number of suspend points in the finding of a deadlock. */
+/** The maximum number of suspend points that the report of a deadlock lists. */
 const mostPlaces = 4;
 
 /** The check `synchronization` of one launch. */
@@ -29,7 +29,7 @@ export class SynchronizationCheck {
   readonly #launch: SynchronizingLaunch;
   readonly #lineInfo: LineInfo;
   readonly #findings: Findings;
-  /** The skipped barriers of the running block. */
+  /** The running block's counts of skipped barriers. */
   #skipped: SkippedBarriers | undefined;
 
   constructor(launch: SynchronizingLaunch, lineInfo: LineInfo, findings: Findings) {
@@ -42,7 +42,7 @@ export class SynchronizationCheck {
   observeBlock(): BlockObserver {
     const { geometry: { block: [x, y, z] } } = this.#launch;
     const skipped = new SkippedBarriers(x * y * z);
-    // The first arrival of the current phase, by barrier.
+    // For each barrier, the first arrival since the barrier last completed.
     const arrivals = new Map<number, { readonly thread: number; readonly arrival: ObservedArrival }>();
     return {
       start: () => {
@@ -67,7 +67,7 @@ export class SynchronizationCheck {
     };
   }
 
-  /** Compares an arrival at a barrier with the first arrival of the same phase. */
+  /** Compares an arrival at a barrier with the first arrival since the barrier last completed. */
   #compare(later: Arrived, first: Arrived): void {
     const { arrival: { barrier, count, suspension } } = later;
     const { arrival } = first;
@@ -97,7 +97,7 @@ export class SynchronizationCheck {
     }));
   }
 
-  /** Checks that all lanes of a warp wait at the same instruction, if it is an aligned barrier. */
+  /** Checks, for an aligned barrier, that all waiting lanes of a warp wait at the same instruction. */
   #checkWarps(barrier: ObservedBarrier): void {
     const threads = barrier.threads();
     const first = new Map<number, number>();
@@ -118,7 +118,7 @@ export class SynchronizationCheck {
     this.#checkAbsent(barrier, first, new Set(threads));
   }
 
-  /** Checks that no lane of an arrived warp is absent from an aligned barrier without having exited. */
+  /** Checks that every lane of the warps at an aligned barrier either waits there or has exited. */
   #checkAbsent(barrier: ObservedBarrier, first: ReadonlyMap<number, number>, threads: ReadonlySet<number>): void {
     if (barrier.isOfAll) return;
     for (const [warp, thread] of first) {
@@ -132,7 +132,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Checks that all lanes of each warp have arrived at the barrier equally often. */
+  /** Checks that all lanes of each warp have arrived at the barrier the same number of times. */
   #checkSkipped(barrier: ObservedBarrier, skipped: SkippedBarriers): void {
     for (const { waiting, skipping } of skipped.atBarrier(barrier.threads(), (other) => barrier.hasExited(other))) {
       const suspension = barrier.suspensionOf(waiting);
@@ -149,7 +149,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Records a mark (see `barrierMarks`) of a thread of the running block. */
+  /** Records a barrier event (see `barrierMarks`) of a thread of the running block. */
   mark(mark: number, thread: number): void {
     this.#skipped?.mark(mark, thread);
   }
@@ -236,7 +236,7 @@ const adviceForCondition =
   "Move it out of the condition or the loop, to where every thread of the block reaches it; leave it out only if " +
   "nothing behind it reads what other threads wrote";
 
-/** Names a barrier in a message: by its name in CUDA C++, if there is one. */
+/** Returns the name of a barrier for a message: its name in CUDA C++, if there is one. */
 function nameOf({ barrier }: ObservedBarrier, { request }: Suspension): string {
   return barrier === 0 && request.kind === "barrier" && request.operation === "sync"
     ? "__syncthreads()"
@@ -257,11 +257,17 @@ function adviceOf(waiting: readonly WaitingThreads[]): string {
     : "Let all threads of the block reach the same barrier, and all lanes that a mask names the same instruction";
 }
 
-/** The state of one barrier of the kernel for all threads of a block. */
+/** The state of one barrier in the kernel's code, for all threads of a block. */
 interface Passes {
-  /** For each thread, whether it may be about to skip the barrier: 1 or 0. */
+  /**
+   * For each thread, 1 if it has executed a branch that may skip the barrier and has not yet reached the barrier or the
+   * end of the branch; otherwise 0.
+   */
   readonly isNear: Uint8Array;
-  /** For each thread, how often it has skipped the barrier since lanes of its warp last completed the barrier. */
+  /**
+   * For each thread, the number of times that it has skipped the barrier since lanes of its warp last completed the
+   * barrier.
+   */
   readonly counts: Uint32Array;
 }
 
@@ -271,10 +277,10 @@ interface SkippedBarrier {
   readonly skipping: number;
 }
 
-/** Counts how often the threads of a block skip barriers. */
+/** Counts the times that each thread of a block skips each barrier. */
 class SkippedBarriers {
   readonly #threads: number;
-  /** The state of each barrier, by the barrier's number in the kernel's marks. */
+  /** For each barrier number in the kernel's events, the state of the barrier. */
   readonly #passes = new Map<number, Passes>();
   /** For each thread, the number of the last barrier that it reached, or -1. */
   readonly #last: Int32Array;
@@ -285,7 +291,7 @@ class SkippedBarriers {
     this.#last = new Int32Array(threads).fill(-1);
   }
 
-  /** Whether no thread has reported passing a synchronization point yet. */
+  /** Whether no thread of the block has reported a barrier event yet. */
   get isEmpty(): boolean {
     return this.#passes.size === 0;
   }
@@ -296,7 +302,7 @@ class SkippedBarriers {
     this.#last.fill(-1);
   }
 
-  /** Records a mark (see `barrierMarks`) of a thread. */
+  /** Records a barrier event (see `barrierMarks`) of a thread. */
   mark(mark: number, thread: number): void {
     const barrier = Math.floor(mark / barrierMarks.count);
     const { isNear, counts } = this.#passesOf(barrier);
@@ -314,7 +320,7 @@ class SkippedBarriers {
     }
   }
 
-  /** Returns, for each warp, a lane that has skipped the barrier whose threads are about to resume, if there is one. */
+  /** Returns, for each warp that has one, a lane that has skipped the barrier whose threads are about to resume. */
   atBarrier(threads: readonly number[], hasExited: (thread: number) => boolean): SkippedBarrier[] {
     const found: SkippedBarrier[] = [];
     const waiting = new Set(threads);
@@ -329,7 +335,8 @@ class SkippedBarriers {
       for (let other = warp * 32; other < end; other++) {
         const count = counts[other]!;
         if (waiting.has(other) && this.#last[other] === barrier) {
-          // Of two waiting lanes, the one with the lower count has waited, and the other one has skipped the barrier.
+          // Of two waiting lanes, the lane with the lower count has waited at the barrier, and the other lane has
+          // skipped it.
           if (count > counts[passed]!) skipping = skipping < 0 ? other : skipping;
           else if (count < counts[passed]!) {
             skipping = skipping < 0 ? passed : skipping;

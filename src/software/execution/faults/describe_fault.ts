@@ -14,11 +14,11 @@ import { type MemoryNames, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
 
-/** The sizes in bytes of a launch's private memory, and the names of other memory. */
+/** The sizes in bytes of a launch's shared memory, local memory and parameters, and the names of other memory. */
 interface LaunchMemory {
-  /** The static part of `shared`. */
+  /** The size of the shared memory that the kernel declares statically. */
   readonly staticShared: number;
-  /** All shared memory of a block. */
+  /** The total size of a block's shared memory. */
   readonly shared: number;
   readonly local: number;
   readonly parameters: number;
@@ -26,7 +26,7 @@ interface LaunchMemory {
   readonly memoryNames: MemoryNames | undefined;
 }
 
-/** The limit below which addresses are most likely offsets from a null pointer. */
+/** The exclusive upper bound of addresses that are most likely offsets from a null pointer. */
 const nullBytes = 0x1000n;
 const spaceBits = 32n;
 
@@ -79,7 +79,8 @@ function describeAccess(report: FaultReport, memory: LaunchMemory): string {
 function describePosition({ address = 0n, place, ...report }: FaultReport, memory: LaunchMemory): string {
   const { bytes = 1 } = place ?? {};
   const generic = genericAddress({ address, ...report, ...place === undefined ? {} : { place } })!;
-  // A 64-bit address in `.shared` or `.local` may be a generic address that was not converted.
+  // A 64-bit address in `.shared` or `.local` that exceeds the state space may be a generic address that was not
+  // converted.
   if (place?.space !== undefined && place.space !== "generic" && address >> spaceBits !== 0n) {
     return `which is not an address in .${place.space}: it may be a generic address that was not converted`;
   }
@@ -112,7 +113,10 @@ function describePosition({ address = 0n, place, ...report }: FaultReport, memor
   }
 }
 
-/** The element sizes for which a negative 32-bit index that was converted without its sign is detected, in bytes. */
+/**
+ * The element sizes, in bytes, for which an address is recognized as the result of a negative 32-bit index that was
+ * zero-extended.
+ */
 const wrappedElements = [1n, 2n, 4n, 8n, 16n] as const;
 
 function describeOther(address: bigint, bytes: number, { memoryNames }: LaunchMemory): string {
@@ -142,7 +146,7 @@ function nullOr(address: bigint): string | undefined {
 /** The maximum number of arguments that a message lists. */
 const maximumListed = 8;
 
-/** The kinds of faults that are often caused by wrong arguments. */
+/** The kinds of faults that wrong arguments often cause. */
 const kindsOfArguments: readonly number[] = [
   faultKind.illegalAddress,
   faultKind.misalignedAddress,

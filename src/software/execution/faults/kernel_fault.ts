@@ -13,12 +13,12 @@ export type Index = readonly [x: number, y: number, z: number];
 export interface FaultReport {
   /** One of `faultKind`. */
   readonly kind: number;
-  /** An address, an offset, or another value, depending on the kind and on `place.space`. */
+  /** Compilers use the same PTX type for signed and unsigned integer parameters. */
   readonly address?: bigint;
   readonly place?: Partial<FaultPlace>;
   /**
-   * The thread, as `place.thread` specifies; by default, the index of the thread's record. Undefined if no particular
-   * thread has faulted.
+   * The thread that faulted, in the form that `place.thread` specifies; by default, the index of its thread record.
+   * Undefined if no particular thread has faulted.
    */
   readonly thread?: number | undefined;
   /** The index of the thread within the block, if it is known directly. */

@@ -12,12 +12,12 @@ import type { LaunchCells } from "../../../memory/check_memory.ts";
 import { keyOf, Knowledge, ThreadOrder, unknownLanes } from "./knowledge.ts";
 import type { PendingCopies } from "./shadow_memory.ts";
 
-/** The logical clock of a launch. */
+/** The current time of a launch's logical clock. Advances at synchronization. */
 export interface LaunchTime {
   now: number;
 }
 
-/** The epochs of the threads of a block, and the threads' knowledge of each other's work. */
+/** The epochs of the threads of a block, and each thread's happens-before state. */
 export class BlockClocks {
   /** The number of the block in the grid. */
   block = 0;
@@ -28,7 +28,7 @@ export class BlockClocks {
   readonly fences: BlockFences = new BlockFences();
   readonly copies: (PendingCopies | undefined)[] = [];
   readonly warpsPerBlock: number;
-  /** The offset of the clocks in linear memory; 0 if they are located elsewhere. */
+  /** The offset of the clocks in linear memory; 0 if the clocks are not stored in linear memory. */
   readonly offset: number;
   /** The clocks, in the layout of `clockLayout`. */
   readonly #numbers: Int32Array;
@@ -36,7 +36,7 @@ export class BlockClocks {
   readonly #count: number;
   readonly #known: (Knowledge | undefined)[] = [];
   readonly #orders: (ThreadOrder | undefined)[] = [];
-  /** The joined knowledge of the threads that have arrived without waiting, by barrier. */
+  /** For each barrier, the joined happens-before states of the threads that have arrived without waiting. */
   readonly #arrived = new Map<number, Knowledge>();
   #isInformed = false;
 
@@ -54,12 +54,12 @@ export class BlockClocks {
     numbers[threads / 4] = this.epochs.length;
   }
 
-  /** The time of the last barrier of all threads. */
+  /** The time of the last barrier of the whole block. */
   get blockTime(): number {
     return this.#numbers[clockLayout.blockTime / 4]!;
   }
 
-  /** The number of the block's first thread in the launch. Numbers are assigned to whole warps. */
+  /** The number in the launch of the block's first thread. Each block starts at a multiple of the warp size. */
   get base(): number {
     return this.#numbers[clockLayout.base / 4]!;
   }
@@ -77,24 +77,29 @@ export class BlockClocks {
     this.#isInformed = false;
   }
 
-  /** Returns the messages that a thread of the block has read and released. Creates them if necessary. */
+  /**
+   * Returns the state of a thread that tracks the messages it has read and released. Creates the state if necessary.
+   */
   orderOf(thread: number): ThreadOrder {
     return this.#orders[thread] ??= new ThreadOrder();
   }
 
-  /** Returns the messages that a thread of the block has read and released, if there are any. */
+  /** Returns the state of a thread that tracks the messages it has read and released. Undefined if there are none. */
   orderIfAny(thread: number): ThreadOrder | undefined {
     return this.#orders[thread];
   }
 
-  /** Starts a new epoch of a thread because of a release. Returns the released knowledge. */
+  /** Starts a new epoch of a thread because of a release. Returns the happens-before state that the thread releases. */
   release(thread: number): Knowledge {
     const now = ++this.#time.now;
     this.epochs[thread] = now;
     return this.#knowledgeOf(thread).and(this.#ownOf(thread, now));
   }
 
-  /** Records a sequentially consistent fence with a scope wider than the block. Returns the released knowledge. */
+  /**
+   * Records a sequentially consistent fence with a scope wider than the block. Returns the happens-before state that
+   * the fence releases.
+   */
   fence(thread: number): Knowledge {
     this.acquire(thread, this.fences.observedBy(thread));
     const released = this.release(thread);
@@ -102,7 +107,7 @@ export class BlockClocks {
     return released;
   }
 
-  /** Adds acquired knowledge to that of a thread. */
+  /** Adds an acquired happens-before state to the state of a thread. */
   acquire(thread: number, knowledge: Knowledge): void {
     if (knowledge === Knowledge.none) return;
     this.#known[thread] = this.#knowledgeOf(thread).and(knowledge);
@@ -171,7 +176,7 @@ export class BlockClocks {
     this.#isInformed = true;
   }
 
-  /** Joins the knowledge of the threads that complete a barrier. */
+  /** Gives all threads that complete a barrier the union of their happens-before states. */
   #share(threads: readonly number[]): void {
     let joined = Knowledge.none;
     let last = Knowledge.none;
@@ -185,7 +190,10 @@ export class BlockClocks {
     for (const thread of threads) this.#known[thread] = joined;
   }
 
-  /** Returns a thread's knowledge of its own work, and of its warp's and block's work before their last barriers. */
+  /**
+   * Returns the happens-before state that covers a thread's own work, and the work of its warp and of its block before
+   * their last barriers.
+   */
   #ownOf(thread: number, now: number): Knowledge {
     const own = new Map([[keyOf.thread(this.base + thread), now]]);
     const warp = thread >> 5;
@@ -204,8 +212,8 @@ export class BlockClocks {
   }
 
   /**
-   * Returns the mask of those of the given lanes of a warp whose work at an epoch is not ordered before the next work
-   * of a thread of this block.
+   * Returns which of the given lanes of a warp did work at an epoch that is not ordered before the next work of a
+   * thread of this block, as a mask.
    */
   unorderedLanes(
     thread: number,
@@ -238,18 +246,21 @@ function threadsOf(warp: number, lanes: number): number[] {
 
 /**
  * The sequentially consistent fences of a block with scopes wider than the block. PTX defines a single order of all
- * such fences, in which each synchronizes with the next. Fence B certainly follows fence A if a thread ordered after A
- * has written a value that a thread ordered before B has read. These need not be the threads that executed the fences:
- * for example, all threads of a block may execute a fence and wait at a barrier, after which one of them sets a flag.
+ * such fences, in which each fence synchronizes with the next. Fence B certainly follows fence A if a thread ordered
+ * after A has written a value that a thread ordered before B has read. The writing and reading threads need not be
+ * those that executed the fences: for example, all threads of a block may execute a fence and wait at a barrier, after
+ * which one of the threads sets a flag.
  */
 class BlockFences {
-  /** For each thread, the knowledge released by the fences that are ordered before the thread's next work. */
+  /**
+   * For each thread, the happens-before state released by the fences that are ordered before the thread's next work.
+   */
   readonly #released: (Knowledge | undefined)[] = [];
-  /** For each thread, the knowledge that the thread's next fence acquires. */
+  /** For each thread, the happens-before state that the thread's next fence acquires. */
   readonly #observed: (Knowledge | undefined)[] = [];
   /** For each thread, the time of the thread's last fence. */
   readonly #times: number[] = [];
-  /** Whether there are fences that the next barrier must propagate. */
+  /** Whether the next barrier must propagate fences to other threads. */
   isNew = false;
 
   /** Removes all fences, for a new block. */
@@ -258,7 +269,7 @@ class BlockFences {
     this.isNew = false;
   }
 
-  /** Records a fence of a thread, which released the given knowledge. */
+  /** Records a fence of a thread, which released the given happens-before state. */
   note(thread: number, released: Knowledge, time: number): void {
     this.#released[thread] = released;
     this.#observed[thread] = undefined;
@@ -266,7 +277,9 @@ class BlockFences {
     this.isNew = true;
   }
 
-  /** Records that a thread has read a value that was written after fences with the given knowledge. */
+  /**
+   * Records that a thread has read a value that was written after fences that released the given happens-before state.
+   */
   observe(thread: number, released: Knowledge): void {
     const before = this.observedBy(thread);
     const observed = before.and(released);
@@ -275,12 +288,12 @@ class BlockFences {
     this.isNew = true;
   }
 
-  /** Returns the knowledge released by the fences that are ordered before a thread's next work. */
+  /** Returns the happens-before state released by the fences that are ordered before a thread's next work. */
   releasedBefore(thread: number): Knowledge {
     return this.#released[thread] ?? Knowledge.none;
   }
 
-  /** Returns the knowledge that the next fence of a thread acquires. */
+  /** Returns the happens-before state that the next fence of a thread acquires. */
   observedBy(thread: number): Knowledge {
     return this.#observed[thread] ?? Knowledge.none;
   }
@@ -291,7 +304,8 @@ class BlockFences {
   }
 
   /**
-   * Propagates fences among all threads of the block at a barrier. Stores the times of the block's fences as one array.
+   * Propagates fences among all threads of the block at a barrier. Stores the times of all threads' last fences in one
+   * array.
    */
   shareAll(
     { threads, base, block, time }: { threads: readonly number[]; base: number; block: number; time: number },

@@ -21,7 +21,10 @@ import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 const readOperation = 1;
 const cellWords = 1 << cellShift;
 
-/** A store that conflicts with an earlier store, and whose report is deferred until it is known to change the value. */
+/**
+ * A store that conflicts with an earlier store. The conflict is reported only if the later store turns out to change
+ * the value.
+ */
 interface HeldStore {
   readonly offset: number;
   readonly before: Uint8Array;
@@ -61,8 +64,8 @@ export class CellAccesses {
   /**
    * Sets the access to compare next.
    *
-   * @param local the index in the block of the accessing thread
-   * @param sharedBegin the offset of the accessed block's shared memory; negative for global memory
+   * @param local the index in the block of the accessing thread^@param sharedBegin the offset of the accessed block's
+   * shared memory; negative for global memory
    */
   begin(
     clocks: BlockClocks,
@@ -85,7 +88,7 @@ export class CellAccesses {
     this.#offset = offset;
   }
 
-  /** Whether the effect of the last store is yet to be examined. */
+  /** Whether the last store's effect on memory has not been examined yet. */
   get isHolding(): boolean {
     return this.#held !== undefined;
   }
@@ -99,9 +102,10 @@ export class CellAccesses {
   }
 
   /**
-   * Compares and records a weak read.
+   * Compares a weak read with earlier accesses, and records it.
    *
-   * @param isLastUpdate whether the thread made the last atomic operation on these bytes and received its result
+   * @param isLastUpdate whether the last atomic operation on these bytes was made by the reading thread, which received
+   * the result
    */
   read(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): void {
     this.#isLastUpdate = isLastUpdate;
@@ -110,7 +114,9 @@ export class CellAccesses {
     for (let at = first; at < end; at += cellWords) this.#readCell(page.cells, at);
   }
 
-  /** Compares and records a weak write. Returns whether strong accesses were recorded before. */
+  /**
+   * Compares a weak write with earlier accesses, and records it. Returns whether strong accesses were recorded before.
+   */
   write(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): boolean {
     this.#isLastUpdate = isLastUpdate;
     const first = this.#firstCell(page, offset, bytes);
@@ -123,7 +129,7 @@ export class CellAccesses {
     return wasStrong;
   }
 
-  /** Compares and records a strong access. */
+  /** Compares a strong access with earlier accesses, and records it. */
   strong(page: ShadowPage, offset: number, bytes: number): void {
     const first = this.#firstCell(page, offset, bytes);
     const end = first + (bytes >> page.granularity << cellShift);
@@ -199,7 +205,7 @@ export class CellAccesses {
     else this.#report(kind, writer - 1, place);
   }
 
-  /** Defers the report of a conflict of two stores until it is known whether the second one changes the value. */
+  /** Holds back the report of a conflict of two stores until it is known whether the later store changes the value. */
   #hold(kind: ConflictKind, thread: number, place: number): void {
     const conflict = this.#conflict(kind, thread, place);
     const before = this.#held;
@@ -267,14 +273,14 @@ export class CellAccesses {
     }
     if (count >= mostNodes) return;
     const head = this.#newNode(cells[at + cellField.readers]!);
-    // With readers of several blocks and no releases, every later writer conflicts with one of them, so the list is
-    // final.
+    // With readers in several blocks and no release operations, every later write conflicts with one of the readers, so
+    // no further readers have to be recorded.
     cells[at + cellField.readers] = isOfSeveral && !this.#hasReleases ? -head : head;
   }
 
   /**
-   * Adds the strong access to a list, unless it is already included. Returns the first node of the list, negated if no
-   * more accesses have to be recorded.
+   * Adds the current strong access to a list, unless the list already includes it. Returns the first node of the list,
+   * negated if no further accesses have to be recorded.
    */
   #addStrong(first: number, writes: boolean, isComplete: boolean): number {
     const { nodes } = this;
@@ -326,7 +332,10 @@ export class CellAccesses {
     });
   }
 
-  /** Returns whether the node's strong access and the current one do not race: same size, and sufficient scopes. */
+  /**
+   * Returns whether a node's strong access and the current access are morally strong, and so do not race: they have the
+   * same size, and their scopes include each other's threads.
+   */
   #isMorallyStrong(node: number): boolean {
     const { numbers } = this.nodes;
     const place = numbers[node + nodeField.place]!, order = numbers[node + nodeField.order]!;
@@ -335,8 +344,8 @@ export class CellAccesses {
   }
 
   /**
-   * Returns whether a node's strong access has the same size and kind of scope as the current one, so that later
-   * accesses conflict with both or with neither.
+   * Returns whether a node's strong access has the same size and kind of scope as the current access, so that a later
+   * access conflicts with both or with neither.
    */
   #isAlike(node: number): boolean {
     const { numbers } = this.nodes;

@@ -9,8 +9,8 @@
  */
 
 /**
- * Times by key ({@linkcode keyOf}) of a thread, warp or block. Work of these threads at an earlier epoch is known to be
- * ordered.
+ * Logical times by key ({@linkcode keyOf}) of a thread, warp or block. Work of the thread, warp or block at an earlier
+ * epoch than its time is ordered before the owner's next work.
  */
 type Known = ReadonlyMap<number, number>;
 
@@ -25,11 +25,11 @@ export const keyOf = {
 
 /**
  * The maximum number of entries of a {@linkcode Known}. If there are more, they are merged into one entry for all
- * threads: races may then be missed, but no false ones are reported.
+ * threads. Races may then be missed, but no false races are reported.
  */
 const mostKnown = 2048;
 
-/** The last sequentially consistent fences of a block's threads before a barrier of the block. */
+/** The times of the last sequentially consistent fences of a block's threads before a barrier of the block. */
 interface FenceTimes {
   /** The time of the barrier. */
   readonly time: number;
@@ -37,19 +37,22 @@ interface FenceTimes {
   readonly times: Int32Array;
 }
 
-/** The times of fences, by block. */
+/** For each block, the times of its threads' fences. */
 type KnownFences = ReadonlyMap<number, FenceTimes>;
 
 const nothing: Known = new Map();
 const noFences: KnownFences = new Map();
 
-/** The work that is known to be ordered before a thread's next work. Immutable. */
+/** A happens-before state: the work that is ordered before a thread's next work. Immutable. */
 export class Knowledge {
   static readonly none: Knowledge = new Knowledge(nothing, nothing);
   readonly known: Known;
-  /** Like `known`, but as if every operation had the widest scope. */
+  /** Like `known`, but computed as if every operation had the widest scope, to detect scopes that are too narrow. */
   readonly withoutScopes: Known;
-  /** The fences before which work of other blocks' threads is known to be ordered, in addition to `known`. */
+  /**
+   * For each block, fences before which the block's work is ordered before the owner's next work, in addition to the
+   * work in `known`.
+   */
   readonly fences: KnownFences;
 
   constructor(known: Known, withoutScopes: Known, fences: KnownFences = noFences) {
@@ -58,7 +61,7 @@ export class Knowledge {
     this.withoutScopes = withoutScopes;
   }
 
-  /** Returns the union with other knowledge. */
+  /** Returns the union of this happens-before state with another one. */
   and(other: Knowledge): Knowledge {
     if (other === this) return this;
     const known = join(this.known, other.known);
@@ -69,7 +72,7 @@ export class Knowledge {
     return new Knowledge(known, withoutScopes, fences);
   }
 
-  /** Returns the union of `all`, without the keys for which `isLeftOut` returns true. */
+  /** Returns the union of the happens-before states `all`, without the keys for which `isLeftOut` returns true. */
   static joined(all: readonly (Knowledge | undefined)[], isLeftOut: (key: number) => boolean): Knowledge {
     const different = [...new Set(all)].filter((each): each is Knowledge =>
       (each ?? Knowledge.none) !== Knowledge.none
@@ -133,7 +136,10 @@ function simplified(known: Known): Known {
   return new Map([[keyOf.everything, latest]]);
 }
 
-/** Returns the mask of those of the given lanes of a warp whose work at an epoch is not known to be ordered. */
+/**
+ * Returns which of the given lanes of a warp did work at an epoch that is not included in a happens-before state, as a
+ * mask.
+ */
 export function unknownLanes(
   known: Known,
   { warp, warpsPerBlock, epoch, lanes, fences }: {
@@ -162,13 +168,13 @@ export function unknownLanes(
   return unknown;
 }
 
-/** The knowledge that can be acquired at a memory location. Immutable. */
+/** The happens-before states that threads have released at a memory location. Immutable. */
 export class ReleasedMessage {
-  /** The knowledge that was released with any scope. */
+  /** The union of all states that were released, with any scope. */
   readonly #all: Knowledge;
-  /** The knowledge that was released with a wide scope. */
+  /** The union of the states that were released with a scope wider than a block. */
   readonly wide: Knowledge;
-  /** The knowledge that was released with the scope of a block, by block. */
+  /** For each block, the union of the states that its threads have released with the scope of a block. */
   readonly #narrow: ReadonlyMap<number, Knowledge>;
   /** The block of the releasing threads. Undefined if the threads belong to several blocks. */
   readonly #block: number | undefined;
@@ -187,14 +193,14 @@ export class ReleasedMessage {
     this.#block = block;
   }
 
-  /** Returns the knowledge that a thread of a block acquires with the given scope. */
+  /** Returns the happens-before state that a thread of a block acquires from the message with the given scope. */
   for(block: number, isWide: boolean): Knowledge {
     if (this.#block === block || isWide && this.wide === this.#all) return this.#all;
     const narrow = this.#narrow.get(block) ?? Knowledge.none;
     return Knowledge.of(isWide ? this.wide.and(narrow) : narrow, this.#all);
   }
 
-  /** Returns the message after another release. */
+  /** Returns this message, extended by another release. */
   with({ block, isWide, knowledge }: Release): ReleasedMessage {
     const all = this.#all.and(knowledge);
     const isAllWide = isWide && this.wide === this.#all;
@@ -208,7 +214,7 @@ export class ReleasedMessage {
     });
   }
 
-  /** Returns the message of a single release. */
+  /** Returns a message that consists of a single release. */
   static of({ block, isWide, knowledge }: Release): ReleasedMessage {
     return new ReleasedMessage({
       all: knowledge,
@@ -219,29 +225,30 @@ export class ReleasedMessage {
   }
 }
 
-/** A release of a thread. */
+/** A release operation of a thread. */
 export interface Release {
   readonly block: number;
   readonly isWide: boolean;
   readonly knowledge: Knowledge;
 }
 
-/** The maximum number of messages that are recorded for a thread as read but not acquired. */
+/** The maximum number of messages that are recorded for a thread as read but not yet acquired by a fence. */
 const mostUnacquired = 64;
 
 /**
- * The messages that a thread has read and will acquire with its next fence, and the knowledge released by its fences.
+ * The messages that a thread has read and will acquire with its next fence, and the happens-before states that its
+ * fences have released.
  */
 export class ThreadOrder {
   #read: { readonly offset: number; readonly message: ReleasedMessage; readonly isWide: boolean }[] = [];
-  /** The last release at each offset. */
+  /** The thread's last release at each memory offset. */
   readonly #released = new Map<number, Release>();
-  /** The knowledge released by the last fence of any scope. */
+  /** The happens-before state that the thread's last fence of any scope has released. */
   #narrow: Knowledge | undefined;
-  /** The knowledge released by the last fence with a wide scope. */
+  /** The happens-before state that the thread's last fence with a scope wider than a block has released. */
   #wide: Knowledge | undefined;
 
-  /** Records a strong read. */
+  /** Records that a strong read of the thread has read a message. */
   noteRead(offset: number, message: ReleasedMessage, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;
@@ -249,7 +256,7 @@ export class ThreadOrder {
     if (this.#read.length > mostUnacquired) this.#read.shift();
   }
 
-  /** Returns the knowledge that a fence or, with `at`, a load at this offset acquires. */
+  /** Returns the happens-before state that a fence acquires or, with `at`, that a load at this offset acquires. */
   acquire(block: number, isWide: boolean, at?: number): Knowledge {
     let acquired = Knowledge.none;
     for (const { offset, message, isWide: isWideRead } of this.#read) {
@@ -259,18 +266,21 @@ export class ThreadOrder {
     return acquired;
   }
 
-  /** Records the release of an access at an offset. */
+  /** Records that the thread made a release at an offset. */
   noteRelease(offset: number, release: Release): void {
     this.#released.set(offset, release);
   }
 
-  /** Records the knowledge that a fence releases. */
+  /** Records the happens-before state that a fence of the thread releases. */
   release(knowledge: Knowledge, isWide: boolean): void {
     this.#narrow = knowledge;
     if (isWide) this.#wide = knowledge;
   }
 
-  /** Returns the releases of a strong write at an offset due to earlier fences, and earlier releases at that offset. */
+  /**
+   * Returns the releases that a strong write at an offset publishes: those of the thread's earlier fences, and those
+   * that the thread made at this offset before.
+   */
   releases(offset: number, block: number, isWide: boolean): Release[] {
     const releases: Release[] = [];
     if (this.#wide !== undefined && isWide) releases.push({ block, isWide: true, knowledge: this.#wide });

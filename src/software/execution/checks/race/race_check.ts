@@ -34,13 +34,15 @@ const mostPlaces = 256;
 const mostPairs = 4096;
 const blockShift = 2 ** 26;
 
-/** The pairs of blocks of which one has read what the other wrote by a strong access, such as a flag. */
+/**
+ * The pairs of blocks where one block has read a value that the other block wrote by a strong access, such as a flag.
+ */
 export class Signals {
-  /** The block of the last strong write, by offset. */
+  /** For each memory offset, the block that made the last strong write. */
   readonly #writers = new Map<number, number>();
   readonly #pairs = new Set<number>();
 
-  /** Whether the limit of pairs is reached, so that nothing more is recorded. */
+  /** Whether the maximum number of pairs has been recorded. Further pairs are ignored. */
   get isFull(): boolean {
     return this.#pairs.size >= mostPairs;
   }
@@ -91,7 +93,7 @@ class BlockRaces {
     return new ShadowPage(range, this.#memory, (entry) => state[checkState.sharedCells / 4] = entry);
   }
 
-  /** Publishes the block's state to compiled code, before the block runs. */
+  /** Writes the block's state to the memory where compiled code reads it. Must be called before the block runs. */
   publish(): void {
     const { state } = this.#memory;
     state[checkState.sharedBegin / 4] = this.sharedBegin;
@@ -120,13 +122,13 @@ class BlockRaces {
 /** Parameters of the check. */
 interface RaceCheckOptions {
   readonly geometry: Geometry;
-  /** Whether threads may release by other means than barriers. */
+  /** Whether threads may execute release operations other than barriers. */
   readonly hasReleases: boolean;
   /** The launch record. */
   readonly fields: Int32Array;
   /** All of linear memory. */
   readonly bytes: Uint8Array;
-  /** The first part of the device's bounds table. */
+  /** The part of the device's bounds table with the start of each granule's allocation, indexed by granule. */
   readonly allocations: Uint32Array;
   readonly findings: RaceFindings;
   readonly signals: Signals;
@@ -145,12 +147,12 @@ const indexOf = {
 
 /** The bit of an encoded `FaultPlace` that is set if the thread is identified by its x index. */
 const isIndexBit = 1 << 27;
-/** The offset of the byte of an `mbarrier` whose highest bit is the parity of the phase. */
+/** The offset of the byte in an `mbarrier` object whose highest bit is the parity of the phase. */
 const parityByte = Number(memoryBarrierFields.phase.first / 8n);
 const readOperation = 1;
 const writeOperation = 2;
 
-/** Returns the index within the state of the signal table's entry for an offset. */
+/** Returns the index in `state` of the signal table's entry for an offset in linear memory. */
 function signalEntry(offset: number): number {
   const { entries, entryBytes } = signalTable;
   return (checkState.signals + (offset >>> 2 & entries - 1) * entryBytes) / 4;
@@ -178,9 +180,9 @@ export class RaceCheck {
   readonly #blockXY: number;
   /** The running block. */
   #current: BlockRaces;
-  /** The state that is reused for each block by kernels that run many blocks in one call. */
+  /** The block state that is reused for block after block by kernels that run many blocks in one call. */
   readonly #only: BlockRaces;
-  /** The index of the block to which `#only` belongs. */
+  /** The x index of the block to which `#only` belongs. */
   #x = -1;
   #y = -1;
   #z = -1;
@@ -203,7 +205,8 @@ export class RaceCheck {
   }
 
   /**
-   * Publishes the state to compiled code, so that it records the common cases itself. Called before the kernel runs.
+   * Writes the state to the memory where compiled code reads it, so that compiled code handles the common cases itself.
+   * Must be called before the kernel runs.
    */
   enter(): void {
     const { memory: { state }, hasReleases } = this.#options;
@@ -231,7 +234,8 @@ export class RaceCheck {
     const block = this.#current;
     const at = offset - block.sharedBegin;
     const isShared = at >= 0 && at < block.sharedBytes;
-    // Compilers' runtime libraries synchronize through the reserved shared memory. They are trusted.
+    // Ignores accesses to the reserved shared memory, where compilers' runtime libraries synchronize. The libraries are
+    // trusted.
     const isReserved = at < 0 && at >= -sharedSpan.reserved;
     const { allocations } = this.#options;
     if (!isShared && !isReserved && allocations[offset >>> boundsGranuleShift] === 0) {
@@ -244,7 +248,8 @@ export class RaceCheck {
     if (isStrong && !isShared && !isReserved) this.#noteSignal(offset, operation);
     const isPhased = (order & orderBits.phased) !== 0;
     const releasesToo = isStrong && !isPhased && this.#options.hasReleases;
-    // Before the comparison: an acquiring load is ordered after the work that was released at the location.
+    // Must precede the comparison, because an acquiring load is ordered after the work that was released at the
+    // location.
     if (releasesToo && operation !== writeOperation) releases.read(block.clocks, local, offset, order);
     if (!isReserved) {
       const page = isShared ? block.shared : this.#memory.at(offset);
@@ -276,7 +281,7 @@ export class RaceCheck {
     state[checkState.knowsSignals / 4] = Number(signals.isFull);
     if (operation === readOperation) return;
     signals.write(offset, block);
-    // Lets compiled code skip further strong accesses of this block until another block writes.
+    // With this entry, compiled code skips further strong accesses of this block until another block writes.
     const at = signalEntry(offset);
     state[at] = offset;
     state[at + 1] = base + 1;
@@ -299,7 +304,10 @@ export class RaceCheck {
     } else fence(clocks, local, order);
   }
 
-  /** Records that the kernel allocated memory: discards accesses from before the memory was last freed. */
+  /**
+   * Records that the kernel allocated memory: discards the accesses that were recorded before the memory was last
+   * freed.
+   */
   allocated(offset: number, byteLength: number): void {
     this.#memory.clear(this.#cells.nodes, offset, byteLength);
   }
@@ -311,13 +319,15 @@ export class RaceCheck {
     for (let at = offset; at + 4 <= offset + byteLength; at += 4) this.access(at, write, thread, 0);
   }
 
-  /** Examines the last store and completes the findings. Called at the end of the launch. */
+  /** Examines the effect of the last store, and completes the findings. Must be called at the end of the launch. */
   finish(): void {
     this.#cells.settle();
     this.#options.findings.finish();
   }
 
-  /** Returns a thread's index in the block, and switches to the running block if necessary. */
+  /**
+   * Returns the index in the block of a thread that compiled code reports. Switches to the running block if necessary.
+   */
   #localOf(place: number, thread: number): number {
     if ((place & isIndexBit) === 0) return thread;
     const fields = this.#fields;
@@ -386,13 +396,13 @@ export interface RacingLaunch {
   readonly fields: Int32Array;
 }
 
-/** Parameters of the check other than the launch. */
+/** Parameters of the check `race` other than the launch. */
 interface RacePlace {
   /** All of linear memory. */
   readonly bytes: Uint8Array;
-  /** The first part of the device's bounds table. */
+  /** The part of the device's bounds table with the start of each granule's allocation, indexed by granule. */
   readonly allocations: Uint32Array;
-  /** Receives the findings. */
+  /** The collection to which the check adds its findings. */
   readonly findings: Findings;
   readonly sourceOf: (place: number) => string;
   readonly nameOf: (offset: number, bytes: number) => string | undefined;

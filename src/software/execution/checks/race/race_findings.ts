@@ -9,7 +9,7 @@ import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../
 import type { Geometry } from "../../modules/kernel_versions.ts";
 import type { Signals } from "./race_check.ts";
 
-/** An access to memory by a thread, identified by the number in the launch, at an encoded code location. */
+/** An access to memory: the thread's number in the launch, and the encoded code location. */
 interface PlacedAccess {
   readonly thread: number;
   readonly place: number;
@@ -26,9 +26,9 @@ export interface RaceConflict {
   readonly sharedBegin: number | undefined;
 }
 
-/** A group of conflicts that are counted together. */
+/** Conflicts of the same kind between the same two PTX lines, which are counted together. */
 interface CountedConflict {
-  /** The conflict of the group whose threads are farthest apart. */
+  /** The conflict, among those counted, whose threads are farthest apart. */
   conflict: RaceConflict;
   relation: Relation;
   count: number;
@@ -51,9 +51,9 @@ const operations = ["none", "read", "write", "atomic"] as const;
 export class RaceFindings {
   readonly #options: RaceFindingsOptions;
   readonly #stride: number;
-  /** The encoded code locations that free memory. */
+  /** The encoded code locations of calls that free memory, which are recorded as writes. */
   readonly #frees = new Set<number>();
-  /** The counted conflicts, by their kind and two PTX lines. */
+  /** The counted conflicts, by kind and the two PTX lines. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
   constructor(options: RaceFindingsOptions) {
@@ -62,7 +62,7 @@ export class RaceFindings {
     this.#stride = Math.ceil(x * y * z / 32) * 32;
   }
 
-  /** Records that writes at a code location stand for frees. */
+  /** Records that accesses at a code location are calls of `free`, which are checked as writes. */
   noteFree(place: number): void {
     this.#frees.add(place);
   }
@@ -90,8 +90,8 @@ export class RaceFindings {
   }
 
   /**
-   * Groups the conflicts by source lines. One line may have several instructions: compilers unroll loops, and an update
-   * reads and writes.
+   * Groups the conflicts by source lines. A source line may have several instructions, because compilers unroll loops,
+   * and an update both reads and writes.
    */
   #bySource(): Map<string, CountedConflict[]> {
     const bySource = new Map<string, CountedConflict[]>();
@@ -107,7 +107,8 @@ export class RaceFindings {
   }
 
   /**
-   * Returns the conflicts of read-modify-write sequences: both a read and a write of a thread conflict with another.
+   * Returns the conflicts of unsynchronized read-modify-write sequences: a thread's read and its write both conflict
+   * with accesses of the same other thread.
    */
   #updates(): Set<RaceConflict> {
     const updates = new Set<RaceConflict>();
@@ -197,16 +198,19 @@ function indexIn(number: number, [x, y]: readonly [number, number, number]): [nu
 export type ConflictKind =
   /** The accesses are not ordered. */
   | "race"
-  /** The scope is too narrow: a wider one would order the accesses, or make both strong. */
+  /** The accesses would not conflict with a wider scope, which would order them or make both strong. */
   | "scope"
   /** Both accesses are strong, but access different numbers of bytes. */
   | "size"
   /** The earlier access is an asynchronous copy that is not complete. */
   | "copy"
-  /** The later access reads through a cache that does not see the kernel's writes. */
+  /**
+   * The later access reads through the non-coherent cache, which may not contain the values that the kernel has
+   * written.
+   */
   | "cache";
 
-/** The smallest group that contains both threads of a conflict. */
+/** The smallest group of threads that includes both threads of a conflict. */
 const relations = ["thread", "warp", "block", "grid"] as const;
 
 /** One of {@linkcode relations}. */
@@ -218,7 +222,10 @@ interface RacingAccesses {
   readonly isShared: boolean;
   /** Whether the accesses belong to a read-modify-write sequence. */
   readonly isUpdate: boolean;
-  /** Whether the later access's block has read a flag that the earlier access's block wrote. */
+  /**
+   * Whether the later access's block has read a value, such as a flag, that the earlier access's block wrote by a
+   * strong access.
+   */
   readonly isSignalled: boolean;
   /** Whether a block has at most one warp. */
   readonly isOneWarp: boolean;
@@ -226,7 +233,7 @@ interface RacingAccesses {
   readonly earlier: ThreadAccess;
 }
 
-/** The texts of a report. */
+/** The texts of the report of a conflict. */
 interface RaceWording {
   readonly kind: string;
   readonly problem: string;
@@ -373,7 +380,7 @@ function adviceBetweenBlocks(accesses: RacingAccesses, areWrites: boolean): stri
   return `Let ${lines} be in two kernels, or, in a cooperative launch, put grid.sync() between them`;
 }
 
-/** Returns the advice for flags in memory by which threads signal that data is ready. */
+/** Returns the advice for programs in which threads signal by flags in memory that data is ready. */
 function adviceForFlags({ later, earlier }: RacingAccesses): string {
   const [before, after] = [earlier, later].map(({ access, source }) => `${gerunds[access]} the data (${source})`);
   return "If a flag tells that the data is there, the writer needs __threadfence() between " +
@@ -395,13 +402,14 @@ function barrierFor({ relation, isOneWarp }: RacingAccesses): string {
 }
 
 /**
- * Returns the source line of an access. For atomic operations, which are inlined from headers, the line of the caller.
+ * Returns the source line of an access. For atomic operations, which are inlined from headers, returns the line of the
+ * caller.
  */
 function lineOf({ access, source }: ThreadAccess): string {
   return access === "atomic" ? source.split(", inlined at ").at(-1)! : source;
 }
 
-/** Joins the two source lines, in the order of the file. */
+/** Joins the source lines of two accesses with a conjunction, in the order in which the lines occur in the file. */
 function betweenLines({ later, earlier }: RacingAccesses, conjunction: string): string {
   const lines = [lineOf(later), lineOf(earlier)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   return lines.join(` ${conjunction} `);

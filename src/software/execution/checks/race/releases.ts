@@ -8,11 +8,11 @@ interface StrongWrite {
   readonly bytes: number;
   /** The `orderBits` of the write. */
   readonly order: number;
-  /** Whether the operation also reads, like an atomic operation. */
+  /** Whether the operation also reads, as an atomic operation does. */
   readonly isUpdate: boolean;
 }
 
-/** An atomic operation whose result its thread received. */
+/** An atomic operation that returned its result to the thread. */
 interface Update {
   readonly thread: number;
   readonly bytes: number;
@@ -28,25 +28,31 @@ interface PhasedAccess {
   readonly parity: number;
 }
 
-/** The releases at an `mbarrier`. */
+/** The releases of threads that have arrived at an `mbarrier`. */
 interface Phases {
   /** The parity of the current phase. */
   parity: number;
-  /** The releases in the completed phases. */
+  /** The releases by arrivals in the completed phases. */
   completed: ReleasedMessage | undefined;
-  /** The releases in the completed phases and the current phase. */
+  /** The releases by arrivals in the completed phases and in the current phase. */
   arriving: ReleasedMessage | undefined;
 }
 
-/** The ordering of threads through memory: releases and acquires, by accesses and by fences. */
+/** The order of threads' work that results from release and acquire operations on memory, by accesses and fences. */
 export class Releases {
-  /** The released messages, by offset. */
+  /** The released happens-before states that can be acquired at each memory offset. */
   readonly #messages = new Map<number, ReleasedMessage>();
   /** The releases at each `mbarrier`, by offset. */
   readonly #phases = new Map<number, Phases>();
-  /** The knowledge released by sequentially consistent fences before the last strong write, by offset. */
+  /**
+   * For each memory offset, the happens-before state released by the sequentially consistent fences before the last
+   * strong write.
+   */
   readonly #fenced = new Map<number, Knowledge>();
-  /** The last strong write, if it was an atomic operation whose result its thread received, by offset. */
+  /**
+   * For each memory offset, the last strong write, if it was an atomic operation that returned its result to the
+   * thread.
+   */
   readonly #updates = new Map<number, Update>();
 
   /** Records a strong read. */
@@ -71,7 +77,7 @@ export class Releases {
       clocks.orderOf(local).noteRelease(offset, release);
       releases.push(release);
     }
-    // An atomic update continues the release sequence.
+    // An atomic read-modify-write operation continues the release sequence of the value that it replaces.
     const after = releases.reduce<ReleasedMessage | undefined>(added, isUpdate ? message : undefined);
     if (after !== undefined) this.#messages.set(offset, after);
     else if (message !== undefined) this.#messages.delete(offset);
@@ -80,7 +86,8 @@ export class Releases {
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
     const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
-    // Usually only the writers have executed fences and released nothing else, so that one join is enough.
+    // Usually only the writing threads have executed fences and there were no other releases, so the message already
+    // has the union of the states.
     const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
       before === (isUpdate ? message?.wide ?? Knowledge.none : Knowledge.none);
     const fenced = isOfWriters ? after!.wide : before.and(own);
@@ -90,8 +97,8 @@ export class Releases {
 
   /**
    * Returns whether the last strong write of these bytes was an atomic operation by the given thread, which received
-   * the result. The thread is then treated as ordered after all other atomic operations on these bytes: this is how the
-   * last block of a grid determines that it is the last.
+   * the result. The thread is then treated as ordered after all other atomic operations on these bytes, because this is
+   * how the last block of a grid determines that it is the last.
    */
   isLastUpdate(thread: number, offset: number, bytes: number): boolean {
     const update = this.#updates.get(offset);
@@ -99,8 +106,8 @@ export class Releases {
   }
 
   /**
-   * Records an access to an `mbarrier`. A thread that observes the completion of a phase acquires what was released
-   * until then, but not what was released in the next phase.
+   * Records an access to an `mbarrier`. A thread that observes the completion of a phase acquires what was released up
+   * to the end of that phase, but not what was released in the next phase.
    */
   phased(clocks: BlockClocks, local: number, { offset, order, arrives, parity }: PhasedAccess): void {
     let phases = this.#phases.get(offset);
@@ -121,7 +128,7 @@ export class Releases {
     }
   }
 
-  /** Records a weak store, from which nothing can be acquired. */
+  /** Records a weak store. Later reads of the stored bytes acquire nothing. */
   overwrite(offset: number, bytes: number): void {
     if (this.#messages.size + this.#phases.size + this.#fenced.size + this.#updates.size === 0) return;
     for (let at = offset; at < offset + bytes; at++) {
@@ -132,7 +139,7 @@ export class Releases {
     }
   }
 
-  /** Clears everything. */
+  /** Removes all releases. */
   clear(): void {
     this.#messages.clear();
     this.#phases.clear();

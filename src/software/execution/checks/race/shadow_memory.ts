@@ -16,7 +16,7 @@ import {
 } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 
-/** The initial number of nodes. */
+/** The initial number of nodes in the array. */
 const firstNodes = 1024;
 
 /**
@@ -34,7 +34,7 @@ export class AccessNodes {
     this.numbers[nodeLists.length] = this.numbers.length;
   }
 
-  /** Publishes the nodes to compiled code. */
+  /** Writes the location of the nodes to the memory where compiled code reads it. */
   publish(): void {
     this.#memory.state[checkState.nodes / 4] = this.#memory.offsetOf(this.numbers);
   }
@@ -111,7 +111,7 @@ export class ShadowPage {
   readonly #memory: LaunchCells;
   readonly #publish: (entry: number) => void;
 
-  /** @param publish publishes the cells to compiled code, given their table entry */
+  /** @param publish stores the table entry of the cells, by which compiled code finds them */
   constructor(
     { begin, byteLength }: { readonly begin: number; readonly byteLength: number },
     memory: LaunchCells,
@@ -124,13 +124,13 @@ export class ShadowPage {
     this.publish();
   }
 
-  /** Publishes the cells to compiled code. */
+  /** Stores the table entry of the cells, by which compiled code finds them. */
   publish(): void {
     const offset = this.#memory.offsetOf(this.cells);
     this.#publish(offset === 0 ? 0 : offset + this.granularity);
   }
 
-  /** Splits the cells of words into cells of bytes. */
+  /** Splits each cell of a word into cells of single bytes. */
   divide(nodes: AccessNodes): void {
     const words = this.cells;
     this.cells = this.#memory.allocate(words.byteLength * 4);
@@ -149,7 +149,7 @@ export class ShadowPage {
     this.publish();
   }
 
-  /** Removes the recorded accesses to a range of bytes, by default to all. */
+  /** Removes the recorded accesses to a range of bytes. By default, removes all recorded accesses. */
   clear(nodes: AccessNodes, begin = 0, end: number = this.cells.length >> cellShift << this.granularity): void {
     const first = begin >> this.granularity << cellShift, last = end >> this.granularity << cellShift;
     const { cells } = this;
@@ -169,7 +169,7 @@ const cachedPages = 16;
 /** The pages of linear memory that a launch has accessed. */
 export class ShadowMemory {
   readonly #pages = new Map<number, ShadowPage>();
-  /** A direct-mapped cache of the indices of pages, because consecutive accesses are usually near each other. */
+  /** A direct-mapped cache of the indices of pages. Consecutive accesses are usually near each other. */
   readonly #cachedIndices = new Int32Array(cachedPages).fill(-1);
   readonly #cached: ShadowPage[] = [];
   readonly #memory: LaunchCells;
@@ -178,7 +178,7 @@ export class ShadowMemory {
     this.#memory = memory;
   }
 
-  /** Lets compiled code skip accesses to a page. */
+  /** Excludes a page from the check, so that compiled code skips accesses to the page. */
   ignore(offset: number): void {
     this.#memory.setRaces(offset >>> pageShift, checkTable.ignored);
   }
@@ -222,9 +222,9 @@ interface Copy {
   readonly end: number;
 }
 
-/** The asynchronous copies of a thread for which the thread has not waited. */
+/** The asynchronous copies that a thread has started and has not yet waited for. */
 export class PendingCopies {
-  /** The value of the cells' field `writer`: one more than the number of the thread. */
+  /** The value of the cells' field `writer` for the thread: the thread's number in the launch plus 1. */
   readonly #writer: number;
   readonly #groups: Copy[][] = [];
   #current: Copy[] = [];
@@ -238,15 +238,15 @@ export class PendingCopies {
     this.#current.push(copy);
   }
 
-  /** Commits the copies so far as a group. */
+  /** Commits the copies that the thread has started so far as a group. */
   commit(): void {
     this.#groups.push(this.#current);
     this.#current = [];
   }
 
   /**
-   * Waits until at most the given number of groups are pending; 0 waits for all copies. Completed copies count as
-   * stores of the thread.
+   * Records that the thread has waited until at most `groups` groups of copies are pending; 0 waits for all copies. The
+   * completed copies then count as stores of the thread.
    */
   wait(groups: number, epoch: number): void {
     if (groups === 0) this.commit();
