@@ -19,7 +19,7 @@ import { callStack } from "../support/leaks.ts";
  */
 const sweepSize = 64;
 
-/** The position of an allocator's buffer in the slab that it was cut from. */
+/** The slab that contains an allocator's buffer, and the buffer's offset in the slab. */
 export interface SlabPart {
   /** The slab: an allocation of the pool, which the caching allocator frees. */
   readonly slab: DeviceBuffer;
@@ -40,8 +40,8 @@ export interface AllocationOwner {
    */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
-   * Why the user may not free the memory; undefined if the user may. If there is a reason but no `awaitRelease`, the
-   * memory cannot be kept by `Allocation.keep` either.
+   * Why the user may not free the memory; undefined if the user may. An owner with a reason but without `awaitRelease`
+   * does not allow `Allocation.keep` either.
    */
   readonly freeRefusal?: string;
   /**
@@ -50,7 +50,8 @@ export interface AllocationOwner {
    */
   readonly isForeign?: boolean;
   /**
-   * The reason why the memory cannot be used any more, if that is not a free. Only for the owner of one allocation.
+   * The reason why the memory can no longer be used although it was not freed. Only used by an owner of a single
+   * allocation.
    */
   useEnd?: string | undefined;
   /**
@@ -63,7 +64,7 @@ export interface AllocationOwner {
   readonly part?: SlabPart;
 }
 
-/** A part of an allocation, for a view of it. */
+/** The part of an allocation that a view shows. */
 export interface AllocationPart extends MemoryRange {
   /** The stream that the view's methods use by default. */
   readonly stream: CudaStream;
@@ -77,7 +78,10 @@ interface Holder {
 
 /** The fields of an allocation that few allocations need, kept in a separate object to save memory. */
 interface RareData {
-  /** Whether the memory was unloaded with its module: reads that still have copies to enqueue fail. */
+  /**
+   * Whether the memory was a module's variable and was unloaded with the module. Reads that still have copies to
+   * enqueue then fail.
+   */
   isUnloaded?: boolean;
   /** The call stack of the call that freed the allocation or ended its use, with POOLPASS_DEBUG=1. */
   freeStack?: string;
@@ -114,7 +118,9 @@ export class Allocation {
   /** The index of the allocation among the live allocations of a pool of this process. */
   liveIndex = 0;
   #isFreed = false;
-  /** The fields that few allocations need. Created on first use, so that most allocations stay small. */
+  /**
+   * The fields that only few allocations need. The object is created on first use, so that most allocations stay small.
+   */
   #rareData: RareData | undefined;
 
   constructor(
@@ -156,8 +162,8 @@ export class Allocation {
   }
 
   /**
-   * Whether a read has copies that are still to be enqueued or not known to be complete. Also true while `keep` holds
-   * the memory.
+   * Whether a read has copies that are not enqueued yet, or not known to be complete. Also true while `keep` holds the
+   * memory.
    */
   get isBeingRead(): boolean {
     return this.hasHolders || (this.#rareData?.copies?.size ?? 0) > 0;
@@ -172,8 +178,8 @@ export class Allocation {
   }
 
   /**
-   * Frees the memory in stream order; if it has holders, defers the release until the last of them has released it. For
-   * the user, who must not free memory with a `freeRefusal`, and for the owner, who may.
+   * Frees the memory in stream order; if it has holders, defers the release until the last of them has released it.
+   * Called for the user after `checkFreeable`, and by the owner, who may also free memory with a `freeRefusal`.
    *
    * @throws {ReferenceError} If the stream was disposed; nothing has changed then
    */
@@ -210,7 +216,10 @@ export class Allocation {
     this.#rareData.hostViews = undefined;
   }
 
-  /** Makes memory that is freed at once unusable, such as a module's variable with the module: pending reads fail. */
+  /**
+   * Makes the allocation unusable, and its pending reads fail, because the memory is freed immediately: a module's
+   * variable, when the module is unloaded.
+   */
   unload(): void {
     this.#createdRareData.isUnloaded = true;
     this.endUse();
@@ -235,7 +244,7 @@ export class Allocation {
     return this.hold(onFree);
   }
 
-  /** Keeps the memory like `keep`, for a read, which a module's variable allows too. */
+  /** Keeps the memory for a read. Unlike `keep`, this also works for a module's variable. */
   hold(onFree?: () => void): () => void {
     const holder = { onFree };
     const rareData = this.#createdRareData;
@@ -338,7 +347,10 @@ export class Allocation {
       : "export its pool first, with exportHandle";
   }
 
-  /** Never frees the memory if a host view of it was transferred: the receiver may still access it. */
+  /**
+   * If a host view of the memory was transferred, keeps the memory from ever being freed: the receiver of the view may
+   * still access it.
+   */
   #keepTransferred(views: Iterable<ArrayBuffer>): void {
     const { transferredMemory } = this.session;
     for (const view of views) if (view.detached) transferredMemory.add(this);
@@ -349,7 +361,7 @@ export class Allocation {
     return this.#rareData ??= {};
   }
 
-  /** Whether a read has copies that are still to be enqueued. Also true while `keep` holds the memory. */
+  /** Whether a read has copies that are not enqueued yet. Also true while `keep` holds the memory. */
   get hasHolders(): boolean {
     return this.#rareData?.holders !== undefined && this.#rareData.holders.size > 0;
   }
@@ -372,7 +384,10 @@ export class Allocation {
   }
 }
 
-/** Removes disposed streams that have no pending work: a program may use a new stream for each task. */
+/**
+ * Removes disposed streams without pending work, so that the map stays small if a program uses a new stream for each
+ * task.
+ */
 function sweepUses(streams: Map<CudaStream, number>): void {
   for (const stream of streams.keys()) {
     if (stream.disposed && lastWorkOf(stream) === undefined) streams.delete(stream);

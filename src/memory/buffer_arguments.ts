@@ -25,7 +25,7 @@ const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
  * @param source the memory that is copied to the range, for the error's message
  */
 export function checkRange(byteOffset: number, length: number, bufferByteLength: number, source?: object): void {
-  // The fast path, which every copy takes.
+  // The fast path: the range of every valid copy passes this check.
   if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= bufferByteLength) return;
   checkByteLength(byteOffset, "a byteOffset");
   if (byteOffset > bufferByteLength) {
@@ -104,7 +104,7 @@ export function checkElements(
 /** Throws unless `source`, which is neither a view nor a DeviceBuffer, is host memory that can be copied from. */
 export function checkHostSource(source: unknown, session: Session): void {
   if (source instanceof HostBuffer) return checkSession(source, session);
-  // Checks the tag, because an ArrayBuffer may come from another realm, where instanceof is false.
+  // Checks `Symbol.toStringTag`, because `instanceof` is false for an ArrayBuffer from another realm.
   if (Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
   const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
   throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}${instead(source)}`);

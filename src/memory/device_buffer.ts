@@ -151,7 +151,7 @@ export class DeviceBuffer implements Disposable {
     allocationOf = find as typeof allocationOf;
     printAs(this, "DeviceBuffer", (buffer) => describe(buffer, buffer.#allocation, buffer.#address), [
       ["device", (buffer) => buffer.#allocation.owner.isHostMemory ? undefined : buffer.device],
-      // Properties of DeviceArray, a subclass.
+      // `type` and `length` are properties of the subclass `DeviceArray`.
       ["type", (buffer) => "type" in buffer ? (buffer.type as { readonly name: string }).name : undefined],
       ["length", (buffer) => "type" in buffer ? (buffer as unknown as ArrayLike<unknown>).length : undefined],
       "byteLength",

@@ -84,8 +84,8 @@ export class FreedStreams {
 }
 
 /**
- * The library's own streams for freeing memory that several streams have used. They wait for those streams, so that no
- * stream of the application has to.
+ * The library's own streams for freeing memory that several streams have used. A release stream waits for the streams
+ * that have used the memory, so that no stream of the application has to.
  *
  * Each application stream whose work a free must wait for gets a release stream of its own: work that never completes
  * delays only the frees of memory that it uses.
@@ -118,8 +118,8 @@ export class ReleaseStreams {
     for (const [other, position] of others) {
       if (other === stream || progressOf(stream).isAfter(progressOf(other), position)) continue;
       if (isStreamOrdered && isOrderedByDefaultStream(other, stream)) continue;
-      // A query would make the sanitizer assume that the program has ordered itself after the work, which may only be
-      // timing.
+      // With a sanitizer, the stream is not queried: the sanitizer would assume that the program is ordered after the
+      // work, although the work may merely happen to be complete.
       if (this.#session.sanitizer !== undefined || this.#isBusy(other)) (busy ??= []).push(other);
     }
     if (busy === undefined) return stream;
@@ -183,7 +183,7 @@ export class ReleaseStreams {
   }
 }
 
-/** A stream or an event of the application. */
+/** A stream or an event of the application, which can be queried and synchronized with. */
 export interface Waitable {
   query(): boolean;
   synchronize(): void;
@@ -196,7 +196,10 @@ interface MarkerOwner {
   destroyMarker(marker: bigint): void;
 }
 
-/** When this many disposed events are kept, they are synchronized with and destroyed. */
+/**
+ * The maximum number of disposed events that are kept. When it is reached, all of them are synchronized with and
+ * destroyed.
+ */
 const maxKeptEvents = 64;
 
 /**
@@ -204,8 +207,8 @@ const maxKeptEvents = 64;
  *
  * CUDA's pools count freed memory as available only once a synchronization, not a query, has found the free complete. A
  * synchronization unmaps memory and releases it to the system, which takes 0.1 ms or more, so waits avoid it. Instead,
- * `synchronize` does so for all of this work at once where it matters: before a pool is trimmed, when a pool's usage is
- * requested, and when a pool has no memory left.
+ * `synchronize` synchronizes with all of this work at once where it matters: before a pool is trimmed, when a pool's
+ * usage is requested, and when a pool has no memory left.
  *
  * Streams with newer work and events that were recorded again are skipped: they are no longer complete.
  */

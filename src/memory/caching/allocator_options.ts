@@ -79,14 +79,14 @@ export class SizeClasses {
     for (let index = this.#filledAfter(-1); index < classCount; index = this.#filledAfter(index)) {
       let next: Block | undefined;
       for (let block = this.#lists[index]; block !== undefined; block = next) {
-        // The consumer may remove the block.
+        // Reads `next` before the yield, because the consumer may remove the block.
         next = block.next;
         yield block;
       }
     }
   }
 
-  /** Returns the next class that has blocks, or `classCount` if none has. */
+  /** Returns the index of the first non-empty class after `index`, or `classCount` if there is none. */
   #filledAfter(index: number): number {
     const first = index + 1;
     for (let word = first >>> 5, mask = ~0 << (first & 31); word < this.#isFilled.length; word++, mask = ~0) {
@@ -137,7 +137,10 @@ const allocatorOptions: KnownOptions<CachingAllocatorOptions> = {
 
 const defaultSlabByteLength = 32 * 2 ** 20;
 
-/** Returns the maximum size in bytes of a slab of a pool. Other processes must be able to import what is shared. */
+/**
+ * Returns the maximum size in bytes of a slab of a pool. Slabs of a pool that can be shared are limited, because other
+ * processes must be able to import them.
+ */
 export function maximumSlabByteLengthFor({ handleType }: Pick<MemoryPool, "handleType">): number {
   return handleType === "none" ? maximumBlockByteLength : maximumImportableByteLength;
 }

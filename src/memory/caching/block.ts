@@ -39,15 +39,17 @@ export class Block implements AllocationOwner {
   /** Offset in the slab, in bytes. */
   readonly byteOffset: number;
   byteLength: number;
-  /** The adjacent blocks in the slab. */
+  /** The preceding block in the slab. */
   before: Block | undefined = undefined;
+  /** The following block in the slab. */
   after: Block | undefined = undefined;
   /** The free list that has the block; undefined while a buffer uses the block. */
   freeList: FreeList | undefined = undefined;
   /** The free list of the stream on which the block's current or latest buffer was allocated. */
   usedBy: FreeList | undefined = undefined;
   /**
-   * Whether the block is free but not merged with free neighbours, because its size is likely to be requested again.
+   * Whether the block is free but was not merged with adjacent free blocks, because its size is likely to be requested
+   * again.
    */
   isUnmerged = false;
   /** The epoch of the block's free list when the block was freed. */
@@ -58,12 +60,13 @@ export class Block implements AllocationOwner {
   time = 0;
   /** The index of the block's class in `SizeClasses`. Valid only while the block is in a size class. */
   sizeClass = 0;
-  /** The neighbours in the linked list of free blocks that has the block. */
+  /** The next block in the linked list of free blocks to which this block belongs. */
   next: Block | undefined = undefined;
+  /** The previous block in that linked list of free blocks. */
   previous: Block | undefined = undefined;
   #address: bigint | undefined = undefined;
 
-  /** @param slab The slab, or the parameters of a new one. */
+  /** @param slab The slab that contains the block, or the parameters of a new slab. */
   private constructor(
     slab: Slab | { owner: BlockOwner; buffer: DeviceBuffer },
     byteOffset: number,
@@ -175,7 +178,7 @@ export interface SizeClassUsage {
   free: number;
 }
 
-/** Sizes of buffers and of free pieces are multiples of this many bytes. */
+/** The unit in bytes of which the sizes of buffers and of free pieces are multiples. */
 const granule = 256;
 
 /** Returns the statistics of an allocator that has `buffers` buffers. Visits every block. */

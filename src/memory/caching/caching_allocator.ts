@@ -316,7 +316,8 @@ export class CachingAllocator implements Disposable {
       this.#session.opened.delete(this.#opened);
       if (!this.#session.hasEnded) this.#reportLeaks();
     }
-    // If a release fails, a later call continues here.
+    // Not skipped when the allocator is disposed already: if a release has failed, a later call of this method
+    // continues here.
     if (this.#session.hasEnded) return;
     ignoreLoss(() => this.#slabs.releaseAll());
     this.#slabs.closeIfEmpty();
@@ -383,7 +384,7 @@ export class CachingAllocator implements Disposable {
   }
 
   #release(block: Block, stream: CudaStream): void {
-    // Accessing the driver throws if the Cuda object was disposed, as the free of any other buffer does.
+    // Throws if the `Cuda` object was disposed, by accessing the driver, as freeing any other buffer does.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
     // The block is already free if an earlier call freed it and then failed to release the slab.
     if (block.freeList === undefined) {
@@ -400,7 +401,7 @@ export class CachingAllocator implements Disposable {
     this.#slabs.closeIfEmpty();
   }
 
-  /** Returns a free block if the stream has no unmerged block of the exact size. */
+  /** Searches for a block for a stream that has no unmerged block of exactly the requested size. */
   #search(byteLength: number, list: FreeList, isQueued: boolean): Block {
     try {
       return this.#slabs.search(byteLength, list, { mayBlock: !isQueued });

@@ -20,21 +20,24 @@ import { blockAlignment, SizeClasses } from "./allocator_options.ts";
 export class FreeList {
   /** The stream of the blocks. Undefined if any stream may take them, and after the stream was disposed. */
   stream: CudaStream | undefined;
-  /** Bytes of buffers that were allocated on the stream and are not freed, and the maximum of that. */
+  /** Bytes of the buffers that were allocated on the stream and are not freed. */
   used = 0;
+  /** The maximum of `used`. */
   usedHigh = 0;
-  /** How often the stream has taken blocks that other streams had freed. */
+  /** The number of times that the stream has taken a block that another stream had freed. */
   takenFromOthers = 0;
   readonly #session: Session;
   readonly #unmerged = new UnmergedBlocks();
   readonly #merged = new SizeClasses();
   /** The number of times that the marker was recorded. Frees between two records belong to one epoch. */
   #epoch = 0;
-  /** An event that is recorded after frees. */
+  /**
+   * An event that is recorded on the stream after frees. It shows when the freed blocks can be used by other streams.
+   */
   #marker: bigint | undefined;
   /**
-   * The epoch of the marker's last record: the marker is complete once the frees of this epoch and of earlier ones are.
-   * -1 if the marker was not recorded, or is no longer polled.
+   * The epoch of the marker's last record: when the marker is complete, so are the frees of this epoch and of earlier
+   * epochs. -1 if the marker was not recorded, or is no longer polled.
    */
   #markedEpoch = -1;
 
@@ -120,7 +123,8 @@ export class FreeList {
       return this.moveTo(other);
     }
     if (this.#markedEpoch < 0) {
-      // The marker completes with the work so far, even if the stream is never idle because more work follows.
+      // Records the marker, which completes after the work so far, even if the stream is never idle because more work
+      // follows.
       if (stream !== undefined) this.#mark();
       return;
     }
@@ -140,7 +144,10 @@ export class FreeList {
     this.#makeStreamWait(stream, this.#epoch);
   }
 
-  /** Records the marker in place of the stream, which is about to be destroyed. Changes nothing if it throws. */
+  /**
+   * Records the marker, which is queried from now on instead of the stream, because the stream is about to be
+   * destroyed. Changes nothing if recording throws.
+   */
   detachStream(): void {
     ignoreLoss(() => {
       if (!this.isEmpty) this.#mark();
@@ -173,7 +180,8 @@ export class FreeList {
     const rest = block.split(byteLength);
     rest.freeList = this;
     rest.epoch = block.epoch;
-    // The next block cannot be a merged block of this list: it would have been merged with the block before the split.
+    // `rest` needs no merging with the next block: if that were a merged block of this list, the two would have been
+    // merged before.
     this.#merged.add(rest);
   }
 

@@ -11,7 +11,10 @@ import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
 import type { Session } from "../../session.ts";
 
-/** The operations of a pool that an allocator uses. An interface, because the pool's module imports this one. */
+/**
+ * The operations of a pool that an allocator uses. An interface instead of the pool's class, because the pool's module
+ * imports this module.
+ */
 export interface SlabSource {
   readonly pool: MemoryPool;
   /** Allocates memory that the user may not free, and that the pool does not report as leaked. */
@@ -41,7 +44,8 @@ export interface SlabsOptions {
 /** Number of times that a stream may take memory freed by other streams before it gets a slab of its own. */
 const maximumTakesFromOthers = 8;
 /**
- * After the pool has refused memory, this many allocations do not ask the pool again, unless memory is returned to it.
+ * Number of allocations after a refusal for which the pool is not asked for memory again, unless memory is returned to
+ * the pool.
  */
 const skippedRequests = 64;
 /** Maximum time to wait for a stream on which a slab was freed to become idle, in milliseconds. */
@@ -51,11 +55,13 @@ const slabAlignment = 2 * 2 ** 20;
 
 /** The slabs of an allocator, and the search for free blocks in them. */
 export class Slabs implements CacheMemory {
-  /** Bytes of all slabs, and their maximum since the last reset. */
+  /** Bytes of all slabs. */
   reserved = 0;
+  /** The maximum of `reserved` since the last reset. */
   reservedHigh = 0;
-  /** Bytes of the blocks that buffers use, and their maximum since the last reset. */
+  /** Bytes of the blocks that buffers use. */
   used = 0;
+  /** The maximum of `used` since the last reset. */
   usedHigh = 0;
   readonly #session: Session;
   readonly #source: SlabSource;
@@ -80,7 +86,7 @@ export class Slabs implements CacheMemory {
   #refusedByteLength = Infinity;
   /** Whether there may be slabs without used blocks that `limitUnused` has not yet released. */
   #mayHaveIdle = true;
-  /** Number of further allocations that do not ask the pool again. */
+  /** Number of further allocations for which the pool is not asked for memory again. */
   #requestsToSkip = 0;
 
   constructor(session: Session, options: SlabsOptions) {
@@ -226,8 +232,8 @@ export class Slabs implements CacheMemory {
 
   /** Takes a block whose work on other streams is complete, unless the stream should get a slab of its own. */
   #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
-    // The bound matters if buffers are always freed on another stream than the one that allocates them: without it, the
-    // allocating stream would get new slabs forever.
+    // `reserved` is bounded for the case that buffers are always freed on another stream than the one that allocates
+    // them: otherwise, the allocating stream would get new slabs forever.
     const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
       this.reserved < 2 * this.#neededFor(byteLength, list);
     if (needsOwn) return undefined;
@@ -247,7 +253,7 @@ export class Slabs implements CacheMemory {
   /** Moves blocks whose work is known to be complete to `#completed`, where all streams find them. */
   #collectCompleted(except?: FreeList): void {
     for (const list of this.#listByStream.values()) {
-      // If another device is lost, the calls that use that device report the error.
+      // Ignores the loss of another stream's device, which is reported by the calls that use that device.
       if (list !== except) ignoreLoss(() => list.moveCompletedTo(this.#completed));
     }
     for (const list of [...this.#disposedLists]) this.#collectDisposed(list);

@@ -22,19 +22,24 @@ import { countOf } from "../../support/printing.ts";
 import { refusedExport, refusedImport } from "../../support/refusals.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 
-/** The indices of the known fields, in units of u64. */
+/** The index of the field that contains the exporter's process ID, in units of u64. */
 const processField = 0;
+/** The index of the field that contains the allocation's offset in its pool. */
 const offsetField = 3;
+/** The index of the field that contains the allocation's size. */
 const sizeField = 4;
 /**
- * The offset from which the driver leaves stack contents, such as addresses of the exporter's code. Imports ignore
- * these bytes.
+ * The offset in bytes from which on the driver does not initialize the data: it contains remains of the exporter's
+ * stack, such as code addresses. Imports ignore these bytes.
  */
 const uninitializedBegin = 48;
 
 /** The size in bytes of the pieces that pools consist of. */
 const pieceByteLength = 32 * 2 ** 20;
-/** The maximum number of pieces in an allocation that the driver can import. For more, it writes out of bounds. */
+/**
+ * The maximum number of pieces in an allocation that the driver can import. For a larger allocation, the driver writes
+ * out of bounds.
+ */
 const maximumPieces = 128;
 /** The maximum size in bytes of an allocation that can be imported, whatever its offset in the pool. */
 export const maximumImportableByteLength: number = (maximumPieces - 1) * pieceByteLength;
@@ -43,14 +48,14 @@ export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteL
 /** The size in bytes above which no allocation can be imported, whatever its offset in the pool. */
 const limitByteLength = maximumPieces * pieceByteLength;
 /**
- * The maximum offset in bytes that is accepted. No pool is that large, so no driver has written a larger offset, which
- * would crash the importer as too large a size does. Driver 580 crashed from 1 TiB on (H100), and did not below 2 TiB
- * (H200).
+ * The maximum offset in bytes that is accepted. No pool is that large, so a larger offset is forged, and would crash
+ * the importer as a too large size does: driver 580 crashed for offsets of 1 TiB or more on an H100; on an H200, it did
+ * not crash for offsets below 2 TiB.
  */
 const maximumOffset = 2 ** 39;
 /**
- * Matches errors that do not depend on the layout: out of memory or descriptors, or a stream capture by another
- * library.
+ * Matches temporary errors, which do not depend on the layout: too little memory, no descriptor left, or a stream
+ * capture by another library.
  */
 const passingErrors = /^cudaError(MemoryAllocation|OperatingSystem|StreamCapture.*)$/;
 
@@ -77,8 +82,8 @@ export class ExportDataLayout {
   }
 
   /**
-   * Determines whether the layout is known. Uses host memory if the device has none free: another process may have
-   * filled it.
+   * Determines whether the layout is known. Uses host memory if no device memory is free, which another process may
+   * have used up.
    */
   #decide(device: number): boolean {
     const { driver } = this.#session;
@@ -89,7 +94,7 @@ export class ExportDataLayout {
         return this.#isKnown = this.#session.withoutCollectiveErrors(() => isExportDataKnown(driver, device, place));
       } catch (error) {
         if (!(error instanceof CudaError)) throw error;
-        // Devices that cannot export, such as those of WSL, will never be able to.
+        // The error is permanent: the device, such as one under WSL, does not support exports.
         if (passing === undefined && !mayPass(error)) return this.#isKnown = false;
         passing ??= error;
       }

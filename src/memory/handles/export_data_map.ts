@@ -17,7 +17,10 @@ export interface HashEntry<E> {
   next: E | undefined;
 }
 
-/** Entries by hash. To find an entry, walk from the first one of its bucket along `next`. */
+/**
+ * A hash table with chained entries. To find an entry, follow the `next` links from the first entry of the hash's
+ * bucket.
+ */
 export class HashTable<E extends HashEntry<E>> {
   #buckets: (E | undefined)[] = emptyBuckets(16);
   #size = 0;
@@ -97,7 +100,7 @@ export interface ExportDataEntry<V> extends HashEntry<ExportDataEntry<V>> {
 }
 
 /**
- * The key of the last lookup in any map, as 32-bit words, because they compare fast. `keyHash` is the hash of the key.
+ * The key of the last lookup in any map, as 32-bit words, which are fast to compare.
  */
 const keyWords = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);
 const keyBytes = new Uint8Array(keyWords.buffer);
@@ -208,7 +211,7 @@ export class ImportedMappings {
   importers = 0;
   /** Number of imports of the pool: the driver requires the same number of destroys. */
   imports = 0;
-  /** Whether the pool was released at the end of the session. */
+  /** Whether the end of the session has released the pool. */
   isReleased = false;
   /** The device that the memory is on, determined at the first import, because `setAccess` may hide it later. */
   memoryDevice: number | "host" | undefined;

@@ -318,7 +318,7 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     try {
       const { base, byteLength } = driver.memGetAddressRange(this.device.ordinal, address);
-      // Only the start of an allocation can be exported, so the base should be the address.
+      // Only the first address of an allocation can be exported, so `base` should equal `address`.
       return base === address ? byteLength : Number(base + BigInt(byteLength) - address);
     } catch (error) {
       driver.freeAsync(this.device.ordinal, address, this.device.defaultStream.unsafeHandle);
@@ -371,7 +371,7 @@ export function importPool(session: Session, device: CudaDevice, handle: Shareab
     return new ImportedMemoryPool(session, { device, handle: imported });
   } catch (error) {
     const mappings = session.importedMappings(imported);
-    // The driver refuses to destroy a pool with mapped pointers: the last importer, if there is one, destroys this
+    // The driver refuses to destroy a pool with mapped pointers. If the pool has importers, the last one destroys this
     // import too.
     if (mappings.importers > 0) mappings.imports++;
     else mappings.discard(() => session.driver.memPoolDestroy(imported));

@@ -15,8 +15,8 @@ import type { Allocation } from "../allocation.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 
 /**
- * Prevents programs from calling the constructor, because a handle closes its descriptor. `private` is only checked at
- * compile time.
+ * Prevents programs from calling the constructor, because a handle closes its descriptor. The modifier `private` is
+ * only checked at compile time.
  */
 const constructionToken = Symbol();
 
@@ -162,7 +162,7 @@ export function checkDescriptor(fd: number): number {
   return withoutSign(fd);
 }
 
-/** The missing requirements of a fabric handle, and what to use instead. */
+/** Advice in error messages: the requirements of a fabric handle, and the alternative. */
 const channelHint =
   "a fabric handle needs an IMEX channel, by which processes of one NVLink domain share memory: an administrator loads " +
   "the driver with NVreg_CreateImexChannel0=1, or makes /dev/nvidia-caps-imex-channels/channel0 with mknod and lets " +

@@ -104,17 +104,20 @@ export class AllocationQueue {
   }
 }
 
-/** Names the awaited memory in an error's message. */
+/** Returns the description of the awaited memory for an error's message. */
 function awaited(what: string): string {
   return `memory to ${what}`;
 }
 
-/** Returns the error to throw for an error that ended a wait: `check` throws a ReferenceError after a disposal. */
+/**
+ * Returns the error to throw when `error` has ended a wait: for a ReferenceError, which `check` throws after a
+ * disposal, an error that states what was awaited.
+ */
 function disposalOf(error: unknown, what: string): unknown {
   return error instanceof ReferenceError ? disposedMeanwhile(what, "its pool, stream or Cuda object") : error;
 }
 
-/** A point in a stream's work, for detecting when the frees enqueued before it have been executed. */
+/** A point in a stream's work, which shows when the frees enqueued before the point have been executed. */
 interface Mark {
   /**
    * The event recorded at the point. Undefined for a default stream, which is queried instead, because recording an
@@ -126,7 +129,7 @@ interface Mark {
   isPending: boolean;
 }
 
-/** The interval between attempts in milliseconds if nothing has changed in this process: the first and the largest. */
+/** The initial and the maximum interval in milliseconds between attempts while nothing has changed in this process. */
 const interval = { first: 1, most: 64 };
 
 /**

@@ -129,7 +129,8 @@ export class PoolContents {
     const times = new Float64Array(2 * length);
     times.set(this.#times);
     this.#times = times;
-    // `#freed` has no entries to copy: otherwise an unused index would have been taken instead of a new one.
+    // The new array starts empty: the arrays only grow when there is no unused index, so `#freed` has no entries to
+    // copy.
     this.#freed = new Int32Array(2 * length);
   }
 
@@ -141,7 +142,7 @@ export class PoolContents {
 /** The data that POOLPASS_DEBUG=1 records about an allocation. */
 export interface PoolOrigin {
   readonly byteLength: number;
-  /** The call stack. */
+  /** The call stack of the allocation. */
   readonly stack: string;
   /** The `performance.now()` of the allocation. */
   readonly time: number;
@@ -158,7 +159,7 @@ export interface Holders {
   since?: number | undefined;
 }
 
-/** A buffer, for messages that list the largest buffers. */
+/** The size and the age of a buffer, for messages that list the buffers in use. */
 export interface HeldBuffer {
   readonly byteLength: number;
   /** The time of the allocation, as `performance.now()`; 0 if it was not recorded. */

@@ -281,9 +281,10 @@ export class PoolMemory {
 
   /** Frees the remaining buffers and destroys the pool, at the end of the session. */
   #releaseAll(driver: Driver, { handle, isOwned }: { handle: bigint; isOwned: boolean }): void {
-    // Host memory whose ArrayBuffer was transferred may still be accessed.
+    // Keeps a pool in host memory if an ArrayBuffer of its memory was transferred: the receiver may still access the
+    // memory.
     if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
-    // Any device may free memory of a pool in host memory.
+    // Memory of a pool in host memory can be freed on any device.
     const ordinal = this.device?.ordinal ?? 0;
     for (const address of this.contents) driver.freeAsync(ordinal, address, defaultStream);
     if (this.contents.count > 0) driver.streamSynchronize(ordinal, defaultStream);

@@ -139,9 +139,9 @@ function checkSharedOverlap({ address: from }: CopyPlace, { address: to }: CopyP
 }
 
 /**
- * Returns the device to make current for a copy to or from the host. It is the allocation's device, so that a stream of
- * another device needs no access to the memory. For a default stream it is the stream's device, because the stream's
- * handle means the default stream of the current device.
+ * Returns the device to make current for a copy to or from the host. This is the allocation's device, so that a stream
+ * of another device needs no access to the memory. For a default stream, it is the stream's device, because the
+ * stream's handle means the default stream of the current device.
  */
 function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevice {
   if (stream === stream.device.defaultStream) return stream.device;
@@ -151,7 +151,10 @@ function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevi
   return allocation.device;
 }
 
-/** Returns the device with more access to memory of an address range, to which no device has access by default. */
+/**
+ * Returns whichever of the allocation's and the stream's device has more access to memory of an address range. By
+ * default, no device has access to such memory.
+ */
 function deviceWithMoreAccess(
   accessOf: (device: CudaDevice) => Access,
   { device }: Allocation,
@@ -163,7 +166,8 @@ function deviceWithMoreAccess(
 }
 
 /**
- * The two ends of a copy, one of which is the buffer whose method was called. Host memory outside pools is undefined.
+ * The source and the target of a copy. One of them is `buffer`, whose method was called. An end that is host memory
+ * outside pools is undefined.
  */
 export interface CopyEnds {
   readonly buffer: Allocation;
@@ -199,7 +203,8 @@ export function refusedCopy(
   if (source !== undefined) {
     used.push({ allocation: source, name: source === buffer ? "it" : "the source", isWritten: false });
   }
-  // Memory of a host pool needs no access, so the other end is accessed as in a copy to or from the host.
+  // Memory of a host pool needs no access by a device, so only the other end's access matters, as in a copy to or from
+  // the host.
   const onDevices = used.filter(({ allocation }) => allocation.owner.isHostMemory !== true);
   const deviceOf = onDevices.length === 2
     ? ({ device }: Allocation) => device
@@ -213,7 +218,7 @@ function refusal(
   { buffer, used, deviceOf, stream }: {
     readonly buffer: Allocation;
     readonly used: readonly UsedMemory[];
-    /** Returns the device that accesses an allocation. */
+    /** Returns the device that accesses an allocation in the copy or fill. */
     readonly deviceOf: (allocation: Allocation) => CudaDevice;
     readonly stream: CudaStream;
   },
@@ -266,7 +271,7 @@ function peerHint(
 
 /**
  * The number of 64-bit elements that are set by memset before the rest is filled by copying them. A GPU sets this many
- * in 10 us, and copies 700 times as fast as it sets them.
+ * elements in 10 us, and copies elements 700 times as fast as it sets them.
  */
 const elementsToCopy = 4096;
 

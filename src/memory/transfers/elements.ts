@@ -29,7 +29,8 @@ function classOfElements(type: TypedArrayConstructor<TypedArray>): string {
  */
 function keepsBits(from: string, to: string): boolean {
   if (from === to) return true;
-  // Among conversions between integers of the same size, only this one clamps.
+  // Of the conversions between integers of the same size, only Int8 to Uint8Clamped changes the bits: it clamps
+  // negative numbers to 0.
   if (to === "Uint8ClampedArray" && from === "Int8Array") return false;
   const integer = /^(?:Big)?U?[iI]nt(\d+)(?:Clamped)?Array$/;
   const [fromBits, toBits] = [integer.exec(from)?.[1], integer.exec(to)?.[1]];
@@ -123,8 +124,8 @@ function rangeOf(name: string): string {
 }
 
 /**
- * A class whose objects' elements cannot be accessed. `read` and `write` follow "Cannot read an element of a
- * HostBuffer:" in the error.
+ * The error messages of a class whose objects' elements cannot be accessed. `read` and `write` are advice, which
+ * follows "Cannot read an element of a HostBuffer:".
  */
 interface Advice {
   /**

@@ -86,7 +86,7 @@ export async function readBytes(
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
       inFlight.shift();
       release(place, staging);
-      // Yields to the event loop between pieces, even if the device is so fast that the host never has to wait.
+      // Lets the event loop run between pieces, even if the device is so fast that the host never has to wait.
       if (taken + 1 < pieces.length) await nextTurn();
     }
   } finally {
@@ -149,7 +149,7 @@ function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): vo
   for (const copy of copies) {
     waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
       () => release(place, copy),
-      // If the device was lost or the session has ended, the memory is freed too, and no copy is pending.
+      // Also called if the device was lost or the session has ended: then the memory is freed and no copy is pending.
       () => place.allocation.deleteCopy(copy),
     );
   }

@@ -17,7 +17,10 @@ export const stagingPieceByteLength: number = 8 * 2 ** 20;
 
 interface SizeClass {
   readonly byteLength: number;
-  /** Maximum number of idle buffers that are kept. More are freed, although freeing makes CUDA wait. */
+  /**
+   * Maximum number of idle buffers that are kept. Further buffers are freed, although CUDA waits for pending work when
+   * it frees them.
+   */
   readonly maximumIdle: number;
 }
 
@@ -96,21 +99,24 @@ function classOf(byteLength: number): number {
   return sizeClasses.findIndex((sizeClass) => sizeClass.byteLength >= byteLength);
 }
 
-/** Maximum size in bytes of the page-locked memory with pending uploads before an upload waits for earlier ones. */
+/**
+ * Maximum total size in bytes of the page-locked memory that pending uploads use. Beyond it, an upload waits for
+ * earlier ones.
+ */
 const maximumPendingByteLength = 32 * stagingPieceByteLength;
 /** Uploads start at multiples of this many bytes in a staging buffer. */
 const alignment = 256;
 
-/** A staging buffer with captured bytes, used by uploads on one stream. */
+/** A staging buffer that contains the captured bytes of uploads on one stream. */
 interface Captured {
   readonly staging: StagingBuffer;
-  /** The offset for the next captured bytes. */
+  /** The offset in bytes at which the next captured bytes are stored. */
   end: number;
 }
 
 /**
- * Copies of pageable memory to devices, through page-locked memory: they capture the bytes at once, and do not wait for
- * earlier work of the stream.
+ * Copies of pageable memory to devices, through page-locked memory: each copy captures the bytes before it returns,
+ * without waiting for earlier work of the stream.
  *
  * Each staging buffer is used by copies of one stream only; its event is recorded again after each copy. Buffers whose
  * copies are complete are released at the next copy, without a timer; those of the last copies are kept until the
@@ -213,7 +219,7 @@ export class Uploads {
     try {
       return this.#session.driver.deviceGetAttribute(ordinal, deviceAttributes.pageableMemoryAccess) !== 0;
     } catch (error) {
-      // The driver does not know the attribute, because it is older.
+      // The driver is too old to know the attribute.
       if (error instanceof CudaError) return false;
       throw error;
     }

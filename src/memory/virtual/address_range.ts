@@ -262,7 +262,7 @@ export class AddressRange implements Disposable {
     this.#check();
     checkOptions(options, partOptions);
     const list = checkAccess(this.#session, devices, access);
-    // Checks the part. If it has no size, only its beginning must be mapped.
+    // Checks that the part is mapped. If it has no size, only its beginning must be mapped.
     const { byteOffset, byteLength } = options.byteLength === undefined && options.byteOffset === undefined
       ? this.#whole()
       : this.#part(options);
@@ -304,7 +304,7 @@ export class AddressRange implements Disposable {
     this.#isDisposed = true;
     if (this.#session.hasEnded) return;
     const errors = errorsOf([...this.#mappings].map(({ allocation }) => () => {
-      // Pending reads keep freed memory mapped.
+      // Freed memory is still mapped only because of pending reads, which unmap it when they are done.
       if (allocation.isFreed) return;
       const { stream } = allocation;
       ignoreLoss(() => stream.disposed ? allocation.freeAfterDisposed(stream) : allocation.free(stream));
@@ -402,8 +402,8 @@ export class AddressRange implements Disposable {
     const { driver } = this.#session;
     const { byteOffset, byteLength, allocation } = mapping;
     driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
-    // In a pool, a free on another stream does not wait for other work, but here it would unmap memory that running
-    // work uses.
+    // Waits for all work that uses the allocation, not only for the work of `stream`: unmapping is not stream-ordered,
+    // unlike a free in a pool.
     finishWorkWith(allocation);
     this.#endViews(byteOffset, byteOffset + byteLength);
     // If the device is lost, the memory stays mapped, and its addresses stay in use.
@@ -433,7 +433,7 @@ export function finishWorkWith(allocation: Allocation): void {
   driver.streamSynchronize(last.device.ordinal, last.unsafeHandle);
 }
 
-/** Returns the access that a device has to all of several mappings. */
+/** Returns the access that a device has to every one of several mappings: the least of their accesses. */
 function leastOf(accesses: readonly Access[]): Access {
   if (accesses.includes("none")) return "none";
   return accesses.includes("read") ? "read" : "read-write";

@@ -128,7 +128,7 @@ export class SharedMapping {
       ...owner,
       release: (_address, _byteLength, onto, allocation) => {
         finishAllWork(allocation, onto);
-        // If the free throws, the buffer still counts as a user.
+        // `users` is decremented after the free, so that the buffer still counts as a user if the free throws.
         if (mapped.users === 1) buffer.free(onto);
         mapped.users--;
       },

@@ -28,8 +28,9 @@ export class StreamProgress {
   position = 0;
   /** The position before which all work is known to be complete. */
   completed = 0;
-  /** The stream that this one waited for last, and the position of that wait. Separate from `#others`, for speed. */
+  /** The stream that this stream waited for last. Kept separately from `#others`, for speed. */
   #last: StreamProgress | undefined;
+  /** The latest position of `#last` that this stream waited for. */
   #lastPosition = 0;
   /** The other streams that this one waited for, each with the latest position. */
   #others: Map<StreamProgress, number> | undefined;
