@@ -94,7 +94,7 @@ const remedies: Readonly<Record<string, string>> = {
 
 /**
  * Throws a `TypeError` that explains the mistake if a value is certainly not an image, but for example a path, source
- * code or a promise. All other text is accepted: the driver's compiler reports its errors.
+ * code or a promise. All other text is accepted, and the driver's compiler reports the errors in it.
  *
  * @param options.isLinked Whether host objects, which can only be linked, are accepted, too.
  */
@@ -181,16 +181,25 @@ function contentMistake(text: string): string | undefined {
 /** `SHT_SYMTAB`: the type of the section with the symbol table. */
 const symbolTable = 2;
 const symbolBytes = 24;
-/** `STB_GLOBAL`. Weak and local symbols are ignored, because they do not conflict with those of other images. */
+/**
+ * `STB_GLOBAL`: the binding of global symbols. Weak and local symbols are ignored, because they do not conflict with
+ * symbols of other images.
+ */
 const globalBinding = 1;
-/** `STT_OBJECT`, `STT_FUNC`, and CUDA's own symbol type for variables in unlinked images. */
+/**
+ * The symbol types of variables and functions: `STT_OBJECT`, `STT_FUNC`, and CUDA's own type for variables in unlinked
+ * images.
+ */
 const namedTypes: readonly number[] = [1, 2, 13];
 /** `SHN_UNDEF`: the section index of undefined symbols. */
 const undefinedSection = 0;
-/** `SHN_LORESERVE`: section indices from here on are reserved for symbols in no section, such as common symbols. */
+/**
+ * `SHN_LORESERVE`: the lowest section index that is reserved for symbols outside of all sections, such as common
+ * symbols.
+ */
 const firstReservedSection = 0xff00;
 
-/** `STO_CUDA_SHARED`: a flag of dynamic shared memory, which the launch provides. */
+/** `STO_CUDA_SHARED`: the flag of symbols in dynamic shared memory, which the launch provides. */
 const sharedMemory = 0x40;
 
 interface Symbol {

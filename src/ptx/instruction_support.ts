@@ -8,10 +8,14 @@ import { PtxError } from "./syntax.ts";
 
 /** The uses of an instruction in the kernels of a module. */
 export interface InstructionUse {
-  /** The instruction with its modifiers, such as `sin.approx.ftz.f32`; the name alone if it is not an instruction. */
+  /**
+   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. For PTX that is not an instruction, such as a
+   * special register, its name alone.
+   */
   readonly instruction: string;
   /**
-   * The section of the PTX ISA manual, version 9.0. Undefined if this is not an instruction, or the section is unknown.
+   * The section of the PTX ISA manual, version 9.0. Undefined if the entry is not an instruction, or the section is
+   * unknown.
    */
   readonly section: string | undefined;
   /** The lines of the PTX that contain the instruction, counted from 1, in ascending order. */
@@ -27,15 +31,16 @@ export interface ExactInstruction extends InstructionUse {
   /** The software device and a GPU both compute the bits that the manual defines. */
   readonly support: "exact";
   /**
-   * Whether a GPU's driver may fuse the instruction with another one, which rounds once instead of twice: true if it
-   * has no rounding modifier. The software device fuses by the rules of ptxas 13.0, as far as they are known.
+   * Whether a GPU's driver may fuse the instruction with another one into an instruction that rounds once instead of
+   * twice. True if the instruction has no rounding modifier. The software device fuses by the rules of ptxas 13.0, as
+   * far as they are known.
    */
   readonly mayBeFused: boolean;
 }
 
 /** An instruction for which the PTX manual states an error bound, not every bit of the result. */
 export interface ApproximateInstruction extends InstructionUse {
-  /** The results of the software device and a GPU may differ within the bound. */
+  /** The results of the software device and of a GPU may differ, but are both within the error bound. */
   readonly support: "approximate";
   /** The maximum error of a result, as the manual states it, such as `2^-22.9 relative`. */
   readonly bound: string;
@@ -72,8 +77,9 @@ export interface SurveyedPtx {
 }
 
 /**
- * Thrown for PTX that a GPU may accept but the software device does not support. Only the kernels that reach the PTX
- * are refused; the module's other kernels run. Any other `PtxError` means that a GPU refuses the whole module, too.
+ * Thrown for PTX that a GPU may accept but the software device does not support. Only kernels that contain the PTX, or
+ * that may call a function which does, cannot be launched; the module's other kernels can. Any other `PtxError` is an
+ * error for which a GPU, too, refuses to load the whole module.
  */
 export class UnsupportedPtxError extends PtxError {
   /** The refused instruction. Undefined if other PTX is refused. */

@@ -31,7 +31,7 @@ export interface KernelParameter {
   readonly isPointer?: true;
   /**
    * Whether only the size and offset are known, as for a cubin: `type` then has that size, and the largest alignment up
-   * to 16 that size and offset allow.
+   * to 16 bytes that the size and offset allow.
    */
   readonly isUntyped?: true;
   /**

@@ -25,9 +25,9 @@ const asterisk = "*".charCodeAt(0);
 
 const space = 1;
 const digit = 2;
-/** A character that may begin a name. */
+/** The flag of characters that may begin a name. */
 const letter = 4;
-/** A character that may follow in a name. */
+/** The flag of characters that a name may contain after its first character. */
 const word = 8;
 const punctuation = 16;
 
@@ -127,7 +127,7 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
   return tokens;
 }
 
-/** Whether the character at `position` may follow in a name. False past the end of the text. */
+/** Whether a name may contain the character at `position` after its first character. False past the end of the text. */
 function isWord(text: string, position: number): boolean {
   const code = text.charCodeAt(position);
   return code < classes.length && (classes[code]! & word) !== 0;

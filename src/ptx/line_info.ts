@@ -30,7 +30,10 @@ export class LineInfo {
   readonly #files = new Map<number, string>();
   readonly #entries: LineEntry[] = [];
 
-  /** Records the tokens after `.file`: `1 "/src/saxpy.cu", 1700000000, 42`. Malformed directives are ignored. */
+  /**
+   * Records a `.file` directive, given the tokens after its keyword: `1 "/src/saxpy.cu", 1700000000, 42`. Malformed
+   * directives are ignored.
+   */
   addFile(tokens: readonly Token[]): void {
     const paths = tokens.filter(({ kind }) => kind === "string").map(({ text }) => text.slice(1, -1));
     const number = numberAt(tokens, 0);
@@ -39,8 +42,8 @@ export class LineInfo {
   }
 
   /**
-   * Records the tokens after `.loc`: `1 12 5, function_name name, inlined_at 1 20 3`. Malformed directives are
-   * ignored.
+   * Records a `.loc` directive, given the tokens after its keyword: `1 12 5, function_name name, inlined_at 1 20 3`.
+   * Malformed directives are ignored.
    */
   addLocation(ptxLine: number, tokens: readonly Token[]): void {
     const inlined = tokens.findIndex(({ text }) => text === "inlined_at");

@@ -94,7 +94,7 @@ export interface VariableDeclaration {
   readonly line: number;
 }
 
-/** The value after a variable's `=`. */
+/** An initializer: the value after the `=` of a variable's declaration. */
 export type Initializer = IntegerOperand | FloatOperand | AddressInitializer | InitializerList;
 
 /**
@@ -250,7 +250,7 @@ export interface FloatOperand {
 /** An address in brackets, such as `[%rd1+4]`, `[name]` or `[16]`. */
 export interface AddressOperand {
   readonly kind: "address";
-  /** The base of the address. Undefined for an absolute address, which `offset` states. */
+  /** The base of the address. Undefined if the address is just the number `offset`. */
   readonly base: NameOperand | undefined;
   readonly offset: bigint;
 }
@@ -282,8 +282,8 @@ export interface NotOperand {
 }
 
 /**
- * An array element, `array[4]` or `array[%r1]`: the element itself for an instruction that takes an address operand,
- * otherwise the address of the element.
+ * An array element, `array[4]` or `array[%r1]`. As an address operand, it denotes the memory of the element; as any
+ * other operand, the element's address.
  */
 export interface ElementOperand {
   readonly kind: "element";

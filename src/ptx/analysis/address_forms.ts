@@ -18,8 +18,8 @@ import {
 } from "../instructions/resolved_instruction.ts";
 
 /**
- * A summand of a {@linkcode LinearForm}: a register, or the name of a value that never changes, which is a special
- * register, a variable's address or a parameter.
+ * A term of a {@linkcode LinearForm}: a register, or the name of a constant value, which is a special register, a
+ * variable's address or a kernel parameter.
  */
 export type Term = Register | string;
 
@@ -42,8 +42,8 @@ const axes = ["%tid.x", "%tid.y", "%tid.z", "%laneid"] as const;
 const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsmid|gridid)$|^WARP_SZ$|_smem_size$/;
 
 /**
- * The maximum number of terms in a register's form. A register with a longer sum becomes a term itself, which bounds
- * the time to form sums of sums.
+ * The maximum number of terms in a register's linear form. A register whose form would be longer is used as a single
+ * term itself, which bounds the time of the analysis.
  */
 const mostTerms = 16;
 /** The maximum number of instructions examined per definition to find how a register changes in a loop. */
@@ -55,29 +55,33 @@ export type BlockSize = readonly [x: number, y: number, z: number];
 /** Assumptions about a launch. */
 export interface LaunchRules {
   /**
-   * The size of the blocks. Undefined if the threads of each warp are adjacent along x: blocks have one dimension, or
-   * whole warps in each row.
+   * The block size. If undefined, the analysis assumes only that the threads of each warp are adjacent along x: blocks
+   * are one-dimensional, or their size along x is a multiple of the warp size.
    */
   readonly block: BlockSize | undefined;
   /**
-   * The kernel's pointer parameters that may point into the same memory as another parameter, by their offset: `memory`
-   * numbers the memory, and `same` is the lowest offset of a parameter with the same value.
+   * The kernel's pointer parameters that may point into the same memory as another parameter, keyed by the parameter's
+   * offset in bytes. `memory` is a number that identifies the memory, and `same` is the lowest offset of a parameter
+   * with the same value.
    */
   readonly shared: ReadonlyMap<number, { readonly memory: number; readonly same: number }>;
 }
 
-/** Computes the linear forms, strides and roots of the addresses in a function. */
+/**
+ * Computes the linear forms and strides of the addresses in a function, and the variables and parameters (roots) that
+ * the addresses are derived from.
+ */
 export class AddressForms {
   readonly #function: FunctionAnalysis;
   readonly #rules: LaunchRules;
   readonly #definitions: Definitions;
-  /** The instructions of blocks in loops. Undefined until first used. */
+  /** The instructions of blocks that are part of loops, cached. Undefined until first used. */
   #repeatedOnce: ReadonlySet<ResolvedInstruction> | undefined;
   readonly #forms = new Map<Register | Variable, LinearForm>();
   readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
   readonly #multiples = new Map<Term, bigint>();
-  /** The uniformity analysis for each of `axes`. Undefined until first used. */
+  /** The uniformity analysis for each of `axes`, cached. Undefined until first used. */
   #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
 
@@ -170,7 +174,7 @@ export class AddressForms {
         waiting.pop();
       } else {
         isEntered.add(next);
-        // A register that depends on itself is a term itself.
+        // A register whose value depends on itself is not expanded: the register is a term.
         this.#forms.set(next, termForm(next));
         const definition = this.#onlyDefinition(next);
         for (const source of definition === undefined ? [] : sourcesOf(definition)) {
@@ -181,8 +185,8 @@ export class AddressForms {
   }
 
   /**
-   * Returns the form of a register that is set once and computed only from registers that are set once. Any other
-   * register is a term itself.
+   * Returns the linear form of a register. Only a register that is set once, from registers that are set once, is
+   * expanded; the form of any other register consists of the register as a single term.
    */
   #expand(register: Register): LinearForm {
     const definition = this.#onlyDefinition(register);
@@ -197,7 +201,7 @@ export class AddressForms {
     if (form.traits.pointer === "converted") return this.#formOf(operands[1]!);
     const rule = strideRuleOf(definition);
     if (rule === undefined || type.kind === "float" || register.type.bits < 32) return termForm(register);
-    // The rule is linear: applied with one operand as 1 and all others as 0, it returns that operand's factor.
+    // Stride rules are linear: with one operand set to 1 and all others to 0, a rule returns that operand's factor.
     const forms = new Map(sources.map((source) => [source, this.#formOf(source)]));
     const isConstant = (operand: ResolvedOperand) => forms.get(operand)?.terms.size === 0;
     const folded = operands.map((operand): ResolvedOperand => {
@@ -235,8 +239,8 @@ export class AddressForms {
   }
 
   /**
-   * Returns a number that divides every change of a term's value between iterations of a loop: 0 if the value never
-   * changes. Undefined if it may change by any amount.
+   * Returns a common divisor of all changes of a term's value between iterations of a loop: 0 if the value never
+   * changes. Undefined if the value may change by any amount.
    */
   stepOf(term: Term): bigint | undefined {
     if (typeof term === "string") return 0n;
@@ -275,8 +279,8 @@ export class AddressForms {
   }
 
   /**
-   * Returns the form of an instruction's result. Expands registers that are set once; `until` and registers that are
-   * set several times stay terms.
+   * Returns the linear form of an instruction's result. Replaces registers that are set once with their own forms; the
+   * register `until` and registers that are set several times remain terms.
    */
   #unfold(definition: ResolvedInstruction, until: Register, depth = 0): LinearForm | undefined {
     const rule = strideRuleOf(definition);
@@ -300,7 +304,7 @@ export class AddressForms {
     return { constant, terms };
   }
 
-  /** Returns a number that divides a term's value. */
+  /** Returns a number that is known to divide a term's value. */
   multipleOf(term: Term, depth = 0): bigint {
     if (term === "%ntid.x") return BigInt(this.#rules.block?.[0] ?? 32);
     if (typeof term === "string" || depth > 8) return 1n;

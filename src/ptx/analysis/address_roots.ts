@@ -15,7 +15,7 @@ export interface Roots {
 
 const unknownRoots: Roots = { isUnknown: true, names: new Set() };
 
-/** Finds the roots of the addresses in a function. */
+/** Finds the variables and parameters that the addresses in a function may be derived from. */
 export class AddressRoots {
   readonly #definitions: Definitions;
   readonly #nameOfParameter: (offset: number) => string;
@@ -29,7 +29,7 @@ export class AddressRoots {
     this.#nameOfParameter = nameOfParameter;
   }
 
-  /** Returns the roots of an address. */
+  /** Returns the variables and parameters that an address may be derived from. */
   of(base: Register | Variable | undefined): Roots {
     if (base === undefined) return unknownRoots;
     const roots = this.#rootsOf(base);
@@ -89,7 +89,10 @@ export class AddressRoots {
     return this.#roots.get(register)!;
   }
 
-  /** Returns the roots that a register's definitions name directly, and in `rest` the registers that they read. */
+  /**
+   * Returns the variables and parameters among the operands of a register's definitions, and in `rest` the registers
+   * that the definitions read.
+   */
   #ownRoots(register: Register): { readonly roots: Roots; readonly rest: Register[] } {
     const names = new Set<string>();
     const rest: Register[] = [];
@@ -122,8 +125,8 @@ export function parameterOf({ operands: [destination, address], form, type }: Re
 }
 
 /**
- * Whether an instruction's result may be a pointer that was not computed from its operands. Pointers in memory have 64
- * bits.
+ * Whether an instruction's result may be a pointer that was not computed from the operands, such as a pointer loaded
+ * from memory. Only 64-bit values in memory can be pointers.
  */
 function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction): boolean {
   if (destination?.kind === "register" && destination.type.bits < 64) return false;
@@ -139,7 +142,10 @@ function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): re
   return [];
 }
 
-/** Returns a name for a variable, made from its state space, offset and size. All variables in frames share one. */
+/**
+ * Returns a name for a variable, made from its state space, offset and size. All variables in stack frames have the
+ * same name.
+ */
 export function nameOf({ space, offset, byteLength, isInFrame }: Variable): string {
   return isInFrame === true ? "local" : `${space} ${offset} ${byteLength}`;
 }

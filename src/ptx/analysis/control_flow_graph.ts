@@ -5,9 +5,9 @@
  */
 import type { ResolvedInstruction } from "../instructions/resolved_instruction.ts";
 
-/** One step of a block: an instruction, or work between instructions. */
+/** One step of a block: an instruction, or code that the compiler inserts between instructions. */
 export interface FlowStep {
-  /** The instruction, or undefined for work between instructions. */
+  /** The instruction. Undefined for code that the compiler inserts between instructions. */
   readonly instruction: ResolvedInstruction | undefined;
 }
 
@@ -66,7 +66,7 @@ export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBloc
   }
 }
 
-/** Returns a copy of a terminator with each successor replaced by `mapped` of it. */
+/** Returns a copy of a terminator in which each successor is replaced by the result of calling `mapped` with it. */
 export function mapTargets<I>(
   terminator: Terminator<I>,
   mapped: (block: BasicBlock<I>) => BasicBlock<I>,
@@ -167,7 +167,8 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
   const isBackward = (from: BasicBlock<I>, to: BasicBlock<I>) => number.get(to)! <= number.get(from)!;
   if (!blocks.some((block) => successors(block).some((to) => isBackward(block, to)))) return true;
   const [begins, ends] = [new Map<BasicBlock<I>, number>(), new Map<BasicBlock<I>, number>()];
-  // `postorder` calls this once per block, on entering it, so `begins` is numbered in preorder.
+  // `postorder` calls this function once per block, when it first visits the block, so `begins` is numbered in
+  // preorder.
   const order = postorder(blocks.slice(0, 1), (block) => {
     begins.set(block, begins.size);
     return children(block);
@@ -181,11 +182,11 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
 }
 
 /**
- * Returns the immediate dominator of each node of a graph, whose root is node 0 and reaches all nodes. The root's is
- * the root itself.
+ * Returns the immediate dominator of each node of a graph. The root is node 0, must reach all nodes, and is listed as
+ * its own immediate dominator.
  *
  * The simple version of the algorithm of Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph"
- * (1979). Takes O(m log n) time for m edges and n nodes, for any graph.
+ * (1979). The time is O(m log n) for m edges and n nodes, for any graph.
  */
 export function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
   const count = edges.length;
@@ -201,7 +202,7 @@ export function immediateDominators(edges: readonly (readonly number[])[]): Int3
   const label = Int32Array.from({ length: count }, (_, node) => node);
   /** For each node, the head of the linked list of nodes that have it as their semidominator. -1 if there are none. */
   const first = new Int32Array(count).fill(-1);
-  /** For each node, the next one in the list of `first` that it is in. -1 at the end. */
+  /** For each node, the next node in the same linked list of `first`. -1 at the end of a list. */
   const next = new Int32Array(count).fill(-1);
   const path: number[] = [];
   /**
@@ -341,7 +342,10 @@ export function loopForest<I>({ blocks, number }: DominatorTree<I>): LoopForest<
   });
   const around = new Int32Array(blocks.length).fill(-1);
   const headers = new Set<number>();
-  /** Links of a union-find forest: the root of a block is the header of the outermost loop so far that contains it. */
+  /**
+   * The parent links of a union-find forest of blocks. The root of a block's tree is the header of the outermost loop
+   * found so far that contains the block.
+   */
   const outer = Int32Array.from(blocks, (_, index) => index);
   const outermost = (index: number): number => {
     let top = index;

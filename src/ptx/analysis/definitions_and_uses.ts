@@ -105,7 +105,10 @@ export function definitionsOf(instructions: Iterable<ResolvedInstruction>): Defi
   return readersOf(instructions, resultsOf);
 }
 
-/** Maps each thing to its readers, in order: those that an analysis must examine again when the thing changes. */
+/**
+ * Maps each value that is read to its readers, in order. When a value changes, an analysis must examine its readers
+ * again.
+ */
 export function readersOf<Reader, Thing>(
   readers: Iterable<Reader>,
   readBy: (reader: Reader) => Iterable<Thing>,
@@ -243,8 +246,8 @@ function occurrencesOf<Name>(
 }
 
 /**
- * A list of numbers for each key: `values` from index `begins[k]` up to `begins[k + 1]` are those of key `k`, in the
- * order they were added.
+ * Lists of numbers, one list per key. The numbers of key `k` are the elements of `values` from index `begins[k]` up to,
+ * but not including, `begins[k + 1]`, in the order in which they were added.
  */
 interface Groups {
   readonly begins: Uint32Array;

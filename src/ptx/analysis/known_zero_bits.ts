@@ -4,10 +4,10 @@ import type { Register, ResolvedInstruction, ResolvedOperand } from "../instruct
 /** Returns the number of low bits of an integer that are known to be 0. */
 export type KnownZeroBits = (operand: ResolvedOperand) => number;
 
-/** The maximum number of definitions followed from a register. Addresses rarely take more. */
+/** The maximum number of definitions followed from a register. Address computations are rarely longer. */
 const mostSteps = 8;
 
-/** The number of bits of the widest integer. */
+/** The width of the widest integer, in bits. */
 const allBits = 64;
 
 /**
@@ -41,7 +41,8 @@ export function knownZeroBits(
     if (known !== undefined) return known;
     const setting = definitions.get(register);
     if (setting === undefined || steps === mostSteps) return 0;
-    // While a register's bits are being found, a definition that depends on the register itself sees no known bits.
+    // Assume that no bits of the register are known while they are being found, in case a definition depends on the
+    // register itself.
     found.set(register, 0);
     const bits = Math.min(...setting.map((instruction) => ofResult(instruction, steps + 1)));
     found.set(register, bits);

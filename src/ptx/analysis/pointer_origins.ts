@@ -52,7 +52,10 @@ export function pointerOrigins(instructions: readonly ResolvedInstruction[]): Po
   };
 }
 
-/** Joins the values of all instructions that set each register, up to a fixed point. A value changes at most twice. */
+/**
+ * Finds the abstract value of each register: joins the values of all instructions that set the register, until no value
+ * changes. A value changes at most twice.
+ */
 function findValues(instructions: readonly ResolvedInstruction[]): ReadonlyMap<Register, Value> {
   const values = new Map<Register, Value>();
   const parameters = new Map<number, ParameterOrigin>();
@@ -97,7 +100,7 @@ function findValues(instructions: readonly ResolvedInstruction[]): ReadonlyMap<R
   return values;
 }
 
-/** Returns the value of an instruction's results. Undefined if a source has no value yet. */
+/** Returns the abstract value of an instruction's results. Undefined if a source has no value yet. */
 function resultOf(
   instruction: ResolvedInstruction,
   valueOf: (operand: ResolvedOperand | undefined) => Value | undefined,
@@ -112,14 +115,15 @@ function resultOf(
     if (subtracted?.kind === "parameter" && from?.kind === "variable") return from;
     return subtracted === undefined || subtracted === integer ? from : mixed;
   }
-  // A product is not a pointer, even if a factor is a 64-bit parameter: that is most likely a size.
+  // A product or a shifted value is not a pointer, even if an operand is a 64-bit parameter: the parameter is most
+  // likely a size.
   if (arithmetic === "product" || arithmetic === "shift") return integer;
   if (arithmetic === "product sum") return valueOf(c);
   if (arithmetic === "move" || arithmetic === "conversion" || pointer === "converted") return valueOf(a);
   if (copies === 2) return join(valueOf(a), valueOf(b));
   let value: Value | undefined = integer;
   for (const source of instruction.operands.slice(1)) {
-    // A loaded value is not computed from the address.
+    // The value that an instruction loads is not computed from the address operand.
     if (source.kind === "address") continue;
     const read = valueOf(source);
     if (read === undefined) value = undefined;
@@ -159,12 +163,12 @@ export interface ParameterOffset {
 }
 
 /**
- * Maps accesses to the sums that they have as addresses. The sum's offset register still has the same value at the
- * access.
+ * For each access whose address is the sum of a parameter and an offset, that sum. At the access, the register with the
+ * offset still has the value that was added.
  */
 export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
 
-/** The maximum number of conversions and moves of a parameter that are followed. */
+/** The maximum number of conversions and moves followed from a register back to a parameter. */
 const mostCopies = 4;
 
 /**
@@ -229,8 +233,8 @@ function sumOf(
 }
 
 /**
- * Returns the pointer that a pointer was computed from, its root. Two pointers with the same root most likely point
- * into the same allocation.
+ * Returns the root of a pointer: the pointer at the start of the computation that set the register. Two pointers with
+ * the same root most likely point into the same allocation.
  */
 export type UnderlyingPointers = (register: Register) => Register;
 
@@ -251,7 +255,7 @@ export function underlyingPointers(instructions: Iterable<ResolvedInstruction>):
     const { pointer } = form.traits;
     if (pointer === undefined || destination?.kind !== "register" || destination.type.bits !== 64) continue;
     const known = sources.get(destination);
-    // A pointer that a loop advances has its root before the loop, where it is set first.
+    // Only the first definition is recorded: a pointer that a loop advances has its root before the loop.
     if (known === undefined) sources.set(destination, { pointer, operands: rest });
   }
   const roots = new Map<Register, Register>();

@@ -10,8 +10,8 @@ import type { ScalarType } from "../instructions/scalar_types.ts";
 import { readersOf, resultsOf, sourcesOf } from "./definitions_and_uses.ts";
 
 /**
- * The difference between a value in each thread of a gang and in the thread before, modulo 2^bits: 0 for a uniform
- * value, undefined for a varying one.
+ * The difference between the value of one thread of a gang and that of the previous thread, modulo 2^bits: 0 for a
+ * uniform value, undefined for a varying one.
  */
 export type Stride = bigint | undefined;
 
@@ -49,30 +49,30 @@ export function wideningOf(instruction: ResolvedInstruction): Widening | undefin
   }
 }
 
-/** The rule for `mov`. */
+/** The stride rule for `mov`. */
 const strideOfMove: StrideRule = ({ operands: [destination, source] }, strideOf) => {
   const bits = destination?.kind === "register" ? destination.type.bits : 0;
   if (source?.kind === "vector" || (source?.kind === "special" && bits !== 32)) return undefined;
   return strideOf(source);
 };
 
-/** The rule for `add`. */
+/** The stride rule for `add`. */
 const strideOfSum: StrideRule = ({ operands: [, a, b] }, strideOf) => sum(strideOf(a), strideOf(b));
 
-/** The rule for `sub`. */
+/** The stride rule for `sub`. */
 const strideOfDifference: StrideRule = ({ operands: [, a, b] }, strideOf) => sum(strideOf(a), times(strideOf(b), -1n));
 
-/** The rule for `neg`. */
+/** The stride rule for `neg`. */
 const strideOfNegation: StrideRule = ({ operands: [, a] }, strideOf) => times(strideOf(a), -1n);
 
-/** The rule for `shl`. */
+/** The stride rule for `shl`. */
 const strideOfShift: StrideRule = ({ operands: [destination, a, b] }, strideOf) => {
   const bits = destination?.kind === "register" ? destination.type.bits : 0;
   if (b?.kind !== "integer" || b.value < 0n || b.value >= bits) return undefined;
   return times(strideOf(a), 1n << b.value);
 };
 
-/** The rule for `mul.lo` and `mul.wide`. */
+/** The stride rule for `mul.lo` and `mul.wide`. */
 const strideOfProduct: StrideRule = ({ operands: [, a, b], type, choices }, strideOf) => {
   const width = choices.has("wide") ? type.bits : undefined;
   const factorOf = (operand: ResolvedOperand | undefined) =>
@@ -83,11 +83,11 @@ const strideOfProduct: StrideRule = ({ operands: [, a, b], type, choices }, stri
   return factor === undefined ? undefined : times(factorOf(b) === undefined ? strides[1] : strides[0], factor);
 };
 
-/** The rule for `mad.lo` and `mad.wide`. */
+/** The stride rule for `mad.lo` and `mad.wide`. */
 const strideOfProductSum: StrideRule = (instruction, strideOf) =>
   sum(strideOfProduct(instruction, strideOf), strideOf(instruction.operands[3]));
 
-/** The rule for `cvt` between integers. */
+/** The stride rule for `cvt` between integers. */
 const strideOfConversion: StrideRule = ({ operands: [, a], type, sourceType: from, choices }, strideOf) => {
   if (choices.has("sat") || from.kind === "float" || from.bits < 32 || type.bits < 32) return undefined;
   return strideOf(a, from.bits);
@@ -132,7 +132,10 @@ function times(a: Stride, factor: bigint): Stride {
 /** The strides of a kernel's registers and operands. */
 export interface Uniformity {
   strideOf(operand: ResolvedOperand): Stride;
-  /** Whether an instruction does the same in all members of a gang, so that it need be executed only once. */
+  /**
+   * Whether an instruction has the same results and effects in all threads of a gang, so that executing it once per
+   * gang suffices.
+   */
   isUniform(instruction: ResolvedInstruction): boolean;
   /**
    * Returns the strided operand that an instruction extends from 32 to 64 bits, if the operand might wrap around within
@@ -168,7 +171,7 @@ export function findUniformity(
   { strideOfSpecial, isVarying = () => false }: UniformityRules,
   varying: ReadonlySet<Register> = new Set(),
 ): Uniformity {
-  // A register without an entry has not been reached yet. An undefined stride means varying.
+  // A register without an entry has not been analyzed yet. The value undefined marks a varying register.
   const strides = new Map<Register, Stride>([...varying].map((register) => [register, undefined]));
   const counting = new Map<Register, boolean>();
   const defined = new Set<ResolvedOperand>();

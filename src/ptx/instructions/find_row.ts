@@ -15,9 +15,9 @@ const found = new Map<string, InstructionRow | undefined>();
 
 /**
  * Returns the row of an instruction. If no row matches all modifiers, as for instructions of newer GPUs, returns the
- * row of the opcode that matches the most leading modifiers. That is a hint only if all rows of the opcode are:
- * `cp.async.bulk` accesses memory, and `cp.async.bulk.prefetch` is a hint. Undefined for an opcode that is not in the
- * table.
+ * row of the opcode that matches the most leading modifiers. Rows of hints are then skipped unless all rows of the
+ * opcode are hints: `cp.async.bulk.prefetch` is a hint, but other forms of `cp.async.bulk` access memory. Undefined for
+ * an opcode that is not in the table.
  */
 export function findRow(opcode: string, modifiers: readonly string[]): InstructionRow | undefined {
   const text = `${opcode}.${modifiers.join(".")}`;

@@ -10,7 +10,7 @@
 import type { FormSyntax } from "./form_syntax.ts";
 import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
-/** A side effect of an instruction. No analysis uses `orders` yet; it is here so that the rows state all effects. */
+/** A side effect of an instruction. No analysis uses `orders` yet; the rows state it for completeness. */
 export type Effect =
   /** Reads memory. */
   | "reads"
@@ -82,13 +82,16 @@ export interface InstructionTraits {
   /** All side effects of the instruction. Default: it may have any. */
   readonly effects?: readonly Effect[];
   /**
-   * Whether the instruction does the same in all threads that have the same operands, so that it need be executed only
-   * once. Default: every thread must execute it, and its results are varying.
+   * Whether the instruction has the same results and effects in all threads that have the same operands, so that
+   * executing it once for all of them suffices. Default: every thread must execute it, and its results are varying.
    */
   readonly isUniform?: boolean;
   /** The integer operation that the instruction computes. Default: an operation that analyses do not track. */
   readonly arithmetic?: Arithmetic;
-  /** How the instruction accesses the memory at its address. Default: in any way, if it has an address. */
+  /**
+   * How the instruction accesses the memory at its address operand. Default: if it has such an operand, it may access
+   * memory in any way.
+   */
   readonly access?: AccessKind;
   /** The threads with which the instruction synchronizes or exchanges values. Default: none. */
   readonly synchronization?: Synchronization;
@@ -100,8 +103,8 @@ export interface InstructionTraits {
    */
   readonly copies?: 1 | 2;
   /**
-   * Whether a 32-bit NaN result is always the canonical NaN. Default: a NaN result may have any bits, which are
-   * significant.
+   * Whether a 32-bit NaN result is always the canonical NaN. Default: a NaN result may have any bits, which programs
+   * may depend on.
    */
   readonly hasCanonicalNaN?: (instruction: ResolvedInstruction) => boolean;
   /**
@@ -109,7 +112,7 @@ export interface InstructionTraits {
    * the NaN. Default: the result may be a number, or depend on the bits of a NaN source.
    */
   readonly propagatesNaN64?: boolean;
-  /** Whether the instruction does the same for all 64-bit NaN sources. Default: the result may depend on their bits. */
+  /** Whether the results do not depend on the bits of 64-bit NaN sources. Default: they may. */
   readonly ignoresNaNBits?: boolean;
   /**
    * How a 64-bit result may be a pointer: loaded from memory, converted from a pointer, or derived from a pointer among
@@ -130,7 +133,10 @@ export interface InstructionTraits {
   readonly dividesBlock?: (instruction: ResolvedInstruction) => boolean;
   /** Whether the instruction is a hint without observable effect, which the software device ignores. Default: no. */
   readonly hasNoEffect?: boolean;
-  /** Whether a one-element vector operand is treated as a scalar. Default: it is a vector, which many reject. */
+  /**
+   * Whether a one-element vector operand is treated as a scalar. Default: it remains a vector, which many instructions
+   * do not accept.
+   */
   readonly takesVectorOfOne?: boolean;
   /** Whether the memory that the instruction reads is constant while the kernel runs. Default: it may be written. */
   readonly readsConstants?: boolean;
@@ -139,10 +145,7 @@ export interface InstructionTraits {
    * threads may write it.
    */
   readonly isNotCoherent?: boolean;
-  /**
-   * Whether the instruction is a weak store, which other threads need not observe before a barrier. Default: it may be
-   * any other instruction.
-   */
+  /** Whether the instruction is a weak store, which other threads need not observe before a barrier. Default: no. */
   readonly isPlainStore?: boolean;
   /**
    * Whether the instruction accesses exactly the bytes of its type, for each element of its vector. Default: it may

@@ -186,7 +186,7 @@ export class SpaceLayout {
     return this.#alignment;
   }
 
-  /** Rounds the end up to a multiple of `alignment`, and returns the new end. */
+  /** Rounds the number of bytes in use up to a multiple of `alignment`, and returns it. */
   align(alignment: number): number {
     this.#alignment = Math.max(this.#alignment, alignment);
     return this.#end = Math.ceil(this.#end / alignment) * alignment;

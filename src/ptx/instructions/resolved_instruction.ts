@@ -31,7 +31,10 @@ export interface Variable {
    */
   readonly offset: number;
   readonly byteLength: number;
-  /** If the variable is an array, the bytes per index: for an array of vectors, the size of one component. */
+  /**
+   * If the variable is an array, the number of bytes by which the address increases per index. For an array of vectors,
+   * the size of one component.
+   */
   readonly elementBytes?: number | undefined;
   /**
    * Whether the variable is in its function's frame: true for `.local` variables, and for `.param` variables other than
@@ -49,7 +52,10 @@ export interface FunctionName {
   readonly index: number;
 }
 
-/** The prototype of an indirect call. May be a function's declaration, whose parameters all possible targets share. */
+/**
+ * The prototype of an indirect call. May be the declaration of one of the possible targets, because all of them have
+ * the same parameters.
+ */
 export interface Prototype {
   readonly kind: "prototype";
   readonly name: string;
@@ -113,7 +119,7 @@ export type ResolvedOperand =
   /** The destination `_`, which discards the result. */
   | { readonly kind: "sink" };
 
-/** The address `[base + offset]`. Absolute if `base` is undefined. */
+/** The address `[base + offset]`, or `[offset]` if `base` is undefined. */
 export interface ResolvedAddress {
   readonly kind: "address";
   readonly base: Register | Variable | undefined;

@@ -42,7 +42,10 @@ const maximumDepth = 200;
 /** The maximum length of an integer literal: 64 binary digits and a prefix. */
 const maximumDigits = 66;
 
-/** Binary operators with their precedence; higher binds tighter. Longer operators come before their prefixes. */
+/**
+ * Binary operators with their precedence; higher binds tighter. Each operator precedes its own prefixes, such as `<<`
+ * before `<`.
+ */
 const operators: readonly (readonly [operator: string, precedence: number])[] = [
   ["||", 1],
   ["&&", 2],

@@ -27,7 +27,7 @@ const laterTypes: ReadonlySet<string> = new Set(["bf16", "bf16x2"]);
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
 const maximumDimensions = 200;
 
-/** Parses declarations. The caller has already consumed the first directive. */
+/** Parses declarations. The caller has already consumed the directive that begins the declaration. */
 export class DeclarationParser {
   readonly #reader: TokenReader;
   /**

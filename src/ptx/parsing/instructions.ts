@@ -40,7 +40,10 @@ export class InstructionParser {
     return { kind: "instruction", opcode, modifiers, operands, predicate, line };
   }
 
-  /** @param takesLists whether an opening parenthesis begins a list of a call, rather than a constant expression */
+  /**
+   * @param takesLists whether an opening parenthesis begins the results or arguments of a call, rather than a constant
+   * expression
+   */
   #operand(takesLists: boolean): Operand {
     if (this.#reader.at("[")) return this.#address();
     if (this.#reader.accept("{")) {

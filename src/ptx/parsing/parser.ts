@@ -138,7 +138,9 @@ class Parser {
     return heads;
   }
 
-  /** Returns the error. If the text ends in the middle of a function, appends that to the message. */
+  /**
+   * Returns `error`, a thrown value. If the text ends in the middle of a function, appends that to the error's message.
+   */
   explainCutOff(error: unknown): unknown {
     const isCutOff = error instanceof PtxError && this.#function !== undefined &&
       !this.#reader.finds("}");

@@ -13,10 +13,10 @@ type Clusters = "mapa" | "getctarank" | "barrier.cluster.arrive" | "barrier.clus
 type Updates = "init" | "inval" | "expect_tx" | "complete_tx" | "arrive" | "arrive_drop";
 type MemoryBarriers = `mbarrier.${Updates | "test_wait" | "pending_count"}` | "cp.async.mbarrier";
 
-/** The names of the rows of control flow. */
+/** The names of the instruction table's rows for control flow. */
 export type ControlFlowName = "bra" | "brx" | "call" | "ret" | "exit";
 
-/** The names of the rows of barriers and exchanges. */
+/** The names of the instruction table's rows for barriers, and for exchanges of values among threads. */
 export type SynchronizationName =
   | Barriers
   | Exchanges
@@ -26,13 +26,16 @@ export type SynchronizationName =
   | "griddepcontrol"
   | "nanosleep";
 
-/** The names of the rows of stack and miscellaneous instructions. */
+/** The names of the instruction table's rows for stack and miscellaneous instructions. */
 export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmevent" | "trap" | "setmaxnreg";
 
-/** The traits of control flow. The kind of control flow is stated by the row's `flow`. */
+/**
+ * The traits of control-flow instructions. The property `flow` of a row states how the instruction affects control
+ * flow.
+ */
 const control: InstructionTraits = { effects: [], runsInGangs: true };
 
-/** Returns the rows of control flow. */
+/** Returns the instruction table's rows for control flow. */
 export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse((): Rows<ControlFlowName> => ({
   bra: row("bra.uni? target", "9.7.12.3", control, "branch"),
   brx: row("brx.idx.uni? index, targets", "9.7.12.4", { effects: [] }, "switch"),
@@ -49,8 +52,9 @@ export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse((): Rows<
 const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
 
 /**
- * The traits of instructions that suspend the thread until other threads arrive, so that no loop has to spin. A gang
- * diverges here, and reconverges only if uniform registers are still uniform.
+ * The traits of instructions that suspend the thread until other threads arrive, so that waiting needs no spin loop. A
+ * gang diverges at such an instruction, and reconverges only if its uniform registers still have the same values in all
+ * threads.
  */
 const waiting: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
 const barrier: InstructionTraits = { ...waiting, synchronization: "threads" };
@@ -65,7 +69,7 @@ const ofMatrices: InstructionTraits = { effects: [], access: "shared", synchroni
 
 const sharedSpace = "<space:shared|shared::cta>?";
 const clusterSpace = "<space:shared|shared::cta|shared::cluster>?";
-/** Returns the syntax alternatives: no memory order, or one with its scope. */
+/** Returns the alternatives for the memory order in a syntax: none, or one of `semantics` with a scope. */
 const ordered = (semantics: string) => ["", `.<semantics:${semantics}>.<scope:cta|cluster>`];
 /** The traits of all `mbarrier` instructions: the barrier object is in shared memory. */
 const memoryBarrier: InstructionTraits = { access: "shared", synchronization: "lanes" };
@@ -78,7 +82,7 @@ const updates: InstructionTraits = {
 const initializes: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["writes"] };
 const tests: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["reads", "observes"] };
 
-/** Returns the rows of barriers and exchanges among threads. */
+/** Returns the instruction table's rows for barriers, and for exchanges of values among threads. */
 export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((): Rows<SynchronizationName> => ({
   "barrier.sync": row("barrier.cta?.sync.aligned? a [, b]", "9.7.13.1", blockBarrier),
   "barrier.arrive": row("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrier),
@@ -113,15 +117,15 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
     row("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", exchange),
     row("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", exchange),
   ],
-  // The software device starts a kernel only after all earlier work, as a GPU may also do: there is nothing to wait
-  // for.
+  // The software device starts a kernel only after all earlier work has finished, as a GPU may also do, so `wait` never
+  // has to wait.
   griddepcontrol: row("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", {
     ...orderingFence,
     dividesBlock: ({ choices }) => choices.get("action") !== "wait",
   }),
   elect: row("elect.sync d, membermask", "9.7.13.14", { effects: [], synchronization: "lanes", runsInGangs: true }),
 
-  // Instructions on clusters of blocks.
+  // Instructions for clusters of thread blocks.
   mapa: row("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", pure),
   getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", pure),
   "barrier.cluster.arrive": row("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", {
@@ -169,12 +173,15 @@ function arrivals(name: string): InstructionRow[] {
 const stack: InstructionTraits = { effects: ["allocates"] };
 const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
-/** Returns the rows of instructions that are never lowered, but have traits that analyses need. */
+/**
+ * Returns the instruction table's rows for instructions that the compiler does not support, but whose traits analyses
+ * need.
+ */
 export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse((): Rows<"brkpt"> => ({
   brkpt: row("brkpt", "9.7.19.1", {}),
 }));
 
-/** Returns the rows of stack and miscellaneous instructions. */
+/** Returns the instruction table's rows for stack and miscellaneous instructions. */
 export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse((): Rows<MiscellaneousName> => ({
   stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),
   stackrestore: row("stackrestore.<type:u32|u64> a", "9.7.17.2", stack),

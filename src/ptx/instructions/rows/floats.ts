@@ -22,7 +22,7 @@ type Approximate =
 type OfHalves = `${"add" | "sub" | "mul" | "neg" | "abs" | "min" | "max" | "tanh.approx" | "ex2.approx"}.f16`;
 type HalfProductSums = "fma.rn.f16" | "fma.rn.relu" | "fma.rn.bf16";
 
-/** The names of the rows of floating-point arithmetic. */
+/** The names of the instruction table's rows for floating-point arithmetic. */
 export type FloatName =
   | "testp"
   | "copysign"
@@ -35,7 +35,7 @@ export type FloatName =
   | HalfProductSums
   | "ex2.approx.ftz";
 
-/** The names of the rows of comparisons and selections. */
+/** The names of the instruction table's rows for comparisons and selections. */
 export type ComparisonName = "set" | "set.f16" | "setp" | "setp.f16" | "selp" | "slct";
 
 const rounding = "<rounding:rn|rz|rm|rp>";
@@ -52,7 +52,7 @@ const negation: InstructionTraits = { contraction: "negation" };
 /** The traits of correctly rounded division and roots, for which `ptxas` emits a branch to a slow path. */
 const rounded: InstructionTraits = { dividesBlock: () => true };
 
-/** Returns the rows of floating-point arithmetic. */
+/** Returns the instruction table's rows for floating-point arithmetic. */
 export const floatRows: () => Rows<FloatName> = onFirstUse((): Rows<FloatName> => ({
   // Floating-point arithmetic in 32 and 64 bits.
   testp: row(
@@ -159,7 +159,7 @@ const floatComparison = "<compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|
 const combined = "<combine:and|or|xor>?";
 const integerTest: InstructionTraits = { ...pure, arithmetic: "comparison" };
 
-/** Returns the rows of comparisons and selections. */
+/** Returns the instruction table's rows for comparisons and selections. */
 export const comparisonRows: () => Rows<ComparisonName> = onFirstUse((): Rows<ComparisonName> => ({
   // Comparisons and selections.
   set: [

@@ -15,7 +15,7 @@ type OfBits = "popc" | "clz" | "bfind" | "fns" | "brev" | "bfe" | "bfi" | "szext
 type Carrying = "add.cc" | "addc" | "sub.cc" | "subc" | "mad.lo.cc" | "mad.hi.cc" | "madc.lo" | "madc.hi";
 type DotProducts = "dp4a" | "dp2a.lo" | "dp2a.hi";
 
-/** The names of the rows of integer arithmetic. */
+/** The names of the instruction table's rows for integer arithmetic. */
 export type IntegerName =
   | Sums
   | Products
@@ -28,13 +28,13 @@ export type IntegerName =
   | DotProducts
   | Carrying;
 
-/** The names of the rows of logic and shifts. */
+/** The names of the instruction table's rows for logic and shift instructions. */
 export type LogicName = "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "lop3.combined" | "shf" | "shl" | "shr";
 
-/** The names of the rows of scalar video instructions. */
+/** The names of the instruction table's rows for scalar video instructions. */
 export type VideoName = "vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vshl" | "vshr" | "vmad" | "vset";
 
-/** The names of the rows of packed video instructions. */
+/** The names of the instruction table's rows for packed video instructions. */
 export type PackedVideoName = `v${"add" | "sub" | "avrg" | "absdiff" | "min" | "max" | "set"}${2 | 4}`;
 
 const integers = "<type:u16|u32|u64|s16|s32|s64>";
@@ -47,7 +47,7 @@ const carrying: InstructionTraits = { effects: [], usesCarry: true };
 const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.name !== "u32" };
 const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
 
-/** Returns the rows of integer arithmetic. */
+/** Returns the instruction table's rows for integer arithmetic. */
 export const integerRows: () => Rows<IntegerName> = onFirstUse((): Rows<IntegerName> => ({
   // Integer arithmetic.
   add: row(`add.${integers} d, a, b`, "9.7.1.1", { ...pure, arithmetic: "sum", pointer: "derived" }),
@@ -107,7 +107,7 @@ export const integerRows: () => Rows<IntegerName> = onFirstUse((): Rows<IntegerN
   "madc.hi": row(`madc.hi.cc?.${carried} d, a, b, c`, "9.7.2.6", carrying),
 }));
 
-/** Returns the table's rows of the logic and shift instructions. */
+/** Returns the instruction table's rows for logic and shift instructions. */
 export const logicRows: () => Rows<LogicName> = onFirstUse((): Rows<LogicName> => ({
   and: row(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", { ...pure, arithmetic: "and" }),
   or: row(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", { ...pure, arithmetic: "or" }),
@@ -126,7 +126,7 @@ const secondOperation = "<op2:add|min|max>?";
 const partsOfRegisters = "d.sel, a.sel, b.sel [, c]";
 const packed = "d.sel, a.sel, b.sel, c";
 
-/** Returns the rows of scalar video instructions. */
+/** Returns the instruction table's rows for scalar video instructions. */
 export const videoRows: () => Rows<VideoName> = onFirstUse((): Rows<VideoName> => ({
   vadd: row(`vadd.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
   vsub: row(`vsub.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
@@ -151,7 +151,7 @@ export const videoRows: () => Rows<VideoName> = onFirstUse((): Rows<VideoName> =
   ),
 }));
 
-/** Returns the rows of video instructions on the two or four elements of packed registers. */
+/** Returns the instruction table's rows for video instructions on the two or four elements of packed registers. */
 export const packedVideoRows: () => Rows<PackedVideoName> = onFirstUse((): Rows<PackedVideoName> => ({
   vadd2: onElements("vadd2", "9.7.18.2.1"),
   vsub2: onElements("vsub2", "9.7.18.2.1"),

@@ -11,14 +11,14 @@ type Moves = "mov" | "mov.vector" | "mov.b128" | "prmt" | "isspacep" | "cvta" | 
 type Accesses = "ld" | "ld.b128" | "ldu" | "ldu.b128" | "st" | "st.b128" | "atom.b128" | "prefetch" | "createpolicy";
 type Conversions = `cvt${"" | ".f16" | ".f16x2" | ".tf32" | ".pack" | " to 8 bits" | " from 8 bits"}`;
 
-/** The names of the rows of moves, conversions, loads and stores. */
+/** The names of the instruction table's rows for moves, conversions, loads and stores. */
 export type DataMovementName =
   | Moves
   | Accesses
   | Conversions
   | `cp.async${"" | ".bulk.prefetch" | ".commit_group" | ".wait"}`;
 
-/** The names of the rows of fences and atomics. */
+/** The names of the instruction table's rows for fences and atomics. */
 export type AtomicName = "fence" | "atom" | "red";
 
 const vector = "<vector:v2|v4>?";
@@ -64,12 +64,15 @@ const store: InstructionTraits = {
 const wideLoad: InstructionTraits = { ...pure, effects: ["reads"], access: "read" };
 const wideStore: InstructionTraits = { ...pure, effects: ["writes"], access: "write" };
 
-/** Adds to the traits of a load that it observes values that other threads store while the kernel runs. */
+/** Returns the traits of a load that may observe values which other threads store while the kernel runs. */
 function observing(load: InstructionTraits): InstructionTraits {
   return { ...load, effects: ["reads", "observes"] };
 }
 
-/** Returns the rows of loads of a type, with every memory order and hint, with and without a cache policy. */
+/**
+ * Returns the instruction table's rows for loads of a type, with every memory order and hint, with and without a cache
+ * policy.
+ */
 function loads(type: string, traits: InstructionTraits): InstructionRow[] {
   const load = (modifiers: string, section: string, traits: InstructionTraits) =>
     row(`ld.${modifiers}${type} d, [a]`, section, traits);
@@ -93,7 +96,10 @@ function loads(type: string, traits: InstructionTraits): InstructionRow[] {
   ];
 }
 
-/** Returns the rows of stores of a type, with every memory order and hint, with and without a cache policy. */
+/**
+ * Returns the instruction table's rows for stores of a type, with every memory order and hint, with and without a cache
+ * policy.
+ */
 function stores(type: string, traits: InstructionTraits): InstructionRow[] {
   const store = (modifiers: string, traits: InstructionTraits) =>
     row(`st.${modifiers}${type} [a], b`, "9.7.9.11", traits);
@@ -127,7 +133,7 @@ const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], access
 const copying: InstructionTraits = { effects: ["reads", "writes"] };
 const unread: InstructionTraits = { ...hint, access: "none" };
 
-/** Returns the rows of moves, memory accesses and conversions. */
+/** Returns the instruction table's rows for moves, memory accesses and conversions. */
 export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Rows<DataMovementName> => ({
   "mov.vector": row(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", { ...pure, access: "none" }),
   mov: row(`mov.${moved} d, a`, "9.7.9.3", {
@@ -222,7 +228,7 @@ function withPriorities(syntax: string): string {
     .replace("<secondary>", "<secondary:L2::evict_first|L2::evict_unchanged>?");
 }
 
-/** Returns the rows of fences and atomics. */
+/** Returns the instruction table's rows for fences and atomics. */
 export const atomicRows: () => Rows<AtomicName> = onFirstUse((): Rows<AtomicName> => ({
   fence: [
     row("membar.<level:cta|gl|sys>", "9.7.13.4", { ...orderingFence, dividesBlock: () => true }),

@@ -13,7 +13,7 @@ import {
 } from "../form_syntax.ts";
 import { type Flow, type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
 
-/** The rows of a family, by name. Rows that differ only in syntax share a name. */
+/** The instruction table's rows for a group of instructions, by name. Rows that differ only in syntax share a name. */
 export type Rows<Name extends string> = Readonly<Record<Name, InstructionRow | readonly InstructionRow[]>>;
 
 /** A row whose syntax is parsed on first use: there are hundreds of rows, and a program uses few of them. */
@@ -60,7 +60,10 @@ export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> im
   }
 }
 
-/** Returns a function that creates a value on first use. Programs that use no rows import their modules, too. */
+/**
+ * Returns a function that creates a value on its first call. Programs that need no rows also import the modules with
+ * the rows, and should not spend time on creating them.
+ */
 export function onFirstUse<Made>(make: () => Made): () => Made {
   let made: Made | undefined;
   return () => made ??= make();
