@@ -53,7 +53,7 @@ export function interrupted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The kind of an option: `string` takes a value, `strings` takes a value and can be repeated, `boolean` takes none. */
+/** The kind of an option: `string` has a value, `strings` has a value and can be repeated, `boolean` has no value. */
 export interface OptionKind {
   readonly type: "string" | "strings" | "boolean";
   /** The letter of the short form, as in `-o`. */
@@ -70,7 +70,7 @@ export type OptionValues<Options extends Readonly<Record<string, OptionKind>>> =
 /**
  * Parses the arguments of a command.
  *
- * @throws {UsageError} If an option is unknown, lacks its value, or has a value that it does not take
+ * @throws {UsageError} If an option is unknown, lacks its value, or is given a value although it has none
  */
 export function readOptions<const Options extends Readonly<Record<string, OptionKind>>>(
   args: readonly string[],

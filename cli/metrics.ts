@@ -43,7 +43,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     terminal.print((process.stdout.isTTY ? lines.map(harmless) : lines).join("\n"));
     return 0;
   }
-  // Requests that arrive before the answer get the same one.
+  // Requests that arrive while the status is being fetched receive the same metrics.
   let answer: Promise<string> | undefined;
   const next = (): Promise<string> =>
     answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);

@@ -13,7 +13,7 @@ const maximumConnections = 256;
 const endingPause = 10;
 /** The maximum number of connections in the system's queue that this server has not accepted yet. */
 const backlog = 256;
-/** The maximum number of connections that are receiving their answer, since each answer takes memory. */
+/** The maximum number of connections that are receiving an answer, since each answer occupies memory. */
 const maximumReading = 16;
 /** The maximum size of a request in bytes. */
 const maximumRequest = 16_384;

@@ -102,7 +102,7 @@ async function printLines(
   }
 }
 
-/** Shows samples on the screen until a key or a signal ends it. */
+/** Shows samples on the screen until a key or a signal ends the command. */
 async function showScreen(
   { first, sampler, sampling, signal, quit }: {
     first: Sample;

@@ -32,7 +32,7 @@ function pointerType(target: CType, constantFor: (type: StructType) => string | 
   if (plain.kind === "function") return "bigint";
   if (plain.kind === "void") return "Pointer";
   const arrays = arraysOf(plain);
-  // `Struct` encodes structs as bytes.
+  // `Struct.encode` returns the bytes of structs as a `Uint8Array`.
   if (plain.kind === "struct" && (arrays.length === 0 || constantFor(plain) !== undefined)) arrays.push("Uint8Array");
   return arrays.length === 0 ? "Pointer" : `Pointer<${arrays.join(" | ")}>`;
 }

@@ -29,7 +29,7 @@ const options = {
   watch: { type: "boolean" },
 } as const;
 
-/** The options that only affect compilation, which cannot be given for PTX. */
+/** The options that only affect compilation. They are an error for PTX, which is not compiled. */
 const compileOptions = [
   "architecture",
   "include",
@@ -40,7 +40,7 @@ const compileOptions = [
   "no-line-info",
   "ptx",
 ] as const;
-/** The options that do not affect the generated module, and so are not in its recorded command. */
+/** The options that do not affect the generated module. The command in the module's header omits them. */
 const unrecordedOptions: ReadonlySet<string> = new Set(["out", "check", "watch"]);
 
 const help = `Usage: poolpass bind FILE.cu... [options]
@@ -80,7 +80,7 @@ export const bind: Command = {
 
 type Values = OptionValues<typeof options>;
 
-/** A file to bind. */
+/** The file to bind, the module to write, and the options for both. */
 interface Task {
   readonly file: string;
   readonly out: string;
@@ -218,7 +218,8 @@ function quoted(argument: string): string {
 /** Returns the text to print for an error: the output of the compiler, or the error's message. */
 function messageOf(error: unknown, file: string): string {
   const { message } = error as Error;
-  // The log has all errors. An error of a name expression (line 0) has no line in the source.
+  // The compiler's log lists all errors. An error in a name expression, whose line is 0, is not in the source: its
+  // message is used instead.
   if (error instanceof CompileError) return namePath(error.line === 0 ? message : error.log, file).trimEnd();
   if (error instanceof PtxError) return `${file}:${error.line}: error: ${message.replace(/^Line \d+: /, "")}`;
   return message;

@@ -87,14 +87,14 @@ function compiledProgram(source: string, { file, compile, compileOptions }: Gene
   const { architecture = oldestArchitecture } = compileOptions;
   const options = { ...compileOptions, architecture, name: file };
   const { ptx, log, compiler, loweredNames } = compile(source, options);
-  // A second compilation, for debug information only. It is without grid constants, because debug information omits
-  // such parameters if the kernel does not use them.
+  // Compiles again, only for the debug information. `__grid_constant__` is removed, because the debug information would
+  // omit parameters with it that the kernel does not use.
   const ordinary = `#undef __grid_constant__\n#define __grid_constant__\n#line 1 "${file}"\n${source}`;
   let [debugPtx, warning] = ["", ""];
   try {
     debugPtx = compile(ordinary, { ...options, debug: true }).ptx;
   } catch (error) {
-    // A given flag may be incompatible with debug information.
+    // A compiler flag from the command line may be incompatible with debug information.
     warning = `${file}: Cannot compile for a debugger: ${(error as Error).message}; parameters are numbered`;
   }
   return {

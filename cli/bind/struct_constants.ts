@@ -77,7 +77,10 @@ export class StructConstants {
     return constant;
   }
 
-  /** Lays out a struct with base classes as fields, or with their members as fields if others use their padding. */
+  /**
+   * Lays out a struct. A base class becomes one field, or a field for each of its members if other members are stored
+   * in the base class's padding.
+   */
   #layout(type: StructType): Layout | undefined {
     return this.#layoutOf(type, type.members) ?? this.#layoutOf(type, flatten(type.members));
   }
@@ -96,7 +99,7 @@ export class StructConstants {
     for (const field of this.#fieldsOf(type, members)) if (!append(field)) return undefined;
     const given = this.#alignments.get(type) ?? vectorAlignment(type) ?? alignmentFor(type, { end, alignment });
     const total = Math.max(given, alignment);
-    // The struct is packed.
+    // This is the case if the struct is packed.
     if (given < alignment || end > type.byteLength || type.byteLength % total !== 0) return undefined;
     if (roundUp(Math.max(end, 1), total) !== type.byteLength) append(padding(end, type.byteLength - end));
     const names = new Map<string, number>();

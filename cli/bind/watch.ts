@@ -32,7 +32,7 @@ export class FolderWatcher implements Disposable {
   #watch(folder: string): FSWatcher | undefined {
     try {
       const watcher = watch(folder, () => this.#settle());
-      // If the folder was removed, the callback finds its files missing.
+      // If the folder was removed, `onChange` finds that the files in it no longer exist.
       watcher.on("error", () => {
         watcher.close();
         this.#watchers.delete(folder);

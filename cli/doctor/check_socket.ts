@@ -136,7 +136,7 @@ function checkPeerNamespaces(pid: number, machine: Machine): DoctorFinding[] {
 
 const docs = "see docs/containers.md";
 
-/** Checks whether this process has the devices of the memory that the listener shares. */
+/** Checks whether this process sees the devices on which the memory that the listener shares is allocated. */
 function checkVisibility(status: ListenerStatus): DoctorFinding[] {
   const rows = status.kind === "exporter" ? status.offers : status.entries;
   const used = new Set(rows.flatMap(({ device }) => device ?? []));

@@ -15,10 +15,11 @@ import { isAtLeast, type Machine } from "./machine.ts";
 const initialNamespaces = { pid: "pid:[4026531836]", ipc: "ipc:[4026531839]", user: "user:[4026531837]" } as const;
 const namesOfNamespaces = { pid: "PID", ipc: "IPC", user: "user" } as const;
 /**
- * The minimum limit of open descriptors without a note. Each importer takes two, and more while they are being sent.
+ * The limit of open descriptors below which a note is reported. Each importer uses two descriptors, and more while
+ * descriptors are being sent.
  */
 const enoughDescriptors = 4096;
-/** The minimum number of free bytes in /dev/shm without a note. */
+/** The number of free bytes in /dev/shm below which a note is reported. */
 const littleSharedMemory = 16 * 2 ** 20;
 
 /** Checks the features of the kernel that sharing uses. */

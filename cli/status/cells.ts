@@ -23,7 +23,10 @@ const holderColumns: readonly Column[] = [
 const emptyRow = rowColumns.map(() => "");
 const nobody = holderColumns.map(() => "");
 
-/** Returns the columns of a table of rows and their holders. `numbers` are the columns for the numbers of channels. */
+/**
+ * Returns the columns of a table that lists offers or entries and their holders. `numbers` are the columns with the
+ * counts or rates of channels.
+ */
 export function columnsWith(numbers: readonly Column[]): readonly Column[] {
   return [...rowColumns, ...numbers, ...holderColumns];
 }
@@ -34,7 +37,7 @@ export interface CellOptions {
   readonly isSameNamespace: boolean;
   /** The current time in milliseconds since 1970. */
   readonly now: number;
-  /** Returns the cells for the numbers of a row, or of one of the row's consumers. */
+  /** Returns the cells with the counts or rates of a row's channel, or of one of the channel's consumers. */
   readonly numbersOf: (row: Row, consumer?: ConsumerStatistics) => string[];
   /** Whether to print only the number of holders. */
   readonly isShort?: boolean;
@@ -46,7 +49,7 @@ export function cellsOf(row: Row, options: CellOptions): string[][] {
   const { now, numbersOf, isShort = false } = options;
   const [first, ...more] = holders;
   const own = [
-    // Escaped before the widths of the columns are computed.
+    // The name is escaped before the widths of the columns are computed.
     harmless(name),
     kind,
     kind === "pool" ? "" : formatBytes(byteLength),

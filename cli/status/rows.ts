@@ -14,19 +14,19 @@ import type {
   StoreStatus,
 } from "../../mod.ts";
 
-/** A process that holds the memory of a row. */
+/** A process that holds the memory that a row describes. */
 export interface HolderRow {
   readonly pid: number;
   readonly uid: number;
-  /** The time since when the process holds the memory, in milliseconds since 1970. Undefined if it is unknown. */
+  /** When the process began to hold the memory, in milliseconds since 1970. Undefined if the time is unknown. */
   readonly since: number | undefined;
-  /** The kind of hold: `"held"`, `"reads"`, `"quarantined"` and so on. */
+  /** How the process uses the memory: `"held"`, `"reads"`, `"quarantined"` and so on. */
   readonly state: string;
   /** The statistics of the process as a consumer of a channel. */
   readonly consumer?: ConsumerStatistics;
 }
 
-/** An offer, a channel or an entry of a store. */
+/** A row of the output: an offer, a channel or an entry of a store. */
 export interface Row {
   readonly name: string;
   /** The kind of row: `"buffer"`, `"pool"`, `"channel"` or `"entry"`. */
@@ -69,7 +69,10 @@ function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
   });
 }
 
-/** Returns the holders of an offer. The consumers of a channel are those of its holders that hold the ring. */
+/**
+ * Returns the holders of an offer. If the offer is a channel, matches each consumer with the entry of its process in
+ * `holders`.
+ */
 function holdersOf(holders: readonly HolderStatus[], consumers: readonly ConsumerStatistics[]): HolderRow[] {
   const left = [...consumers];
   const rows = holders.map(({ pid, uid, since, state, count }): HolderRow => {

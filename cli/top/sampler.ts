@@ -101,7 +101,10 @@ function ratesOf(
   return { channels, consumers };
 }
 
-/** Returns the rates between two totals. Undefined if a total has decreased, so that they are of different channels. */
+/**
+ * Returns the rates between two totals. Undefined if a total has decreased, because the totals then belong to different
+ * channels.
+ */
 function rateOf(before: Totals, after: Totals, seconds: number): Rates | undefined {
   const sent = after.sent - before.sent;
   const dropped = after.dropped - before.dropped;

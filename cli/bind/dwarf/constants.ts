@@ -5,7 +5,7 @@
  * @module
  */
 
-/** The tags of entries (`DW_TAG_...`), each for one kind of described item. */
+/** The tags of debugging information entries (`DW_TAG_...`). A tag states the kind of item that an entry describes. */
 export const tags = {
   arrayType: 0x01,
   classType: 0x02,
@@ -33,7 +33,7 @@ export const tags = {
   atomicType: 0x47,
 } as const;
 
-/** The attributes of entries (`DW_AT_...`). */
+/** The attributes of debugging information entries (`DW_AT_...`). */
 export const attributes = {
   sibling: 0x01,
   location: 0x02,
@@ -54,7 +54,7 @@ export const attributes = {
   type: 0x49,
   dataBitOffset: 0x6b,
   linkageName: 0x6e,
-  /** The linkage name in versions before DWARF 4. */
+  /** The attribute for the linkage name in versions before DWARF 4. */
   mipsLinkageName: 0x2007,
   alignment: 0x88,
 } as const;

@@ -122,7 +122,7 @@ function readUnits(info: Section, sections: ReadonlyMap<string, Section>): Entry
     let isCode = true;
     if (version >= 5) {
       const kind = reader.u8();
-      // Other units than compile units and partial units have no kernels.
+      // Only compile units and partial units describe kernels.
       isCode = kind === 1 || kind === 3;
       addressSize = reader.u8();
       abbreviationOffset = reader.unsigned(offsetSize);

@@ -17,7 +17,7 @@ import { DwarfError } from "./bytes.ts";
 /** The bytes of a section. */
 export interface Section {
   readonly bytes: Uint8Array;
-  /** The labels whose addresses belong at offsets of `bytes`, by offset, if they are not labels in debug sections. */
+  /** Maps an offset in `bytes` to the label whose address belongs there. Excludes labels in debug sections. */
   readonly labels: ReadonlyMap<number, string>;
 }
 
@@ -29,7 +29,7 @@ export interface DebugSections {
   readonly functionOfLabel: ReadonlyMap<string, string>;
 }
 
-/** The use of a label in a section, whose address is filled in once all labels are known. */
+/** A reference to a label in a section's data. The label's address is written there once all labels are known. */
 interface Reference {
   readonly offset: number;
   readonly size: number;
@@ -37,13 +37,13 @@ interface Reference {
   readonly addend: number;
 }
 
-/** A section whose references are not filled in yet. */
+/** A section into whose data the addresses of labels have not been written yet. */
 interface UnfinishedSection {
   readonly data: number[];
   readonly references: Reference[];
 }
 
-/** The position of a label in a section. */
+/** The section that contains a label, and the label's offset in it. */
 interface Place {
   readonly section: string;
   readonly offset: number;
@@ -137,7 +137,8 @@ function readValue(
     if (next !== "-" && next !== "+") break;
     index++;
   }
-  // A difference of labels is the length of some code, which is not needed: its bytes are left as they are.
+  // A difference of two labels is the length of a piece of code. Lengths of code are not needed, so the difference is
+  // not computed.
   if (labels.length === 1) references.push({ offset: data.length, size, label: labels[0]!, addend: Number(value) });
   for (let byte = 0; byte < size; byte++) data.push(Number((value >> BigInt(8 * byte)) & 0xffn));
   return index;

@@ -71,7 +71,7 @@ export interface Member {
   readonly offset: number;
   /** The position of a bit field: the first bit, counted from the start of the struct, and the number of bits. */
   readonly bits?: { readonly begin: number; readonly length: number };
-  /** Whether the member is a base class. `name` is then that of the class. */
+  /** Whether the member is a base class. `name` is then the name of the class. */
   readonly isBase?: true;
 }
 

@@ -22,7 +22,10 @@ import { abortable } from "../transport/abortable.ts";
 
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {
-  /** The stream of the slots' buffers, in whose order slots are released. Defaults to the device's default stream. */
+  /**
+   * The stream of the slots' buffers. A slot is released in the order of this stream. Defaults to the device's default
+   * stream.
+   */
   stream?: CudaStream;
 }
 
@@ -98,9 +101,9 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   readonly #events: readonly (CudaEvent | undefined)[];
   /** Slots of pending frames whose event cannot be opened but is known to have fired. */
   readonly #written = new Set<number>();
-  /** Frames that have arrived but may not be written yet, in order. */
+  /** Frames that have arrived but whose slots the producer may still be writing, in order of arrival. */
   readonly #pending: FrameMessage[] = [];
-  /** Frames that are ready to be read, in order. */
+  /** Frames that are ready to be read, in order of arrival. */
   readonly #ready: FrameMessage[] = [];
   /** Slots of frames that have arrived and have not been released. */
   readonly #full = new Set<number>();
@@ -329,7 +332,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     if (this.#pending.length === 1) this.#advance();
   }
 
-  /** Moves written frames to `#ready`, and asks to be called when the first remaining frame is written. */
+  /** Moves written frames to `#ready`, and registers a callback for when the first remaining frame is written. */
   #advance(): void {
     try {
       this.#moveReady();

@@ -13,7 +13,7 @@ import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that an error message lists. */
 const maximumListed = 4;
-/** Milliseconds after which a hold that is "in turn" becomes "kept". */
+/** Milliseconds after which a consumer's hold on a frame changes its `HoldKind` from "in turn" to "kept". */
 const turnMilliseconds = 1000;
 
 /** The dependencies of `ChannelFrames`, which its producer provides. */
@@ -46,7 +46,7 @@ interface Frame {
   readonly waiting: Set<Consumer>;
   /** The consumers that the frame was sent to and that have not released it. */
   readonly holders: Set<Consumer>;
-  /** The number of holders whose hold is "kept". */
+  /** The number of consumers whose hold on the frame has the kind "kept". */
   keptCount: number;
 }
 
@@ -65,7 +65,7 @@ interface Consumer {
   readonly queue: Set<Frame>;
   /** The consumer's holds, by slot, in the order in which the frames were sent. */
   readonly held: Map<number, Hold>;
-  /** The hold whose kind is "in turn"; a consumer has at most one. */
+  /** The consumer's hold that has the kind "in turn"; there is at most one. */
   inTurn: Hold | undefined;
   /** Whether the consumer has ever released a frame. */
   hasReleased: boolean;
@@ -86,7 +86,7 @@ export class ChannelFrames {
   readonly #consumers = new Map<ConsumerConnection, Consumer>();
   /** Divides the slots among the consumers; set only if the channel drops frames. */
   readonly #budget: FrameBudget | undefined;
-  /** Consumers that were not sent a frame because other consumers hold too many. */
+  /** Consumers to which the next frame was not sent because other consumers hold too many frames. */
   readonly #refused = new Set<Consumer>();
   readonly #turnTimer = new Timer(() => this.#endTurns(), turnMilliseconds, { unref: true });
   readonly #holdTimer: Timer;
@@ -116,7 +116,8 @@ export class ChannelFrames {
   }
 
   /**
-   * The oldest needed frame that was sent with an event, so that it may not be written yet; undefined if there is none.
+   * The oldest needed frame that was sent with an event, which means that its slot may still be written; undefined if
+   * there is none.
    */
   get pending(): FrameMessage | undefined {
     for (const { message } of this.#frames) if (message.hasEvent) return message;
@@ -280,8 +281,8 @@ export class ChannelFrames {
     for (const hold of [...leaving.held.values()]) {
       const { frame } = hold;
       const { slot } = frame.message;
-      // `to` may have released the frame that `from` still holds. No event reports when both are done with the frame,
-      // so it is held until the process ends.
+      // `to` may have released the frame that `from` still holds. No event reports when the work of both connections
+      // with the frame is done, so the frame is held until the process ends.
       const other = staying.held.get(slot);
       other?.cancel?.();
       if (other !== undefined) this.#removeHold(staying, other);
@@ -324,13 +325,13 @@ export class ChannelFrames {
     consumer.importer.send(frame.message);
   }
 
-  /** Handles a consumer that may not be sent its next frame because other consumers hold too many. */
+  /** Handles a consumer to which the next frame may not be sent because other consumers hold too many frames. */
   #refuse(consumer: Consumer): void {
     this.#refused.add(consumer);
     this.#turnTimer.start();
     if (consumer.hasReleased || consumer.held.size > 0) return;
-    // A frame that another consumer keeps occupies no additional slot. Once this consumer has released it, its holds
-    // are in turn.
+    // Sends the newest frame on which another consumer has a "kept" hold, because that frame occupies no additional
+    // slot. Once this consumer has released the frame, its next hold can be "in turn".
     const newest = [...this.#frames].findLast(({ keptCount }) => keptCount > 0);
     if (newest === undefined) return;
     for (const frame of [...consumer.queue]) {
@@ -348,7 +349,7 @@ export class ChannelFrames {
     for (const consumer of [...this.#refused]) this.#pump(consumer);
   }
 
-  /** Turns holds that have been "in turn" for too long into "kept" ones, and retries the refused consumers. */
+  /** Changes the kind of holds that have been "in turn" for too long to "kept", and retries the refused consumers. */
   #endTurns(): void {
     if (this.#refused.size === 0) return;
     const begin = performance.now() - turnMilliseconds;
@@ -376,7 +377,8 @@ export class ChannelFrames {
     const now = performance.now();
     let first = Infinity;
     for (const { importer, held } of [...this.#consumers.values()]) {
-      // After its connection has ended, an importer may hold frames until the event of their release has fired.
+      // An importer whose connection has ended may hold the frames that it released until the events of the releases
+      // have fired.
       if (!importer.isConnected) continue;
       let oldest = Infinity;
       for (const hold of held.values()) {
@@ -448,7 +450,7 @@ export class ChannelFrames {
     consumer.hasReleased = true;
     this.#endIfDone(frame);
     if (!consumer.importer.isConnected) this.#parts.onQuarantine?.();
-    // In a channel that does not drop frames, the window equals the number of slots: no consumer ever waits for it.
+    // In a channel that does not drop frames, the window equals the number of slots, so it never delays a consumer.
     if (this.#budget === undefined) return;
     this.#pump(consumer);
     this.#pumpRefused();

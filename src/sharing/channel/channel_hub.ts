@@ -54,7 +54,7 @@ export interface ChannelHub {
   onReleased(importer: ConsumerConnection): void;
   /** Transfers the frames that an ended connection still holds to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
-  /** Returns the ready event of a frame that may not be written yet; undefined if there is none. */
+  /** Returns the ready event of a frame whose slot may still be written; undefined if there is none. */
   pendingEvent(): LocalEvent | undefined;
   /** Called when the device is lost. */
   onLost(error: unknown): void;
@@ -107,8 +107,8 @@ export interface FrameDemand {
   /** The number of consumers that frames are sent to. */
   readonly consumers: number;
   /**
-   * Whether a hold of the consumer would be "in turn": it has released a frame before, and no current hold is "in
-   * turn".
+   * Whether the consumer would hold the frame "in turn": the consumer has released a frame before, and none of its
+   * current holds is "in turn".
    */
   readonly isInTurn: boolean;
   /** Whether another consumer holds the frame. */

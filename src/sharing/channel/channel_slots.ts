@@ -61,7 +61,7 @@ export class ChannelSlots {
   readonly #reserved = new Map<number, Slot>();
   /**
    * Slots that no consumer reads but that are still being written, or read in this process, each with a function that
-   * cancels the wait for that.
+   * cancels the wait for the end of the write or read.
    */
   readonly #settling = new Map<number, () => void>();
   /** Buffers of sent or returned slots that still have reads in progress in this process, by slot. */
@@ -257,7 +257,7 @@ export class ChannelSlots {
     const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
     if (stream.disposed || stream.device !== device) {
-      // For a destroyed stream, the device must be queried for the end of its work.
+      // A destroyed stream cannot be queried, so the wait is for the work of the whole device.
       const { isDone, done } = workDone(stream.disposed ? stream.device : stream);
       this.#writing.add(done);
       void done.then(() => this.#writing.delete(done));
@@ -322,7 +322,7 @@ export interface QuarantineParts {
   readonly slots: number;
   /** Returns, by process ID, the slots that may still be used by a process whose connection has ended. */
   readonly quarantined: () => Map<number, Set<number>>;
-  /** Whether one of these processes may have begun to exit. */
+  /** Whether a process that keeps slots quarantined may have begun to exit. */
   readonly hasEndingHolders: () => boolean;
   /** Called when all slots are quarantined, so that none becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;

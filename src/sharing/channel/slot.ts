@@ -144,8 +144,8 @@ export function bufferOfSlot(
 ): DeviceBuffer {
   const { session, owner, pool, device } = allocationOf(ring);
   const address = ring.address + BigInt(begin);
-  // The buffer is never freed by itself, so there is no release to wait for: a holder of its memory keeps the whole
-  // ring.
+  // The buffer is freed only together with the ring, so it has no release of its own to wait for: a holder of its
+  // memory keeps the whole ring allocated.
   const ownerOfBuffer = { ...owner, freeRefusal, awaitRelease: undefined, useEnd: undefined };
   return new DeviceBuffer(new Allocation(session, ownerOfBuffer, pool, address, byteLength, device, stream));
 }
