@@ -130,8 +130,8 @@ export class EventWaits {
   }
 
   /**
-   * Polls the waits in `#patient` early after an event has fired, since other events of the same stream probably have,
-   * too.
+   * Polls the waits in `#patient` early after an event has fired, since other events of the same stream have probably
+   * fired, too.
    */
   #onFired(): void {
     if (this.#patient.size === 0 || this.#isPolling) return;
@@ -176,18 +176,19 @@ export class EventWaits {
 }
 
 /**
- * The maximum number of importers' events that an exporter keeps, roughly the number that it can have open at a time.
+ * The maximum number of importers' events whose announcements an exporter keeps: roughly the number of events that it
+ * can have open at a time.
  */
 const maximumKept = 4096;
 
 /**
- * Limits the number of events that an exporter keeps for each user. An importer may announce a thousand, and each costs
- * two kilobytes once a release names it. For an event beyond the budget, only its number is kept, and the importer is
- * asked by WAIT whether it has fired.
+ * Limits the number of importers' events whose announcements an exporter keeps, for each user. An importer may announce
+ * a thousand events, and each occupies two kilobytes once a release names it. For an event beyond the budget, the
+ * exporter keeps only the number, and sends WAIT to ask the importer whether the event has fired.
  */
 export class EventBudget {
   readonly #maximumOfUser: number;
-  /** The number of events that are kept, by user ID. */
+  /** The number of events whose announcements are kept, by the ID of the user that announced them. */
   readonly #kept = new Map<number, number>();
 
   /** @param users the number of users that may connect */
@@ -195,7 +196,10 @@ export class EventBudget {
     this.#maximumOfUser = Math.ceil(maximumKept / users);
   }
 
-  /** Counts another event of a user. Returns false, without counting it, if the user's maximum is reached. */
+  /**
+   * Increments the number of a user's kept events. Returns false, without incrementing it, if the user's maximum is
+   * reached.
+   */
   tryAdd(uid: number): boolean {
     const kept = this.#kept.get(uid) ?? 0;
     if (kept >= this.#maximumOfUser) return false;
@@ -203,7 +207,7 @@ export class EventBudget {
     return true;
   }
 
-  /** Uncounts an event of a user that is no longer kept. */
+  /** Decrements the number of a user's kept events. */
   remove(uid: number): void {
     this.#kept.set(uid, this.#kept.get(uid)! - 1);
   }
@@ -213,8 +217,8 @@ export class EventBudget {
 export type FiredCallback = (error: unknown, event: number) => void;
 
 /**
- * The events of one peer for which only the numbers are kept. They are not opened: WAIT asks the peer, as for events
- * that cannot be opened. Each event has at most one wait at a time.
+ * The events of one peer for which only the numbers are kept. These events are not opened: a WAIT message asks the peer
+ * whether one has fired, as for events that cannot be opened. Each event has at most one wait at a time.
  */
 export class AskedEvents {
   readonly #ask: (event: number) => void;

@@ -171,7 +171,10 @@ export class EventAnswers {
     this.#parts = parts;
   }
 
-  /** Whether FIRED messages are unsent, which must precede any message about a later record of the same event. */
+  /**
+   * Whether there are unsent FIRED messages. A FIRED message must be sent before any message about a later record of
+   * the same event.
+   */
   get hasUnsent(): boolean {
     return this.#unsent.size > 0;
   }
@@ -189,7 +192,7 @@ export class EventAnswers {
     for (const event of this.#unsent) {
       if (this.#parts.isBacklogged()) return;
       this.#unsent.delete(event);
-      // The event may have been recorded again since, on behalf of another peer.
+      // Another peer may have caused the event to be recorded again after it fired.
       this.#wait(event, this.#parts.find(event));
     }
   }
@@ -247,7 +250,7 @@ export class ReleaseEvents {
   readonly #events = new LocalEvents(maximumImporterEvents);
   /** The events that were announced to the exporter. */
   readonly #sentIdentifiers = new Set<number>();
-  /** The events that the exporter may query, until EVENT_FREE. */
+  /** The events lent to the exporter, which may query an event until it sends EVENT_FREE. */
   readonly #lent = new Set<number>();
   /** The number of releases that have not been sent because the work before them is not done. */
   #pending = 0;
@@ -290,7 +293,7 @@ export class ReleaseEvents {
    * was sent.
    */
   release({ stream, canExporterQuery, eventOf }: MemoryRelease, send: SendRelease): void {
-    // A slot's release skips this query: the slot has its own event, and its stream is seldom idle.
+    // For a slot of a channel, the stream is not queried: the slot has its own event, and the stream is seldom idle.
     if ((eventOf === undefined || !canExporterQuery) && stream.query()) return send(0);
     if (!canExporterQuery) return this.sendWhenDone(stream, send);
     const localEvent = eventOf === undefined ? this.#events.tryTake(stream.device) : eventOf();

@@ -19,7 +19,9 @@ import { isOwnUser } from "../transport/users.ts";
 
 interface RemoteEvent {
   readonly message: EventMessage;
-  /** The number of calls of `retain` without a `release`; while it is positive, the event may be queried. */
+  /**
+   * The reference count: `retain` adds one, `release` subtracts one. While it is positive, the event may be queried.
+   */
   users: number;
   /** Whether the event cannot be opened, for example because the peer runs in another PID namespace. */
   isUnopenable: boolean;
@@ -27,7 +29,7 @@ interface RemoteEvent {
   isAsked: boolean;
   /** The callbacks for FIRED, each wrapped in an object because the same function may be registered twice. */
   readonly waiting: Set<{ readonly callback: () => void }>;
-  /** Whether the event is known to have fired. Reset when a first user retains the event again. */
+  /** Whether the event is known to have fired. Reset when the reference count rises from 0 to 1. */
   hasFired: boolean;
   /** Whether a query found the event unfired since the last microtask. */
   isKnownPending: boolean;
@@ -39,7 +41,10 @@ export interface RemoteEventsParts {
   readonly findDevice: (uuid: string) => CudaDevice | undefined;
   /** The maximum number of events that the peer may announce at a time. */
   readonly maximum: number;
-  /** Decides which events are kept; by default, all of them. An event that is not kept cannot be retained or opened. */
+  /**
+   * Limits the events whose announcements are kept; by default, all are kept. Other events cannot be retained or
+   * opened.
+   */
   readonly budget?: EventBudget;
   readonly send: (message: Message) => void;
   /** The peer's process. */
@@ -48,18 +53,21 @@ export interface RemoteEventsParts {
   readonly mayOpen?: boolean;
 }
 
-/** Thrown instead of opening an event that is refused, or that the driver could confuse with another process's. */
+/**
+ * Thrown if an event must not be opened, because it is refused or because the driver could confuse it with an event of
+ * another process.
+ */
 class UnopenableError extends Error {}
 
 /**
- * The interprocess events that a peer has announced. Each is opened when first queried. If an event cannot be opened, a
- * WAIT message asks the peer.
+ * The interprocess events that a peer has announced. An event is opened when first queried. If it cannot be opened, a
+ * WAIT message asks the peer whether the event has fired.
  */
 export class RemoteEvents {
   readonly #parts: RemoteEventsParts;
   readonly #events = new Map<number, RemoteEvent>();
   readonly #opened = new OpenedEvents();
-  /** The events beyond the budget, which are not kept. */
+  /** The events beyond the budget, of which only the numbers are kept. */
   readonly #asked = new AskedEvents((event) => this.#parts.send({ type: "wait", event }));
   readonly #waits = new EventWaits();
 
@@ -88,14 +96,14 @@ export class RemoteEvents {
   }
 
   /**
-   * Adds a user, which may query the event until `release`. Until then, the peer must not send EVENT_FORGET for the
-   * event.
+   * Increments the reference count of an event. Until `release`, the event may be queried, and the peer must not send
+   * EVENT_FORGET for it.
    *
    * @throws {SharingError} `bad-message` if the event was not announced
    */
   retain(identifier: number): void {
     const known = this.#known(identifier);
-    // The event may have been recorded again since it last had users.
+    // The event may have been recorded again while its reference count was 0.
     if (known.users === 0) known.hasFired = false;
     known.users++;
   }
@@ -133,7 +141,9 @@ export class RemoteEvents {
     });
   }
 
-  /** Like `whenFired`, for an offer's ready event, which is not recorded again while it has users. */
+  /**
+   * Like `whenFired`, for an offer's ready event, which is not recorded again while its reference count is positive.
+   */
   whenReady(identifier: number, callback: (error?: unknown) => void): () => void {
     const known = this.#known(identifier);
     return this.#wait(known, {
@@ -146,8 +156,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Handles FIRED. It holds for the event's latest record, even if WAIT was sent for an earlier one: the peer sends
-   * FIRED before any message about a later record, or else only after the later record has fired, too.
+   * Handles FIRED, which means that the event's latest record has fired, even if WAIT was sent for an earlier record:
+   * the peer sends FIRED before any message about a later record, or else only after the later record has fired, too.
    */
   onFired(identifier: number): void {
     if (this.#asked.onFired(identifier)) return;
@@ -216,7 +226,7 @@ export class RemoteEvents {
       return () => {};
     }
     if (known.isUnopenable) return this.#ask(known, () => callback());
-    // Reopening an event that was closed in the meantime may fail, in which case the peer is asked.
+    // Reopening an event that was closed in the meantime may fail, in which case a WAIT message asks the peer.
     let answer: "wanted" | "asked" | "fired" = "wanted";
     let cancelAnswer = (): void => {};
     const cancel = this.#waits.start(() => {
@@ -348,7 +358,7 @@ let openInProcess = 0;
 export class OpenedEvents {
   /** The open events that may be closed, oldest first. */
   readonly #events = new Map<number, CudaEvent>();
-  /** The open events that other code uses directly, and that must stay open. */
+  /** The open events that other code references directly and that must therefore stay open. */
   readonly #pinned = new Map<number, CudaEvent>();
   #nextTry = 0;
 
@@ -409,7 +419,7 @@ export class OpenedEvents {
     if (openInProcess < maximumOfProcess) return;
     let largest: OpenedEvents | undefined;
     for (const holder of holders) if (largest === undefined || holder.size > largest.size) largest = holder;
-    // Prevents peers with similar numbers of open events from repeatedly closing each other's.
+    // Prevents peers with similar numbers of open events from repeatedly causing each other's events to be closed.
     const hasShare = this.#events.size > 0 && largest!.size <= 2 * (this.#events.size + 1);
     if (hasShare) this.#closeOldest();
     else largest!.#closeOldest();

@@ -63,7 +63,7 @@ export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #handshakes: Handshakes;
   readonly #reserve = new DescriptorReserve();
-  /** Connections that passed the limits in the handshake but were not adopted yet. */
+  /** Connections whose handshake was within the limits, but which have not been passed to `adopt` yet. */
   readonly #welcomed = new Set<ConnectionPlace>();
   /** Whether the current failure to accept connections was reported to the application. */
   #hasReported = false;
@@ -187,8 +187,8 @@ export class Acceptor {
   }
 
   /**
-   * Throws `limit-exceeded` if a process that has sent HELLO would exceed the limit on all connections or on its
-   * user's.
+   * Throws `limit-exceeded` if a process that has sent HELLO would exceed the limit on all connections, or the limit on
+   * the connections of its user.
    */
   #checkPlaces({ pid, uid }: Peer): void {
     const { listener: { path }, options: { maximumImporters, users }, places } = this.#parts;
@@ -204,7 +204,7 @@ export class Acceptor {
     if (connected.filter(isOfUser).length >= perUser) {
       refuse(`${perUser} importers of one user (maximumImportersPerUser)`);
     }
-    // A process with many ended connections cannot reach this limit alone, because they are merged.
+    // A single process cannot reach this limit, because its ended connections are merged if there are many.
     const endedPerUser = Math.ceil(maximumEnded / countOfUsers);
     if (all.filter((place) => !place.isConnected && isOfUser(place)).length >= endedPerUser) {
       refuse(`${endedPerUser} ended connections of one user whose processes hold memory`);

@@ -464,8 +464,8 @@ function hasNoDevice(error: unknown): boolean {
 const maximumLingering = 16;
 
 /**
- * If the process of `importer`, whose connection has just ended, already has many ended connections, merges this one
- * into one of them.
+ * If the process of `importer`, whose connection has just ended, already has many ended connections, merges the
+ * connection of `importer` into one of these.
  */
 export function absorbLingering(importers: Iterable<ConnectedImporter>, importer: ConnectedImporter): void {
   if (importer.process.hasEnded) return;

@@ -78,7 +78,7 @@ export interface ExporterStatistics {
   readonly channels: readonly ChannelStatistics[];
 }
 
-/** The totals of an exporter. Importers cannot make them occupy more memory. */
+/** The totals of an exporter. The memory that this object occupies does not depend on the importers. */
 export class ExporterTotals {
   readonly since: number = Date.now();
   readonly traffic: TrafficStatistics = { messagesSent: 0, messagesReceived: 0, bytesSent: 0, bytesReceived: 0 };

@@ -92,7 +92,9 @@ export class ReadyEvents {
     }
   }
 
-  /** Removes an offer that has ended for all importers from the users of its ready event. */
+  /**
+   * Decrements the number of offers that use a ready event, because one of these offers has ended for all importers.
+   */
   release(readyEvent: ReadyEvent): void {
     readyEvent.users--;
     if (readyEvent.users > 0) return;

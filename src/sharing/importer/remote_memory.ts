@@ -21,7 +21,8 @@ const maximumPools = 256;
 interface RemotePool {
   readonly message: PoolMessage;
   /**
-   * The number of announced allocations in the pool, plus the number of offers of the whole pool and of holds on them.
+   * The reference count: one for each announced allocation in the pool, each offer of the whole pool, and each mapping
+   * of such an offer.
    */
   users: number;
   /** The imported pool; set once memory in it was mapped or the pool was imported. */
@@ -32,7 +33,7 @@ interface RemotePool {
 
 interface RemoteAllocation {
   readonly message: AllocationMessage;
-  /** The number of offers in the allocation plus the number of holds on them. */
+  /** The reference count: one for each offer in the allocation, and one for each mapping of such an offer. */
   users: number;
 }
 
@@ -99,8 +100,8 @@ export class RemoteMemory {
   }
 
   /**
-   * Adds a user, which is an offer or a hold, to a pool or allocation. The exporter must not send FORGET for it before
-   * `release`.
+   * Increments the reference count of a pool or allocation, for an offer or for a mapping of one. Until `release`, the
+   * exporter must not send FORGET for the pool or allocation.
    */
   retain({ allocation, pool }: MemoryRange): void {
     const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
@@ -182,8 +183,8 @@ export class RemoteMemory {
 }
 
 /**
- * Throws unless an allocation may represent a whole `PhysicalMemory`: it must be the only one, because the memory is
- * mapped once, and another allocation could state a different size.
+ * Throws unless an allocation may represent a whole `PhysicalMemory`: it must be the pool's only allocation, because
+ * the memory is mapped once, and a second allocation could state a different size.
  */
 function checkIsMemory({ allocation, exportData }: AllocationMessage, { users }: RemotePool): void {
   const what = "is a piece of virtual memory";

@@ -25,7 +25,7 @@ import { RemoteOfferState } from "./remote_offer.ts";
 /** The maximum number of left channels that are remembered because messages for them may still arrive. */
 const maximumLeftChannels = 1024;
 
-/** The maximum number of offered names that are compared with a name that is not offered. */
+/** The maximum number of offered names that are searched for ones similar to a name that is not offered. */
 const maximumCompared = 1000;
 /** The maximum number of names that an error quotes. */
 const maximumQuoted = 8;
@@ -72,7 +72,10 @@ export class RemoteOffers {
     return this.#offers.size;
   }
 
-  /** Returns a clause that lists similar or some offered names, for the error about a name that is not offered. */
+  /**
+   * Returns a clause that lists offered names, similar ones if there are any, for the error about a name that is not
+   * offered.
+   */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";
     // The number of compared names is limited because a hostile exporter may offer many.
@@ -185,7 +188,7 @@ export class RemoteOffers {
     const { offer } = message;
     state.holds--;
     if (state.holds === 0) {
-      // A recall applies only to the mappings that existed: a later mapping was not recalled.
+      // The recall applied only to the mappings that are now released, so a later mapping gets a new signal.
       if (!state.isWithdrawn) state.clearRecall();
       // The offer's number may be reused from now on.
       else if (this.#withdrawn.delete(offer)) this.#leaveChannel(offer);

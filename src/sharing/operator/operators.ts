@@ -18,7 +18,7 @@ import {
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** The milliseconds of pause for each millisecond spent on operators. */
+/** The pause before the next status, in milliseconds for each millisecond spent on operators. */
 const pauseFactor = 7;
 /** The maximum pause in milliseconds, which bounds how long other operators can delay an answer. */
 const longestPause = 1000;

@@ -211,8 +211,8 @@ function pairOf(read: (consumer: ConsumerStatistics) => number): (consumer: Cons
 }
 
 /**
- * Returns a sample for each process. Combines the values of a process with several consumers of the same channel by
- * `join`.
+ * Returns a sample for each process. If a process has several consumers of the same channel, `join` combines their
+ * values.
  */
 function ofProcesses(
   labels: Labels,

@@ -56,7 +56,7 @@ export interface LeftOut {
   readonly metadata: number;
 }
 
-/** The members that every status has. */
+/** The properties that the status of every listener has. */
 export interface CommonStatus {
   /** The version of poolpass that the listener runs. */
   readonly version: string;

@@ -19,7 +19,7 @@ const maximumPending = 256;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A JSON object with any members. */
+/** Any JSON object. */
 export type JsonObject = { readonly [name: string]: JsonValue };
 
 /** Sends a JSON object as a document, in as many messages as needed. */

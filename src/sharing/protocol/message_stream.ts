@@ -77,7 +77,7 @@ export interface MessageStreamOptions {
 
 /** The number of bytes read after which the stream yields to the event loop. */
 const bytesPerTurn = 65_536;
-/** The size of the queue, in bytes, from which messages are written immediately. */
+/** The length of the queue, in bytes, at which messages are written immediately instead of being collected. */
 const eagerByteLength = 4096;
 /** The number of writes in one turn of the event loop after which messages are collected until the next turn. */
 const writesPerTurn = 2;
@@ -98,7 +98,7 @@ export class MessageStream {
   readonly peer: Peer;
   /** The version of the protocol negotiated by the handshake. */
   version: number = protocolVersions.lowest;
-  /** The peer's process. The user of the stream must dispose of it, also after the end of the stream. */
+  /** The peer's process. The owner of the stream must dispose of this object, also after the stream has ended. */
   readonly process: PeerProcess;
   readonly #fd: number;
   readonly #messageTimeout: number;
@@ -111,7 +111,7 @@ export class MessageStream {
   #events = 0;
   #stopWatchingProcess: (() => void) | undefined;
   #isEnded = false;
-  /** The result to report when the stream is started again; set if it ended while paused. */
+  /** The result to report when the stream is started again; set if the stream ended while it was paused. */
   #pendingEnd: { readonly error: SharingError | undefined } | undefined;
   /**
    * The error with which the stream ends once all received bytes have been read; set when the peer can send no more.

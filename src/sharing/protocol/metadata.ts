@@ -59,7 +59,7 @@ function stringify(metadata: JsonValue): string | undefined {
   }
 }
 
-/** An object or an array in metadata, with its position. */
+/** An object or an array in metadata, with its key in the object or array that contains it. */
 interface Container {
   readonly value: object;
   readonly key: string;
@@ -106,7 +106,10 @@ function refuseIfChanged(value: unknown, parent: Container | undefined, key: str
   throw new TypeError(`Cannot send metadata${path}, ${whatIs(value)}: JSON cannot represent it; ${advice}`);
 }
 
-/** Returns the advice for a value that JSON cannot represent; undefined if it can. */
+/**
+ * Returns advice on what to use instead of a value that JSON cannot represent. Undefined if JSON can represent the
+ * value.
+ */
 function adviceFor(value: unknown): string | undefined {
   switch (typeof value) {
     case "string":

@@ -325,7 +325,8 @@ function isListening(path: string): boolean {
 }
 
 /**
- * Listens at the marker path while this standby backs up a store. Returns undefined if another standby listens there.
+ * Listens at the path that `markerOf` returns while this standby backs up a store. Returns undefined if another standby
+ * listens there.
  */
 function listenAsMarker(stream: MessageStream, path: string): UnixListener | undefined {
   try {

@@ -416,8 +416,8 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Stops counting memory that the store has lost. It stays mapped in this process, possibly the last one to have it
-   * mapped.
+   * Removes memory that the store has lost from `#held`. The memory stays mapped in this process, which may be the last
+   * process that has it mapped.
    */
   #forget(ids: readonly number[]): void {
     for (const id of ids) this.#held.delete(id);

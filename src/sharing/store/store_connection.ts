@@ -93,7 +93,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   #begunCount = 0;
   /** The number of started but unanswered requests that wait or have waited. */
   #waitingCount = 0;
-  /** The bytes of this connection that are charged to `StoreConnectionOwner.unbegun`. */
+  /** The bytes of this connection's unstarted requests that are charged to `StoreConnectionOwner.unbegun`. */
   #unbegunByteLength = 0;
   /** The reason for which all requests were canceled. */
   #endReason: SharingError | undefined;

@@ -42,7 +42,7 @@ interface Ask {
 /** Options of a request. */
 interface AskOptions {
   readonly signal?: AbortSignal | undefined;
-  /** The object of the wait, for the error if it is aborted. */
+  /** A phrase for what the request waits for. The error contains it if the wait is aborted. */
   readonly awaited?: string;
   /**
    * The error code that means success for a resent request: an earlier store has carried it out, but its answer was
@@ -59,7 +59,7 @@ interface LinkParts {
   readonly maximumAnswer: number;
   /** Milliseconds within which a store must be available again after one is gone. */
   readonly reconnectTimeout: number;
-  /** Returns the memories that this process holds, to claim them at the next store. */
+  /** Returns the memories that this process holds and claims when it connects to the next store. */
   readonly claims: () => readonly JsonObject[];
   /** Called with the numbers of claimed memories that the store does not know. */
   readonly onUnknown: (ids: readonly number[]) => void;
@@ -274,7 +274,7 @@ export class StoreLink {
     const stream = this.#stream;
     const asks = [...this.#asks];
     const document = await this.#askConnection({ do: "claim", held: this.#parts.claims() });
-    // If there is another connection by now, it sends its own claim.
+    // If the link has reconnected in the meantime, a claim was sent over the new connection.
     if (document === undefined || this.#stream !== stream) return;
     this.#parts.onUnknown(numbersOf(document, "unknown", 1));
     for (const [request, ask] of asks) if (this.#asks.has(request)) this.#send(request, ask);

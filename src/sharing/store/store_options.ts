@@ -89,8 +89,8 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
 }
 
 /**
- * Returns the path at which the active standby listens, to ensure that there is only one. It accepts no connections
- * there.
+ * Returns the path at which the active standby listens so that no other standby becomes active. The standby accepts no
+ * connections at this path.
  */
 export function markerOf(standbyPath: string): string {
   return `${standbyPath}.kept`;

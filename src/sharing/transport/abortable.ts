@@ -8,7 +8,7 @@ import { abortError, throwIfAborted, type WaitOptions } from "../../support/wait
 
 /** The description of a wait, for validating its options and for the error if it is aborted. */
 export interface AbortableDescription {
-  /** The object of the wait, such as `a free slot of "frames"`. */
+  /** A phrase for what is awaited, such as `a free slot of "frames"`. */
   readonly awaited?: string;
   /** Returns the reason why the wait is not over; undefined if it is unknown. */
   readonly why?: (() => string | undefined) | undefined;

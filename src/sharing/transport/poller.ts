@@ -59,8 +59,8 @@ interface WaiterRegistration extends Registration {
 }
 
 /**
- * The number of waits from which rare events should be polled by a timer, because each further descriptor delays every
- * wakeup.
+ * The number of pending waits at which `isCrowded` returns true. Rare events should then be polled by a timer, because
+ * each further descriptor delays every wakeup.
  */
 const crowdedCount = 128;
 /**
@@ -68,11 +68,14 @@ const crowdedCount = 128;
  * descriptors come first.
  */
 const batchSize = 64;
-/** Milliseconds after an event for which each turn of the event loop polls. */
+/** The time after an event, in milliseconds, during which each turn of the event loop polls. */
 const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
 /** The value used instead of `spinMilliseconds` while `attendRequests` is in effect. */
 const attentiveSpin = 2;
-/** Milliseconds after an event for which polls are separated by `attentivePause`, and afterwards by `idlePause`. */
+/**
+ * The time after an event, in milliseconds, during which the pause between polls is `attentivePause`. Later, it is
+ * `idlePause`.
+ */
 const attentiveMilliseconds = 100;
 /** Milliseconds between two polls soon after an event. */
 const attentivePause = 1;
@@ -80,7 +83,7 @@ const attentivePause = 1;
 const idlePause = 4;
 
 const waiters = new Set<Waiter>();
-/** The descriptors of all waiters; created together with the eventfd, whose descriptor is its first entry. */
+/** The descriptors of all waiters. The first entry is the eventfd, which is created together with the table. */
 let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
 /** The number of calls of `attendRequests` that are in effect. */
@@ -94,25 +97,29 @@ let lastEvent = 0;
 let hadEvent = false;
 /** The number of polls so far. */
 let polls = 0;
-/** Ends the current pause or parked call early; undefined if there is neither. */
+/** Ends the current pause or the current call in `park` early; undefined if there is neither. */
 let interruptPause: (() => void) | undefined;
 /**
- * Resolves when the interrupted parked call has returned. Until then, it may reference descriptors without a waiter.
+ * Resolves when the interrupted `poll` call in `park` has returned. Until then, the kernel may reference descriptors
+ * for which no waiter is left.
  */
 let interruptedCall: Promise<void> | undefined;
 /**
- * The eventfd that interrupts the parked call. Never closed, because a server that has no free descriptor must still be
- * able to wait.
+ * The eventfd that interrupts the `poll` call in `park`. Never closed, because a server that has no free descriptor
+ * must still be able to wait.
  */
 let eventfd = -1;
-/** The `pollfd` array of the parked call: a copy of the table, because another thread may read it at any time. */
+/**
+ * The `pollfd` array for the `poll` call in `park`: a copy of the table, because another thread may read the array at
+ * any time.
+ */
 let parked: Uint8Array<ArrayBuffer>;
 
 /**
  * Waits until one of the interests is fulfilled. Resolves to an array that states for each interest whether it is
  * fulfilled. An error or hang-up on a descriptor fulfills any interest in it.
  *
- * @param signals signals of which the first aborted one rejects the wait
+ * @param signals the promise is rejected when the first of these signals is aborted
  * @param description the object of the wait, for the error if it is aborted
  */
 export function waitFor(
@@ -314,8 +321,8 @@ async function pollAll(): Promise<void> {
 /** Polls one batch of descriptors, starting at index `first` of the table. Returns whether a waiter was resolved. */
 function pollBatch(first: number): boolean {
   const count = Math.min(batchSize, table!.count - first);
-  // This call determines the events, because the parked call returns none: it must not write to memory of a thread that
-  // may have ended.
+  // This call determines the events, because the `poll` call in `park` returns none: it must not write to memory of a
+  // thread that may have ended.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
   if (result <= 0) return false;

@@ -48,7 +48,8 @@ const acceptOptions = waitOptionsOf("accept a connection");
 export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
 /**
- * The identities of the socket files of this thread's listeners, to distinguish them from other processes' in errors.
+ * The identities of the socket files of this thread's listeners, to distinguish them from the socket files of other
+ * processes in errors.
  */
 const ownSockets = new Set<string>();
 
@@ -270,17 +271,17 @@ function acceptError(path: string, number: number): Error {
     : cause;
 }
 
-/** The fraction of all descriptors that is reserved, which connections may not use. */
+/** The fraction of the descriptor limit that is reserved for uses other than connections. */
 const reservedPart = 1 / 16;
 /** The minimum and maximum number of reserved descriptors. */
 const [leastReserved, mostReserved] = [8, 64];
-/** The number of connections from which a process or user may get no more while few descriptors are left. */
+/** The number of connections that a process or user may always have until only the reserved descriptors are left. */
 const fewConnections = 8;
 
 /**
- * Reserves descriptors for uses other than connections: without any, the runtime may panic, memory can be neither
- * exported nor sent, and errors cannot be investigated. A second part of the same size is reserved for connections of
- * processes and users that have few.
+ * Reserves descriptors for uses other than connections: when no descriptor is left, the runtime may panic, memory can
+ * be neither exported nor sent, and errors cannot be investigated. The same number is reserved for connections of
+ * processes and users that have few connections.
  *
  * The kernel assigns the lowest free number to a new descriptor, so if that number is N below the limit, at most N
  * descriptors are left.

@@ -71,7 +71,7 @@ export class PendingRequest<Outcome = unknown> {
   }
 }
 
-/** A request that waits for a name. Small, because there may be many. */
+/** A request that waits for a name. The object is small, because many requests may wait. */
 export interface NameWaiter {
   /** Retries the request. Returns whether the wait is over. */
   attempt(): boolean;

@@ -69,7 +69,7 @@ export class StoreBudget {
   readonly metadata: Shares;
   /** The bytes of memory charged to each user. */
   readonly #ofUser = new Map<number, number>();
-  /** The part of `#ofUser` that is unclaimed memory. */
+  /** The bytes of unclaimed memory charged to each user, which `#ofUser` includes. */
   readonly #unclaimedOfUser = new Map<number, number>();
   /** The bytes of memory on each device, by the device's UUID. */
   readonly #ofDevice = new Map<string, number>();
@@ -269,9 +269,9 @@ export interface ShareDescription {
 }
 
 /**
- * A budget for all users. If several users share it, a user may take more only as long as the remaining amount is at
- * least as large as the user's own. A single user thus gets at most half, and later users always get some, however many
- * there are.
+ * A budget for all users. If several users share the budget, a user may be charged an amount only if the remainder of
+ * the budget is then at least as large as the user's total. A single user thus gets at most half of the budget, and
+ * some always remains for later users, however many there are.
  */
 export class Shares {
   readonly #maximum: number;
@@ -284,19 +284,19 @@ export class Shares {
     this.#description = description;
   }
 
-  /** Returns the amount that a user has taken. */
+  /** Returns the amount that is charged to a user. */
   usedBy(uid: number): number {
     return this.#used.get(uid) ?? 0;
   }
 
-  /** Whether a user may take an additional amount. */
+  /** Whether a user may be charged an additional amount. */
   fits(uid: number, amount: number): boolean {
     const left = this.#maximum - this.#total - amount;
     return left >= (this.#description.isShared ? this.usedBy(uid) + amount : 0);
   }
 
   /**
-   * Throws if a user may not take an additional amount.
+   * Throws if a user may not be charged an additional amount.
    *
    * @param what the refused operation, such as `'create "x"'`
    * @throws {SharingError} `limit-exceeded`

@@ -30,7 +30,10 @@ export class StoreTable implements Disposable {
   /** Returns the current records of all memories, for rewriting the table. */
   readonly #records: () => Iterable<StoredRecord>;
   readonly #backups = new Set<DescriptorBackup>();
-  /** The journals to which changes are written: two while the backups do not hold the second one yet. */
+  /**
+   * The journals to which changes are written. There are two after the table was rewritten, until all backups hold the
+   * second one.
+   */
   readonly #journals: Journal[];
   /** The length of the journal, in bytes, at which the table is rewritten. */
   #longestJournal = compactionByteLength;
@@ -278,7 +281,7 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
     if (memory === undefined) continue;
     switch (type) {
       case "published":
-        // The record that the previous generation was replaced may be missing.
+        // The record that marks the previous generation as replaced may be missing.
         for (const other of memories.values()) {
           if (other.name === memory.name && other.state === "published") other.state = "replaced";
         }
