@@ -7,7 +7,7 @@
 
 import type { NativeSymbol } from "../native/host.ts";
 
-/** The table that `dlopen` takes for libnccl. */
+/** The signatures of libnccl's functions, as passed to `dlopen`. */
 export const libnccl = {
   ncclGetVersion: { parameters: ["buffer" /* int *version */], result: "i32" },
   ncclGetErrorString: { parameters: ["i32" /* ncclResult_t result */], result: "u64" },
@@ -151,9 +151,10 @@ export const libnccl = {
 } as const;
 
 /**
- * `ncclCommInitRankConfig`, by processors. It takes the id by value. On x86-64, such a struct lies on the stack, as do the
- * arguments that find no register, and those behind it are passed as if it were not there. On AArch64, a copy of it is
- * passed by its address.
+ * The signature of `ncclCommInitRankConfig` for each processor architecture. The function has an `ncclUniqueId`
+ * parameter that is passed by value. On x86-64, such a struct is passed on the stack, as are the arguments that find no
+ * register; the arguments after the struct are passed as if the struct were absent. On AArch64, the address of a copy
+ * is passed.
  */
 export const initRankByValue: Readonly<Record<string, NativeSymbol>> = {
   x86_64: {

@@ -21,7 +21,9 @@ const ncclLibrary = {
 
 let found: NcclFunctions | undefined;
 
-/** Finds NCCL for the devices of a driver. `makeCurrent` makes a device the one that NCCL's calls are for. */
+/**
+ * Finds and loads NCCL for the devices of a driver. NCCL's calls apply to the current device, which `makeCurrent` sets.
+ */
 export function openNccl(path: string | undefined, makeCurrent: (device: number) => void): CollectiveLibrary {
   if (path !== undefined) {
     const opened = tryNccl(path);
@@ -51,12 +53,15 @@ function tryNccl(path: string): { readonly functions: NcclFunctions } | Unusable
     if (initRank === undefined) return { reason: `${path} is older than NCCL 2.23, which this processor needs` };
     Object.assign(functions, { ncclCommInitRankScalable: initRank });
   }
-  // Never unload it: it runs threads.
+  // Never unload the library: its threads keep running.
   keepLoaded(path);
   return { functions };
 }
 
-/** `ncclCommInitRankScalable` with one id, by the older function that takes the id by value. */
+/**
+ * Returns an implementation of `ncclCommInitRankScalable` for a single id. It calls the older function that has the id
+ * as a by-value parameter. Undefined if that function or the processor is not supported.
+ */
 function initRankOf(path: string): NcclFunctions["ncclCommInitRankScalable"] | undefined {
   const { processor } = platform();
   const isX86 = processor === "x86_64" || processor === "x64";
@@ -81,8 +86,9 @@ function prepareEnvironment(): void {
     },
   } as const;
   const { setenv } = dlopen("libc.so.6", symbols).symbols;
-  // If NVLink multicast fails, it can put the GPUs of a shared machine out of service.
+  // Disable NVLink multicast: a failure of it can put the GPUs of a shared machine out of service.
   setenv?.(cString("NCCL_NVLS_ENABLE"), cString("0"), 0);
-  // Otherwise the first collective connects the ranks, and blocks this thread until all have called it.
+  // Connect the ranks when a communicator is created. Otherwise, the first collective connects them, and blocks this
+  // thread until all ranks have called it.
   setenv?.(cString("NCCL_RUNTIME_CONNECT"), cString("0"), 0);
 }

@@ -25,14 +25,14 @@ import type { NativeFunctions } from "../native/host.ts";
 import type { libnccl } from "./libnccl.ts";
 import { configOf, handleOutBytes, type Link, NcclCommunicator, receives, sends } from "./nccl_communicator.ts";
 
-/** The functions of a library. */
+/** The functions of the loaded NCCL library. */
 export type NcclFunctions = NativeFunctions<typeof libnccl>;
 
 /** The size of an `ncclUniqueId` in bytes. */
 export const idByteLength = 128;
 const none: readonly Link[] = [];
 
-/** `ncclResult_t`. */
+/** The names of the `ncclResult_t` codes, by number. */
 const resultNames = [
   "ncclSuccess",
   "ncclUnhandledCudaError",
@@ -46,25 +46,26 @@ const resultNames = [
 ];
 const inProgress = 7;
 
-/** A call that is made at the end of its group. */
+/** A call inside a group: it is queued, and passed to NCCL when the group ends. */
 interface GroupedCall {
   readonly communicator: NcclCommunicator;
   readonly links: readonly Link[];
   run(): void;
 }
 
-/** NCCL, for the devices of one driver. */
+/** The collective library that calls NCCL, for the devices of one driver. */
 export class Nccl implements CollectiveLibrary {
   readonly name: string;
   readonly shrinkRefusal: string | undefined;
   readonly #functions: NcclFunctions;
   readonly #makeCurrent: (device: number) => void;
   readonly #communicators = new Map<bigint, NcclCommunicator>();
-  /** The communicator that was used last: a look-up by bigint takes longer than most of a call. */
+  /** The communicator of the last call. Cached, because looking it up by bigint takes longer than most of a call. */
   #last: { readonly handle: bigint; readonly communicator: NcclCommunicator } | undefined;
   #lastHandle = 0n;
-  /** The number of nested groups that are open, and the calls of the outermost one. */
+  /** The number of open nested groups. */
   #depth = 0;
+  /** The queued calls of the outermost group. */
   #group: GroupedCall[] = [];
   readonly #intOut = new Int32Array(2);
   readonly #out = new Uint8Array(this.#intOut.buffer);
@@ -88,7 +89,7 @@ export class Nccl implements CollectiveLibrary {
 
   commInitRank(device: number, { id, rank, size, timeout = Infinity }: RankOptions): bigint {
     this.#makeCurrent(device);
-    // A copy, because NCCL reads it in a thread of its own, and the caller may change the id.
+    // Copy the id: NCCL reads it from another thread, and the caller may change it meanwhile.
     const ownId = new Uint8Array(handleOutBytes);
     ownId.set(id);
     const communicator = new NcclCommunicator(device, ownId.subarray(0, idByteLength), { timeout });
@@ -120,7 +121,7 @@ export class Nccl implements CollectiveLibrary {
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicatorOf(comm);
     if (parent.dividing.size > 0) {
-      // NCCL returns an internal error in this case, even with NCCL_SHRINK_ABORT.
+      // NCCL returns an internal error if a division is pending, even with NCCL_SHRINK_ABORT.
       throw new SharingError(
         "not-supported",
         "NCCL does not shrink a communicator whose division did not end; create another one",
@@ -128,7 +129,7 @@ export class Nccl implements CollectiveLibrary {
     }
     const id = parent.idOfShrink(excluded);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
-    // A buffer that is not moved, because NCCL may read the list in a thread of its own.
+    // NCCL may read the list from another thread: use a buffer that is large enough for engines not to move it.
     const list = new Int32Array(Math.max(excluded.length, handleOutBytes / 4));
     list.set(excluded);
     child.excluded = list;
@@ -169,7 +170,7 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
-  /** NCCL does not report them. */
+  /** Returns an empty list, because NCCL does not report which ranks are late. */
   lateRanks(): readonly number[] {
     return [];
   }
@@ -221,7 +222,7 @@ export class Nccl implements CollectiveLibrary {
       for (const { run } of group) run();
       ended = this.#functions.ncclGroupEnd();
     } finally {
-      // ncclGroupEnd repeats the error of a call that has failed in the group, with fewer details.
+      // If a call in the group has failed, ignore the result of ncclGroupEnd: it repeats the error with fewer details.
       if (ended === undefined) this.#functions.ncclGroupEnd();
     }
     this.#check(ended, "ncclGroupEnd", group[0]?.communicator);
@@ -308,18 +309,21 @@ export class Nccl implements CollectiveLibrary {
     if (result !== 0) this.#check(result, "ncclRecv", communicator);
   }
 
-  /** Keeps a call until the end of the group. `run` makes it then, outside of the group. */
+  /** Queues a call until its group ends. `run` then makes the call, when the group is no longer open. */
   #keep({ comm }: CollectiveCall, links: readonly Link[], run: () => void): void {
     this.#group.push({ communicator: this.#communicatorOf(comm), links, run });
   }
 
-  /** Connects the ranks of messages beforehand: otherwise NCCL would block this thread until those ranks call, too. */
+  /**
+   * Waits until the peers of sends and receives have announced the matching calls. Otherwise, NCCL would block this
+   * thread until the peers make those calls.
+   */
   #prepare(calls: readonly Pick<GroupedCall, "communicator" | "links">[]): void {
     for (const { communicator, links } of calls) for (const link of links) communicator.offerLink(link);
     for (const { communicator, links } of calls) for (const link of links) communicator.awaitLink(link);
   }
 
-  /** An all-to-all by sends and receives, for NCCL before 2.28. */
+  /** Makes an all-to-all out of sends and receives, for NCCL before 2.28. */
   #allToAllByPairs(call: CollectiveCall): void {
     const { source, target, count, type } = call;
     const bytes = BigInt(count * byteLengths[type]!);
@@ -347,7 +351,7 @@ export class Nccl implements CollectiveLibrary {
     return handle;
   }
 
-  /** Takes the next step of a creation. Returns whether it is complete. */
+  /** Performs the next step of creating a communicator. Returns whether the creation is complete. */
   #advance(communicator: NcclCommunicator): boolean {
     const { phase, parent, out } = communicator;
     switch (phase) {
@@ -387,7 +391,7 @@ export class Nccl implements CollectiveLibrary {
         return true;
       case "ready":
         if (!this.#isDone(communicator.manager, "ncclCommSplit", communicator)) return false;
-        // A split without a color gives this process no rank, and no communicator.
+        // Drop splits without a color: NCCL creates no communicator in this process for them.
         for (const child of communicator.dividing) if (child.out[0] === 0n) communicator.dividing.delete(child);
         return (communicator.worker === 0n || this.#isDone(communicator.worker, "NCCL", communicator));
     }
@@ -419,7 +423,7 @@ export class Nccl implements CollectiveLibrary {
     if (comm === 0n) return;
     communicator[which] = 0n;
     this.#makeCurrent(communicator.device);
-    // NCCL refuses to destroy a communicator while another one is split from it, as when not all ranks have joined.
+    // ncclCommDestroy fails while another communicator is being split from this one, as when not all ranks have joined.
     const ending = this.#isIdle(comm) ? call : "ncclCommAbort";
     try {
       this.#check(await this.#functions[ending](comm), ending);
@@ -428,7 +432,7 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
-  /** Frees the communicators that were split from one and never claimed. */
+  /** Aborts the communicators that NCCL has split from a communicator, but that were never returned to the program. */
   async #abortUnclaimed(communicator: NcclCommunicator): Promise<void> {
     const divided = communicator.phase === "connecting"
       ? [communicator, ...communicator.dividing]
@@ -466,7 +470,7 @@ export class Nccl implements CollectiveLibrary {
   }
 }
 
-/** The sizes of elements in bytes, by `dataType`. */
+/** The size of an element in bytes, by the number of its type in `dataType`. */
 const byteLengths: readonly number[] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
 
 function bytesOf(words: BigUint64Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {

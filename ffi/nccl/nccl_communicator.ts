@@ -10,82 +10,98 @@ import { pause } from "../../src/support/waiting/timer.ts";
 import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**
- * A rank's record in the roster: first whether it has aborted (u32), which ends the communicator; then for each rank (u8)
- * whether it sends to that one (1), receives from it (2), or both (3).
+ * The first word (u32) of a rank's record in the roster, if the rank has aborted the communicator; otherwise it is 0.
+ * After it, the record has a byte for each rank of the communicator: whether the owner of the record sends to that rank
+ * (1), receives from it (2), or does both (3).
  */
 const aborted = Uint32Array.of(1);
 const linksOffset = aborted.byteLength;
-/**
- * The entry of a rank that aborts its work: whether all messages were complete and one of these reasons (u32 each), and how
- * many collectives were complete (f64).
- */
+/** The reasons why a rank aborts its work, as numbers in roster entries. */
 const reasons = { "peer-gone": 1, "timed-out": 2 } as const;
-const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as const;
 /**
- * Milliseconds between the publication of such an entry and the abort. For as long, ranks that have found no entry need not
- * read the entries again: that takes a tenth of a small collective.
+ * The layout of the roster entry of a rank that aborts its work: whether all of its messages were complete, the reason
+ * (u32 each), and the number of its completed collectives (f64).
  */
+const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as const;
+/** Milliseconds that a rank waits between publishing its roster entry and aborting its work. */
 const graceMilliseconds = 10;
+/**
+ * Milliseconds for which a rank that has found no entries of aborting ranks need not read the entries again: reading
+ * takes a tenth of a small collective. Must be less than `graceMilliseconds`.
+ */
 const trustedMilliseconds = 5;
-/** The bit of a link to a rank that this one sends to. */
+/** A flag of a link: this rank sends to the peer. */
 export const sends = 1;
-/** The bit of a link to a rank that this one receives from. */
+/** A flag of a link: this rank receives from the peer. */
 export const receives = 2;
-/** Milliseconds between two checks for ranks of this machine that have ended. */
+/** Milliseconds between two checks for ranks of this machine whose process has ended. */
 const rosterInterval = 10;
 /**
- * The size of the buffer for a new communicator's handle, in bytes. NCCL writes it in a thread of its own, so the buffer is
- * large enough for engines not to move it.
+ * The size in bytes of the buffer for a new communicator's handle. NCCL writes the handle from another thread, so the
+ * buffer is large enough for engines not to move it.
  */
 export const handleOutBytes = 256;
 
-/** The phases of a creation, in order: the manager is created, then the worker is split from it and connects. */
+/**
+ * The phases of creating a communicator, in order: it is divided from its parent, if there is one; the manager is
+ * initialized; the worker is split from the manager and connected.
+ */
 type Phase = "dividing" | "initializing" | "connecting" | "ready";
 
-/** A link for messages: NCCL connects it at the first one, and blocks until both ranks have called. */
+/**
+ * A direction of messages to or from a peer. NCCL connects it at the first message, and then blocks until both ranks
+ * have made their call.
+ */
 export interface Link {
   readonly peer: number;
   readonly direction: typeof sends | typeof receives;
 }
 
-/** A communicator of this library: two of NCCL's. */
+/** A communicator of this library. It consists of two NCCL communicators: `manager` and `worker`. */
 export class NcclCommunicator {
   phase: Phase;
-  /** The handle of the nonblocking communicator; 0 until it is known. */
+  /**
+   * The handle of the nonblocking NCCL communicator, which creates and divides communicators; 0 until NCCL returns it.
+   */
   manager = 0n;
-  /** The handle of the blocking communicator, for collectives. */
+  /** The handle of the blocking NCCL communicator, which runs the collectives. */
   worker = 0n;
-  /** The communicator that this one is split from, whose state says whether `manager` is ready. */
+  /** The communicator that this one is split from. The state of the parent shows whether `manager` is ready. */
   readonly parent: NcclCommunicator | undefined;
   readonly device: number;
   readonly id: Uint8Array;
-  /** The ranks of this machine. Undefined if the system lacks shared memory. */
+  /** The roster of the communicator's ranks on this machine. Undefined if the system lacks shared memory. */
   roster: Roster | undefined;
   failure: Error | undefined;
-  /** The error of a rank of this machine that has ended, once it was found. */
+  /** The error that `pollForEnded` has found: a rank of this machine has ended or aborted. */
   #ended: SharingError | undefined;
   #nextPoll = 0;
   #nextPollOfParent = 0;
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
-  /** Milliseconds for which a call may block until other ranks take part. */
+  /** The maximum time in milliseconds that a call blocks until other ranks take part. */
   readonly timeout: number;
   /** The links to and from all other ranks. */
   readonly linksOfAll: Link[] = [];
-  /** The links that this rank has published in the roster, by rank. */
+  /** For each peer, the directions of messages that this rank has published in the roster. */
   #links = new Uint8Array(0);
-  /** The entries of all ranks. */
+  /** The roster entries of all ranks, as last read. */
   #entries = new DataView(new ArrayBuffer(0));
   #trustedUntil = 0;
-  /** The links that are connected. */
+  /** The links that are connected, each as `4 * peer + direction`. */
   readonly #linked = new Set<number>();
-  /** If it was shrunk from another one: the excluded ranks, which may be fewer than the array has elements. */
+  /**
+   * The excluded ranks, if this communicator was shrunk from another one. Only the first `excludedCount` elements
+   * count.
+   */
   excluded: Int32Array<ArrayBuffer> | undefined;
   excludedCount = 0;
-  /** The number of communicators that were split from it. */
+  /** The number of communicators that were split from this one. */
   #splits = 0;
-  /** How often it was shrunk without the same ranks, by their numbers. */
+  /** The number of communicators that were shrunk from this one, by the excluded ranks. */
   readonly #shrinks = new Map<string, number>();
-  /** The communicators that are being split from it: NCCL writes their handles even if nobody waits for them. */
+  /**
+   * The communicators whose split from this one is pending. NCCL writes their handles even if nobody waits for them.
+   */
   readonly dividing: Set<NcclCommunicator> = new Set();
 
   constructor(device: number, id: Uint8Array, { timeout, parent }: { timeout: number; parent?: NcclCommunicator }) {
@@ -96,12 +112,18 @@ export class NcclCommunicator {
     this.timeout = timeout;
   }
 
-  /** The id of a communicator that is split from this one. All ranks divide it in the same order. */
+  /**
+   * Returns the id of the next communicator split from this one. All ranks make their splits in the same order, so they
+   * compute the same id.
+   */
   idOfSplit(color: number | undefined): Uint8Array {
     return derivedId(this.id, `split ${++this.#splits} ${color}`);
   }
 
-  /** The id of a communicator of all ranks but some: another one each time, as a rank may have left the last one. */
+  /**
+   * Returns the id of the next communicator shrunk from this one without the given ranks. Each attempt has a different
+   * id, because a rank may have left the communicator of the previous attempt.
+   */
   idOfShrink(excluded: readonly number[]): Uint8Array {
     const names = [...excluded].sort((one, other) => one - other).join(" ");
     const count = (this.#shrinks.get(names) ?? 0) + 1;
@@ -109,7 +131,7 @@ export class NcclCommunicator {
     return derivedId(this.id, `shrink ${count} ${names}`);
   }
 
-  /** Takes the rank's place in the roster of this machine. */
+  /** Claims a rank's slot in the roster of this machine. */
   join(rank: number, size: number): void {
     const shape = { places: size, recordByteLength: linksOffset + size, entryByteLength: entry.byteLength };
     let roster: ReturnType<typeof Roster.join>;
@@ -131,7 +153,7 @@ export class NcclCommunicator {
     }
   }
 
-  /** Publishes that this rank sends to another one, or receives from it. */
+  /** Publishes in the roster that this rank sends to a peer, or receives from it. */
   offerLink({ peer, direction }: Link): void {
     const { roster } = this;
     if (roster === undefined || roster.hasLeft || (this.#links[peer]! & direction) !== 0) return;
@@ -139,7 +161,7 @@ export class NcclCommunicator {
     roster.write(this.#links.subarray(peer, peer + 1), linksOffset + peer);
   }
 
-  /** Waits until the other rank has published the opposite direction, if that rank is on this machine. */
+  /** Waits until the peer has published the opposite direction, if the peer is on this machine. */
   awaitLink({ peer, direction }: Link): void {
     const key = 4 * peer + direction;
     const { roster } = this;
@@ -152,7 +174,7 @@ export class NcclCommunicator {
       if ((links[0]! & opposite) !== 0) break;
       const ended = this.pollForEnded();
       if (ended !== undefined) throw this.failure = ended;
-      // It has disposed of its communicator, and makes no more calls.
+      // The peer has disposed of its communicator, and makes no more calls.
       if (state === "left" && !hasAborted(roster, peer)) throw goneError(roster, peer, "has left");
       if (performance.now() > deadline) throw this.#unlinked(peer, direction);
       pause();
@@ -170,8 +192,9 @@ export class NcclCommunicator {
   }
 
   /**
-   * Publishes how much of this rank's work is complete, and waits for a moment. Call before aborting the work: NCCL's
-   * kernels then send the other ranks whatever they have, which those would take for the result.
+   * Publishes how much of this rank's work is complete, and waits for `graceMilliseconds` so that other ranks read it.
+   * Call before aborting the work: aborted NCCL kernels send incomplete data to the other ranks, which would use it as
+   * the result.
    */
   publishExtent({ collectives, messages }: Extent, why: Error): void {
     const { roster } = this;
@@ -180,14 +203,14 @@ export class NcclCommunicator {
     own.setUint32(entry.messages, messages ? 1 : 0, true);
     own.setFloat64(entry.collectives, collectives, true);
     roster.writeEntry(new Uint8Array(own.buffer));
-    // The reason is written last: it makes the entry valid.
+    // Write the reason last: it makes the entry valid.
     const isLate = why instanceof SharingError && why.code === "timed-out";
     own.setUint32(entry.reason, isLate ? reasons["timed-out"] : reasons["peer-gone"], true);
     roster.writeEntry(new Uint8Array(own.buffer, entry.reason, 4), entry.reason);
     pause(graceMilliseconds);
   }
 
-  /** The valid prefix of the work that is complete by now, if other ranks of this machine have aborted theirs. */
+  /** Returns which part of the completed work is valid, if other ranks of this machine have aborted their work. */
   validPrefix(): ValidPrefix | undefined {
     const now = performance.now();
     if (now < this.#trustedUntil) return undefined;
@@ -224,7 +247,7 @@ export class NcclCommunicator {
     );
   }
 
-  /** The error of a rank of this machine that has ended, or has aborted. */
+  /** Returns the error to report if a rank of this machine has ended or aborted. */
   pollForEnded(): Error | undefined {
     const { roster } = this;
     if (this.#ended !== undefined) return this.#ended;
@@ -234,30 +257,33 @@ export class NcclCommunicator {
     for (let place = 0; place < roster.places; place++) {
       if (place === roster.place) continue;
       const state = roster.stateOf(place);
-      // A rank that died is the cause, and comes before ranks that aborted because of it.
+      // Prefer a rank that has died: other ranks may have aborted because of it.
       if (state === "ended") return this.#ended = goneError(roster, place, "has ended");
       if (state === "left" && hasAborted(roster, place)) abortError ??= goneError(roster, place, "has aborted");
     }
     return this.#ended = abortError;
   }
 
-  /** The error of a rank of this machine that has ended, and that the division of its communicator waits for. */
+  /**
+   * Returns the error to report if a rank of the parent communicator has ended on this machine, so that the division of
+   * the parent can never complete.
+   */
   pollForEndedInParent(): Error | undefined {
     const { excluded, excludedCount } = this;
     const roster = this.parent?.roster;
     if (roster === undefined || roster.hasLeft || performance.now() < this.#nextPollOfParent) return undefined;
-    // A rank that ends after a split may be in another part.
+    // After a split, a rank of the parent that ends may belong to another part.
     if (excluded === undefined && this.phase !== "dividing") return undefined;
     this.#nextPollOfParent = performance.now() + rosterInterval;
     for (let place = 0; place < roster.places; place++) {
       if (place === roster.place || excluded?.subarray(0, excludedCount).includes(place)) continue;
-      // A rank that has aborted may have done so after its part of the division.
+      // Ignore ranks that have aborted: they may have done so after completing their part of the division.
       if (roster.stateOf(place) === "ended") return goneError(roster, place, "has ended");
     }
     return undefined;
   }
 
-  /** Leaves the roster. */
+  /** Removes this rank from the roster. */
   leave({ isAborted = false }: { isAborted?: boolean } = {}): void {
     if (this.roster === undefined || this.roster.hasLeft) return;
     if (isAborted) this.roster.write(new Uint8Array(aborted.buffer));
@@ -265,7 +291,7 @@ export class NcclCommunicator {
   }
 }
 
-/** Whether a rank that has left its place has aborted the communicator. */
+/** Returns whether a rank that has left the roster had aborted the communicator. */
 function hasAborted(roster: Roster, place: number): boolean {
   const record = new Uint32Array(1);
   roster.readInto(new Uint8Array(record.buffer), place);
@@ -280,19 +306,22 @@ function processOf(roster: Roster, place: number): string {
   return `process ${roster.pidOf(place)}`;
 }
 
-/** The id of a communicator that is split or shrunk from another one: all its ranks derive the same one. */
+/** Returns the id of a communicator that is split or shrunk from another one. All of its ranks compute the same id. */
 function derivedId(id: Uint8Array, how: string): Uint8Array {
   return sha256(new Uint8Array([...id, ...new TextEncoder().encode(how)]));
 }
 
-/** `ncclConfig_t` as it was in NCCL 2.18: newer ones read what it has. */
+/** The version of the `ncclConfig_t` layout used here: that of NCCL 2.18, which newer versions accept. */
 const configVersion = 2_18_00;
 const configByteLength = 48;
 const configMagic = 0xcafebeef;
-/** `NCCL_CONFIG_UNDEF_INT`. */
+/** `NCCL_CONFIG_UNDEF_INT`: the value of an option that is not set. */
 const undefinedInt = -(2 ** 31);
 
-/** An `ncclConfig_t`. Nonblocking communicators get a single channel, the least memory, as they make no collectives. */
+/**
+ * Returns an encoded `ncclConfig_t`. A nonblocking communicator runs no collectives, so it gets a single channel to
+ * save memory.
+ */
 export function configOf({ isBlocking }: { readonly isBlocking: boolean }): Uint8Array {
   const config = new Uint8Array(handleOutBytes);
   const view = new DataView(config.buffer);

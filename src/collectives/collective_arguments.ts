@@ -44,13 +44,13 @@ export const collectiveOptions: KnownOptions<CollectiveOptions> = {
 
 /** A type of elements. */
 export interface Elements {
-  /** One of `dataType`. */
+  /** The number of the element type in `dataType`. */
   readonly type: number;
-  /** Size in bytes. */
+  /** The size of an element in bytes. */
   readonly size: number;
 }
 
-/** The elements of collectives that only move bytes. */
+/** The element type of collectives that only move bytes. */
 export const bytes: Elements = { type: dataType.uint8, size: 1 };
 
 const typesOfArrays: Readonly<Record<string, Elements>> = {
@@ -70,7 +70,7 @@ const namedTypes: Readonly<Record<CommunicationType, Elements>> = {
   f8e5m2: { type: dataType.float8e5m2, size: 1 },
 };
 
-/** The communicator whose call is checked. */
+/** The parts of a communicator that the checks of its calls use. */
 export interface CheckedCommunicator {
   readonly session: Session;
   readonly device: CudaDevice;
@@ -78,7 +78,7 @@ export interface CheckedCommunicator {
   readonly size: number;
 }
 
-/** Returns the allocation of a buffer that a communicator can use. */
+/** Returns the allocation of a buffer. Throws unless the communicator can use the buffer. */
 export function checkBuffer(buffer: DeviceBuffer, { session, device }: CheckedCommunicator, call: string): Allocation {
   const allocation = allocationOf(buffer as unknown) as Allocation | undefined;
   if (allocation === undefined) {
@@ -96,7 +96,10 @@ export function checkBuffer(buffer: DeviceBuffer, { session, device }: CheckedCo
   return allocation;
 }
 
-/** Returns the stream to use. */
+/**
+ * Returns the stream for a collective: that of the options, by default that of the buffer. Throws if the stream belongs
+ * to another device.
+ */
 export function streamFor(
   options: CollectiveOptions,
   buffer: DeviceBuffer,
@@ -121,7 +124,7 @@ export function checkCollectiveOptions(options: CollectiveOptions): void {
   );
 }
 
-/** The element type of the buffers of a reduction. */
+/** Returns the element type of the buffers of a reduction. */
 export function reducedElements(
   source: DeviceBuffer,
   target: DeviceBuffer,
@@ -149,17 +152,17 @@ export function reducedElements(
   );
 }
 
-/** A typed array class, and NCCL's type for its elements, if there is one. */
+/** A typed array class and the corresponding NCCL type, if there is one. */
 interface ArrayType {
   readonly name: string;
   readonly elements: Elements | undefined;
 }
 
 const arrayTypes = new Map<string, ArrayType>();
-/** By constructor, subclasses included. */
+/** A cache of array types by constructor, including subclasses. */
 const arrayTypesOf = new WeakMap<object, ArrayType>();
 
-/** The typed array class of a buffer. Undefined for a buffer without a type. */
+/** Returns the typed array class of a buffer's elements. Undefined if the buffer has no type. */
 function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   if (!(buffer instanceof DeviceArray)) return undefined;
   const known = arrayTypesOf.get(buffer.type);
@@ -180,7 +183,7 @@ function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   return type;
 }
 
-/** The number of elements in some bytes. Throws if that is not an integer. */
+/** Returns the number of elements in `byteLength` bytes. Throws if that is not an integer. */
 export function countElements(byteLength: number, { size }: Elements, call: string): number {
   if (byteLength % size === 0) return byteLength / size;
   throw new RangeError(
@@ -189,7 +192,7 @@ export function countElements(byteLength: number, { size }: Elements, call: stri
   );
 }
 
-/** The number of elements in each rank's part of a buffer. Throws if it cannot be divided evenly. */
+/** Returns the number of elements in each rank's part of a buffer. Throws if the buffer cannot be divided evenly. */
 export function countForEach(
   { byteLength }: DeviceBuffer,
   elements: Elements,
@@ -225,8 +228,8 @@ interface AddressRange {
 /**
  * Throws if the source and the target overlap, unless the collective is in place.
  *
- * @param inPlace whether it is
- * @param how how to call it in place, for the message
+ * @param inPlace whether the collective is in place
+ * @param how how to call the collective in place, for the message
  */
 export function checkApart(
   source: AddressRange,
@@ -242,12 +245,12 @@ export function checkApart(
 }
 
 function overlap(source: AddressRange, target: AddressRange): boolean {
-  // Addresses are exact as numbers.
+  // Numbers represent device addresses exactly.
   const [from, to] = [Number(source.address), Number(target.address)];
   return from < to + target.byteLength && to < from + source.byteLength;
 }
 
-/** NCCL's number of a reduction (`ncclRedOp_t`). */
+/** Returns NCCL's number of a reduction (`ncclRedOp_t`). */
 export function operationOf(reduction: Reduction): number {
   if (Object.hasOwn(reductionOperation, reduction)) return reductionOperation[reduction];
   const names = Object.keys(reductionOperation);

@@ -18,7 +18,7 @@ import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 /** The parameters of any of NCCL's collectives. */
 export type AnyCall = ReducingCall & RootedCall;
 
-/** NCCL's collectives, by the names of the public methods. */
+/** The method of the collective library for each public method. */
 const libraryMethods = {
   allReduce: "allReduce",
   reduce: "reduce",
@@ -37,7 +37,7 @@ export type CollectiveName = keyof typeof libraryMethods;
 export interface Issuer {
   readonly library: CollectiveLibrary;
   readonly sanitizer: Sanitizer | undefined;
-  /** The communicator's rank, as the sanitizer knows it. */
+  /** The sanitizer's state of the communicator's rank. */
   readonly rank: CommunicatorRank | undefined;
   /** The communicator's name in messages. */
   readonly name: string;
@@ -59,17 +59,17 @@ export interface Collective {
   readonly call: AnyCall;
   readonly stream: CudaStream;
   readonly used: UsedMemory;
-  /** Where the program called it, for the sanitizer. */
+  /** The call site in the program, for the sanitizer's reports. */
   readonly site: CallSite | undefined;
 }
 
-/** What NCCL finds before it launches anything. */
+/** The errors in arguments, which NCCL detects before it launches anything. */
 const argumentErrors: ReadonlySet<string> = new Set(["ncclInvalidArgument", "ncclInvalidUsage"]);
 
 /** The collectives of the current group. */
 let group: Collective[] | undefined;
 
-/** Whether a group is open, which collectives are added to instead of being enqueued. */
+/** Returns whether a group is open. Collectives are then added to the group instead of being enqueued. */
 export function isGrouping(): boolean {
   return group !== undefined;
 }
@@ -87,7 +87,7 @@ export function issue(collective: Collective): void {
   if (collective.issuer.sanitizer !== undefined) reportToSanitizer([collective]);
 }
 
-/** Enqueues the collectives that a function calls as one group, when it returns. If it throws, none is enqueued. */
+/** Calls `body`, and enqueues the collectives that it has called as one group. If `body` throws, none is enqueued. */
 export function issueGroup(body: () => void): void {
   if (typeof body !== "function") {
     throw new TypeError(`Cannot group ${whatIs(body)}: give a function that calls the collectives`);
@@ -171,8 +171,8 @@ function afterEnqueue({ issuer: { watchdog }, name, stream, used: { source, targ
 }
 
 /**
- * Call when a library has thrown an error. Unless that concerns only the arguments, some of the calls may have been
- * enqueued, on this rank or on others: their communicators fail. Returns the error.
+ * Call when a library has thrown an error. Unless the error concerns only the arguments, some of the calls may have
+ * been enqueued, on this rank or on others, so their communicators fail. Returns the error.
  */
 export function afterFailure(collectives: readonly Collective[], error: unknown): unknown {
   if (!(error instanceof CudaError) || argumentErrors.has(error.code) || isLoss(error)) return error;
@@ -184,7 +184,7 @@ export function afterFailure(collectives: readonly Collective[], error: unknown)
   return error;
 }
 
-/** Whether a call is a send or receive, which concerns two ranks and not all. */
+/** Returns whether a call is a send or receive, in which only two ranks take part. */
 function isMessage(name: CollectiveName): boolean {
   return name === "send" || name === "receive";
 }
@@ -216,7 +216,7 @@ function observedCollectiveOf(
   }];
 }
 
-/** Memory that a collective of a group reads or writes. Addresses are exact as numbers. */
+/** A range of memory that a collective of a group reads or writes. Numbers represent device addresses exactly. */
 interface UsedRange {
   readonly collective: Collective;
   readonly begin: number;
@@ -225,13 +225,14 @@ interface UsedRange {
 }
 
 /**
- * The collectives of a group have no order among themselves, so none may write what another one reads or writes.
+ * Checks that no collective of a group writes memory that another one reads or writes, since they run in no particular
+ * order.
  *
- * @throws {RangeError} If one does; the message names both
+ * @throws {RangeError} If two collectives conflict; the message names both
  */
 function checkNoConflicts(collectives: readonly Collective[]): void {
   const used = collectives.flatMap(rangesOf).sort((one, other) => one.begin - other.begin);
-  // The ranges that reach furthest among those that begin earlier: any, and written ones.
+  // Of the ranges that begin earlier, the one that ends last: among all ranges, and among the written ones.
   let last: UsedRange | undefined, lastWritten: UsedRange | undefined;
   for (const range of used) {
     const earlier = range.isWritten ? last : lastWritten;
@@ -250,7 +251,7 @@ function rangesOf(collective: Collective): UsedRange[] {
   const read = source === undefined ? undefined : rangeOf(call.source, readByteLength, false);
   const written = target === undefined ? undefined : rangeOf(call.target, writtenByteLength, true);
   const isInPlace = read !== undefined && written !== undefined && read.begin < written.end && written.begin < read.end;
-  // In place, one range contains the other.
+  // If the collective is in place, one of its ranges contains the other.
   const ranges = isInPlace
     ? [{ ...written, begin: Math.min(read.begin, written.begin), end: Math.max(read.end, written.end) }]
     : [read, written];

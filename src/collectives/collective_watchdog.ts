@@ -24,82 +24,90 @@ import {
   type WatchedCommunicator,
 } from "./stream_state.ts";
 
-/** Milliseconds between two polls by waits of the program. */
+/** Milliseconds between two polls while the program waits. */
 const pollInterval = 1;
-/** Milliseconds between two polls by the timer, while the program does not wait. */
+/** Milliseconds between two polls by the timer while the program does not wait. */
 const timerInterval = 50;
-/** End markers up to which communicators that take turns on one stream each record theirs. */
+/**
+ * The number of pending end markers at which a communicator is saturated. It then records no more of them when another
+ * communicator uses its stream.
+ */
 const maximumMarkers = 64;
-/** The most launch slots that are reserved at a time. */
+/** The maximum number of launch slots that are reserved at once. */
 const maximumReservation = 16;
 
-/** The number of collectives that the communicator had enqueued by the end of an epoch. */
+/** The number of collectives that a communicator had enqueued by the end of an epoch. */
 interface EpochCount {
   readonly epoch: Epoch;
   readonly count: number;
 }
 
-/** Unfinished work as its communicator's watchdog knows it: the collectives on a stream between two end markers. */
+/** Unfinished collectives that a communicator has enqueued on one stream between two end markers. */
 interface EnqueuedWork extends UnfinishedWork {
   readonly device: number;
   /** The stream's handle. */
   readonly handle: bigint;
-  /** The number of collectives that the communicator had enqueued before these. */
+  /** The number of collectives that the communicator had enqueued before this work. */
   readonly countBefore: number;
-  /** The number of collectives that the communicator has enqueued, up to the last of these. */
+  /**
+   * The number of collectives that the communicator had enqueued when it enqueued the last one of this work, included.
+   */
   count: number;
-  /** The counts at the end of their earlier epochs, oldest first. Epochs before `first` are complete. */
+  /** The counts at the end of this work's earlier epochs, oldest first. Epochs before `first` are complete. */
   earlierCounts: EpochCount[] | undefined;
-  /** Whether there are sends or receives among them. */
+  /** Whether this work includes sends or receives. */
   hasMessages: boolean;
-  /** Milliseconds by which the deadline was extended. */
+  /** The time in milliseconds by which the deadline was extended so far. */
   extension: number;
-  /** Stops polling when the stream is disposed. */
+  /** Removes the listener that polls when the stream is disposed. */
   readonly unsubscribe: () => void;
 }
 
-/** Enqueued work with its end marker: an event behind it, or none if the stream was idle when it was to be recorded. */
+/**
+ * Enqueued work, and the event recorded after it as its end marker. Without an event if the stream was idle instead.
+ */
 interface MarkedWork {
   readonly work: EnqueuedWork;
   readonly event: bigint | undefined;
 }
 
-/** The communicator that is watched. */
+/** The communicator that is watched, with its session and library. */
 interface WatchedParts {
   readonly session: Session;
   readonly library: CollectiveLibrary;
   readonly comm: bigint;
-  /** A name that all its ranks share, and no other communicator has. */
+  /** A name that all ranks of the communicator share, and no other communicator has. */
   readonly identity: string;
-  /** Milliseconds within which a collective must complete. */
+  /** The time in milliseconds within which a collective must complete. */
   readonly timeout: number;
   /** The communicator's name in messages. */
   readonly name: string;
 }
 
-/** Watches the unfinished collectives of a communicator. */
+/** Detects the completion, failure and timeout of a communicator's collectives. */
 export class CollectiveWatchdog implements WatchedCommunicator {
-  /** The error that has ended the communicator. */
+  /** The error that the communicator has failed with. Undefined if it has not failed. */
   failure: Error | undefined;
   readonly #parts: WatchedParts;
   readonly #errors: StreamErrors;
-  /** The enqueued work of each stream that has no end marker yet. Once it gets one, it moves to `#marked`. */
+  /** The enqueued work that has no end marker yet, by stream. Once work has its marker, it moves to `#marked`. */
   readonly #unmarked = new Map<CudaStream, EnqueuedWork>();
   #lastStream: CudaStream | undefined;
   #lastWork: EnqueuedWork | undefined;
   /**
-   * The number of launch slots that were reserved together on the last stream, and how many of them are left. Reserving
-   * takes a fiftieth of a small collective, so the number doubles as long as the stream stays the same; it begins with
-   * one, which is all that programs need that change streams each time.
+   * The number of launch slots in the last reservation, which was for the last stream. Reserving takes a fiftieth of a
+   * small collective, so the number doubles while the stream stays the same. It begins with one, which suffices for
+   * programs that change streams each time.
    */
   #reservation = 0;
+  /** The number of slots of the last reservation that are not used yet. */
   #slotsLeft = 0;
   #marked: MarkedWork[] = [];
-  /** Collectives enqueued, excluding sends and receives; the same on every rank. */
+  /** The number of enqueued collectives, excluding sends and receives. It is the same on every rank. */
   #count = 0;
   #nextPoll = 0;
   #lastPoll = 0;
-  /** Resolves when the work that could not complete has been revoked. */
+  /** Resolves when the unfinished work of the failed communicator was revoked. Undefined if it has not failed. */
   #revocation: Promise<void> | undefined;
   readonly #timer = new Timer(() => this.#pollByTimer(), timerInterval, { unref: true });
 
@@ -113,18 +121,18 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Call after a group was enqueued. Its communicators were asked for end markers before any had enqueued its part, so the
-   * next call asks again.
+   * Call after a group was enqueued. The other communicators were asked for end markers before any had enqueued its
+   * part of the group, so this makes the next call ask again.
    */
   afterGroup(): void {
     this.#lastStream = undefined;
     this.#lastWork = undefined;
   }
 
-  /** Call before a collective is enqueued on a stream. Afterwards, check `failure`: the call may poll. */
+  /** Call before a collective is enqueued on a stream. May poll, so check `failure` afterwards. */
   beforeEnqueue(stream: CudaStream): void {
-    // Another communicator that has used the stream since then has recorded this one's end marker, which resets the last
-    // stream, unless this one was saturated.
+    // If another communicator has used the stream in between, it made this one record its end marker, which reset the
+    // last stream, unless this communicator was saturated.
     const isSameStream = stream === this.#lastStream;
     if (isSameStream && this.#slotsLeft > 0) {
       this.#slotsLeft--;
@@ -157,7 +165,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     const { device: { ordinal: device }, unsafeHandle: handle } = stream;
     const { epoch } = this.#errors;
     const state = this.#errors.beginWork(this, device, handle);
-    // A disposed stream takes no more end markers.
+    // Poll when the stream is disposed: no end marker can be recorded on it after that.
     const unsubscribe = whenStreamDisposed(stream, () => this.poll());
     const { timeout } = this.#parts;
     const work = {
@@ -195,13 +203,13 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   complete(completed: StreamPoint): void {
     if (this.failure !== undefined) return;
-    // Work on other streams may have completed too, or may hang.
+    // If the communicator has work on other streams, poll: that work may be complete, or may hang.
     for (const { stream } of this.#unmarked.values()) if (stream !== completed.stream) return this.poll(completed);
     for (const { work: { stream } } of this.#marked) if (stream !== completed.stream) return this.poll(completed);
     const { library, comm } = this.#parts;
     const prefix = library.commValidPrefix(comm);
     if (prefix !== undefined) {
-      // All is complete, and the results behind the prefix are invalid.
+      // All work is complete, but the results after the valid prefix are invalid.
       this.recordEnd();
       this.#retire(() => Infinity);
       return this.fail(prefix.error);
@@ -214,7 +222,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   /**
    * Fails the communicator: propagates the error to the streams that depend on its work, and revokes that work.
    *
-   * @param options.isAborted whether the program has aborted it
+   * @param options.isAborted whether the program has aborted the communicator
    */
   fail(error: Error, { isAborted = false }: { readonly isAborted?: boolean } = {}): void {
     if (this.failure !== undefined) return;
@@ -226,7 +234,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     const revocation = { begin: performance.now(), isOver: false };
     for (const work of works) this.#errors.propagate(work.stream, work, { error, identity, revocation });
     this.#clearUnmarked();
-    // If the revocation fails, the error that caused it has been reported already.
+    // Ignore an error of the revocation: the error that caused the revocation has been reported already.
     this.#revocation = library.commRevoke(comm, { willAbort: isAborted, completed, why: error }).catch(() => {})
       .then(() => {
         revocation.isOver = true;
@@ -234,14 +242,15 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       });
   }
 
-  /** As `fail`, but first retires the work that any event recorded behind it shows to be complete. */
+  /** Like `fail`, but first retires the work that is complete according to events recorded after it. */
   failUnfinished(error: Error, options: { readonly isAborted?: boolean } = {}): void {
     if (this.failure === undefined) ignoreLoss(() => this.#retireByRecords());
     this.fail(error, options);
   }
 
   /**
-   * Resolves when the work that could not complete has been revoked, at once if there is none, or when that takes too long.
+   * Resolves when the unfinished work was revoked or the revocation has exceeded its time limit. Resolves at once if
+   * the communicator has not failed.
    */
   async whenRevoked(): Promise<void> {
     if (this.#revocation === undefined) return;
@@ -251,10 +260,10 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     timer!.stop();
   }
 
-  /** Stops watching. */
+  /** Stops the timer. Drops the unfinished work, unless it is being revoked. */
   stop(): void {
     this.#timer.stop();
-    // While the library still ends the work, waits must not block behind it.
+    // While the library is still revoking the work, keep the work, so that waits do not block on it.
     if (this.#revocation === undefined) this.#clear();
   }
 
@@ -262,7 +271,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     try {
       this.poll();
     } catch (error) {
-      // The device is lost or the Cuda object disposed, which the program's own calls report.
+      // If the device is lost or the `Cuda` object was disposed, the program's own calls report that.
       if (isLoss(error) || this.#parts.session.hasEnded) return this.stop();
     }
     if (!this.#hasNoWork) this.#timer.start();
@@ -290,12 +299,14 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
     const { session: { driver }, library, comm } = this.#parts;
-    // Kernels that run on the host do so only while it waits or awaits: the time between two polls does not count.
+    // Kernels that run on the host make progress only while the host waits or awaits, so do not count the time between
+    // two polls.
     if (driver.runsOnHost) this.#extendDeadlines(now - this.#lastPoll - 2 * timerInterval);
     this.#lastPoll = now;
     this.recordEnd();
     const areComplete = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
-    // Query the error after the events: failed work completes too, and only some libraries know what came before it.
+    // Query the error after the events: failed work completes, too, and only some libraries report which work completed
+    // before the failure.
     const stateOfWork = library.commGetAsyncError(comm, { onlyOfWork: true });
     if (stateOfWork instanceof Error && library.commValidPrefix(comm) === undefined) return this.fail(stateOfWork);
     const invalid = this.#retire((work, index) =>
@@ -307,12 +318,12 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (!(state instanceof Error) && this.#checkTimeout(now) === undefined) return;
     this.#retireByRecords();
     if (this.#hasNoWork) return this.#errors.endWork(this);
-    // Retiring work starts the timeout of what comes behind it anew.
+    // Retiring work restarts the timeout of the work after it, so check the timeout again.
     const failure = state instanceof Error ? state : this.#checkTimeout(now);
     if (failure !== undefined) this.fail(failure);
   }
 
-  /** Extends the deadlines of marked work, by its timeout at most. */
+  /** Extends the deadlines of marked work. Each is extended by at most its timeout in total. */
   #extendDeadlines(milliseconds: number): void {
     if (milliseconds <= 0) return;
     for (const { work } of this.#marked) {
@@ -323,15 +334,15 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Removes the marked work that is complete, and moves the start of work that is complete in part.
+   * Removes the marked work that is complete, and advances `first` of work that is partially complete.
    *
-   * @param completedBefore the epoch before which a work is complete
-   * @returns the error of another rank that has aborted, if it makes a result of completed work invalid, which then stays,
-   * or if the rest can never complete
+   * @param completedBefore returns the epoch before which work is complete
+   * @returns the error of another rank that has aborted, if completed work has an invalid result, so that it is not
+   * removed, or if the remaining work can never complete
    */
   #retire(completedBefore: (work: EnqueuedWork, index: number) => Epoch): Error | undefined {
     const epochs = this.#marked.map(({ work }, index) => completedBefore(work, index));
-    // Query this afterwards: work that another rank aborts completes here.
+    // Query the prefix after the epochs: work that another rank aborts looks complete here.
     const prefix = this.#parts.library.commValidPrefix(this.#parts.comm);
     const now = performance.now();
     let advanced = Infinity;
@@ -348,7 +359,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       this.#remove(marked);
       return false;
     });
-    // Work behind the prefix can never complete validly. An idle communicator fails, too, but none of its work.
+    // Work after the valid prefix can never complete validly. An idle communicator fails, too, but none of its work
+    // does.
     if (prefix !== undefined && (this.#hasNoWork || this.#marked.some(({ work }) => isBehindPrefix(work, prefix)))) {
       invalid = prefix.error;
     }
@@ -357,7 +369,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     return invalid;
   }
 
-  /** Retires the work that any event recorded behind it shows to be complete, and fails if some results are invalid. */
+  /** Retires the work that is complete according to events recorded after it. Fails if some results are invalid. */
   #retireByRecords(): void {
     const invalid = this.#retire((work) =>
       this.#errors.completedBefore(work.stream, work.first, (event) => this.#isComplete(event))
@@ -366,8 +378,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * The error if the deadline of the oldest work has passed, and it waits for no other communicator. A communicator's
-   * collectives run one after another, on whichever streams they are.
+   * Returns the error if the oldest work has exceeded its deadline and does not wait for another communicator. Later
+   * work cannot time out before: a communicator's collectives run one after another, even on different streams.
    */
   #checkTimeout(now: number): Error | undefined {
     const { library, comm, timeout, name } = this.#parts;
@@ -389,7 +401,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   recordEnd(): void {
     if (this.#marked.length === 0) this.#lastPoll = performance.now();
-    // If no event can be created or recorded, work without an end marker gets one at the next poll.
+    // If an event cannot be created or recorded, the work without end marker gets one at the next poll.
     try {
       for (const [stream, work] of this.#unmarked) {
         this.#recordEndOf(work);
@@ -405,7 +417,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   #recordEndOf(work: EnqueuedWork): void {
     const { session, timeout } = this.#parts;
     const deadline = performance.now() + timeout;
-    // An event that is recorded on an idle stream would not be complete at once.
+    // Record no event on an idle stream: the event would not be complete at once.
     if (this.#isIdleStream(work)) {
       work.deadline = deadline;
       this.#marked.push({ work, event: undefined });
@@ -419,7 +431,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     } catch (error) {
       session.destroyMarker(event);
       this.#throwIfOver(error);
-      // Without an end marker, nothing can tell when the work completes.
+      // Without an end marker, the completion of the work cannot be detected.
       work.stream.unfinished.delete(work);
     }
   }
@@ -427,7 +439,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   #isIdleStream({ device, handle }: EnqueuedWork): boolean {
     const { driver } = this.#parts.session;
     try {
-      // A query would invalidate a capture.
+      // A query would invalidate a stream capture.
       return !driver.streamIsCapturing(device, handle) && driver.streamQuery(device, handle, { forLibrary: true });
     } catch (error) {
       this.#throwIfOver(error);
@@ -444,7 +456,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     }
   }
 
-  /** Throws the error if the device is lost or the session has ended. Any other error concerns one stream alone. */
+  /** Rethrows the error if the device is lost or the session has ended. Any other error concerns a single stream. */
   #throwIfOver(error: unknown): void {
     if (isLoss(error) || this.#parts.session.hasEnded) throw error;
   }
@@ -454,7 +466,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     try {
       driver.eventRecord(device, event, handle);
     } catch (error) {
-      // The owner of a wrapped stream may have destroyed it: an event behind all streams comes after its work, too.
+      // The owner of a wrapped stream may have destroyed it. Record the event after the work of all streams of the
+      // device instead, which includes that of the destroyed stream.
       this.#throwIfOver(error);
       if (!driver.hasContextEvents) throw error;
       driver.ctxRecordEvent(device, event);
@@ -482,18 +495,21 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 }
 
-/** Notes that work is complete before an epoch. Returns whether all of it is. */
+/** Marks work as complete before an epoch. Returns whether all of the work is complete. */
 function advance(work: EnqueuedWork, epoch: Epoch): boolean {
   work.first = Math.max(work.first, epoch);
   return work.last < epoch;
 }
 
-/** The number of collectives that the communicator had enqueued before an epoch, as far as this work shows. */
+/**
+ * Returns the number of collectives that the communicator had enqueued before an epoch, according to the counts of this
+ * work.
+ */
 function completedCount({ last, count, earlierCounts, countBefore }: EnqueuedWork, epoch: Epoch): number {
   return last < epoch ? count : earlierCounts?.findLast((earlier) => earlier.epoch < epoch)?.count ?? countBefore;
 }
 
-/** The epoch before which the results of the work are valid, once it is complete. */
+/** Returns the epoch before which the results of the work are valid, once the work is complete. */
 function validBefore(
   { first, last, count, earlierCounts, hasMessages }: EnqueuedWork,
   { collectives, messages }: ValidPrefix,
@@ -503,7 +519,7 @@ function validBefore(
     (count > collectives ? last : Infinity);
 }
 
-/** Whether some of the work lies behind the valid prefix: another rank has not done its part of it. */
+/** Returns whether some of the work comes after the valid prefix: another rank has not done its part of that work. */
 function isBehindPrefix({ countBefore, count }: EnqueuedWork, { collectives }: ValidPrefix): boolean {
   return count > Math.max(countBefore, collectives);
 }

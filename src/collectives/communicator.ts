@@ -57,7 +57,7 @@ const noOptions: CollectiveOptions = {};
 const splitOptions = waitOptionsOf("split a communicator");
 const shrinkOptions = waitOptionsOf("shrink a communicator");
 
-/** Calls the private constructor. */
+/** Calls the private constructor of `Communicator`. */
 let create: (parts: CommunicatorParts) => Communicator;
 
 /**
@@ -100,21 +100,23 @@ export class Communicator implements AsyncDisposable {
   readonly #parts: CommunicatorParts;
   readonly #watchdog: CollectiveWatchdog;
   readonly #issuer: Issuer;
-  /** This rank, as the sanitizer knows it. */
+  /** The sanitizer's state of this rank. */
   readonly #observedRank: CommunicatorRank | undefined;
-  /** The source of the last all-reduce, and that all-reduce once it was called twice. */
+  /** The source of the last all-reduce. */
   #lastSource: DeviceBuffer | undefined;
+  /** The last all-reduce with its checked arguments, if it was called twice. */
   #repeatedAllReduce: RepeatedAllReduce | undefined;
-  /** Counts the communicators that were split or shrunk from it: a part of their identities. */
+  /** The number of communicators that were split or shrunk from this one. It is a part of their identities. */
   #divisionCount = 0;
   readonly #abortWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
-  /** Why it is no longer open. */
+  /** Why the communicator is no longer open. */
   #endReason = "";
-  /** The last split or shrink: these run one at a time. */
+  /** Settles when the last split or shrink is complete. The next one waits for that. */
   #lastDivision: Promise<unknown> = Promise.resolve();
-  /** Resolve when the disposal is complete, and when the library's communicator is freed. */
+  /** Resolves when the disposal is complete. Undefined if it has not begun. */
   #disposal: Promise<void> | undefined;
+  /** Resolves when the library's communicator is freed. Undefined if that has not begun. */
   #release: Promise<void> | undefined;
 
   static {
@@ -225,7 +227,7 @@ export class Communicator implements AsyncDisposable {
       type: elements.type,
       operation: operationOf(reduction),
     });
-    // The sanitizer reports where each one was called, so none is repeated.
+    // The sanitizer reports the call site of each collective, so do not reuse an earlier call.
     if (this.#observedRank !== undefined) return;
     if (source === this.#lastSource) {
       this.#repeatedAllReduce = new RepeatedAllReduce(collective, { source, target, reduction, options });
@@ -497,7 +499,7 @@ export class Communicator implements AsyncDisposable {
       if (library.shrinkRefusal !== undefined) {
         throw new SharingError("not-supported", `Cannot shrink ${this.#name}: ${library.shrinkRefusal}`);
       }
-      // Waits for its streams must throw: revoked work looks complete to CUDA.
+      // CUDA reports revoked work as complete, so waits for the communicator's streams must throw.
       if (!this.#watchdog.isDone) {
         this.#watchdog.failUnfinished(
           new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: it was shrunk`),
@@ -539,7 +541,7 @@ export class Communicator implements AsyncDisposable {
     return this.#watchdog.failure === undefined ? "open" : "failed";
   }
 
-  /** Throws unless it can take collectives. */
+  /** Throws unless collectives can be called on the communicator. */
   #check(): void {
     this.#checkOpen();
     const { failure } = this.#watchdog;
@@ -598,7 +600,7 @@ export class Communicator implements AsyncDisposable {
     if (this.#release === undefined) {
       if (this.#state === "open") this.#endReason = why;
       this.#state = "aborted";
-      // Completed work is not aborted. The program's own calls report a lost device.
+      // Retire completed work first, so that it is not aborted. The program's own calls report a lost device.
       ignoreLoss(() => this.#watchdog.poll());
       const error = new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`);
       this.#watchdog.failUnfinished(error, { isAborted: true });
@@ -606,7 +608,7 @@ export class Communicator implements AsyncDisposable {
     await this.#freeOnce();
   }
 
-  /** Frees the library's communicator, once. Aborts it if it has failed. */
+  /** Frees the library's communicator, unless that was done already. Aborts it if it has failed. */
   #freeOnce(): Promise<void> {
     return this.#release ??= this.#releaseNow();
   }
@@ -620,13 +622,13 @@ export class Communicator implements AsyncDisposable {
     try {
       await (this.#watchdog.failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));
     } catch (error) {
-      // The end of the driver may have freed it already.
+      // Closing the driver may have freed the communicator already.
       if (!session.hasEnded) throw error;
     }
   }
 }
 
-/** Resolves with the communicator once all its ranks have joined. Frees it if they cannot. */
+/** Resolves with the communicator once all of its ranks have joined. Frees it if they cannot join. */
 async function finishCreation(
   parts: Omit<CommunicatorParts, "comm" | "rank" | "size">,
   comm: bigint,

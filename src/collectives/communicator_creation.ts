@@ -73,7 +73,7 @@ function checkId(id: Uint8Array): void {
   }
 }
 
-/** Throws unless a value is a whole number that an `int` of C holds, and at least `minimum`. */
+/** Throws unless a value is an integer in the range of a C `int` and at least `minimum`. */
 export function checkInt(value: number, what: string, minimum: number): void {
   checkNumber(value, what);
   if (Number.isInteger(value) && value >= minimum && value <= maximumInt) return;
@@ -82,7 +82,7 @@ export function checkInt(value: number, what: string, minimum: number): void {
 
 const libraries = new WeakMap<Session, CollectiveLibrary>();
 
-/** The library that does a session's collectives; loads it on the first call. */
+/** Returns the collective library of a session, and loads it on the first call. */
 export function collectiveLibraryOf(session: Session): CollectiveLibrary {
   let library = libraries.get(session);
   if (library === undefined) libraries.set(session, library = session.openCollectives());
@@ -102,10 +102,10 @@ export interface CommunicatorParts {
   readonly timeout: number;
 }
 
-/** The new communicator's name in messages, and what ends the wait for the other ranks. */
+/** The new communicator's name in messages, and the options of the wait for the other ranks. */
 export type CreationOptions = WaitOptions & { readonly name: string };
 
-/** Calls what begins to create a communicator. Returns the handle. */
+/** Calls the function that begins to create a communicator. Returns the handle. */
 export function beginCreation({ name }: CreationOptions, start: () => bigint): bigint {
   try {
     return start();
@@ -115,9 +115,9 @@ export function beginCreation({ name }: CreationOptions, start: () => bigint): b
 }
 
 /**
- * Resolves when the creation or division that was begun is complete.
+ * Resolves when the creation or division is complete.
  *
- * @param comm the new communicator, or the divided one if this rank is in no part
+ * @param comm the new communicator, or the divided one if this rank joins no new one
  */
 export async function untilReady(
   { session, library, timeout }: Pick<CommunicatorParts, "session" | "library" | "timeout">,
@@ -139,7 +139,7 @@ export async function untilReady(
   await waitUntil(isReady, signal === undefined ? {} : { signal }, () => name);
 }
 
-/** The names of ranks in messages: `"rank 1"`, `"ranks 1, 2 and 5"`. */
+/** Returns the names of ranks for messages: `"rank 1"`, `"ranks 1, 2 and 5"`. */
 export function namesOfRanks(ranks: readonly number[]): string {
   if (ranks.length < 2) return `rank ${ranks[0]}`;
   return `ranks ${ranks.slice(0, -1).join(", ")} and ${ranks.at(-1)}`;

@@ -6,18 +6,19 @@
  * @module
  */
 
-/** Calls enqueued between two checks, and how many checks may be outstanding. */
+/** The number of calls enqueued on a stream between two checks of the stream's progress. */
 const callsBetweenChecks = 250;
+/** The maximum number of checks per stream whose events may be incomplete. */
 const maximumOutstandingChecks = 2;
-/** Calls between two checks with the sanitizer, where a launch may be three of CUDA's. */
+/** The number of calls between two checks if the sanitizer is active: a launch may then be three CUDA calls. */
 const sanitizedCallsBetweenChecks = 80;
 
-/** The events by which the throttle finds out how far a stream has got. */
+/** The operations on events by which the throttle determines a stream's progress. */
 interface ThrottleEvents {
   createEvent(device: number): bigint;
   destroyEvent(event: bigint): void;
   record(device: number, event: bigint, stream: bigint): void;
-  /** Waits for an event until it is complete or no collective is unfinished any more. */
+  /** Waits until an event is complete, or no collective is unfinished. */
   await(event: bigint): void;
 }
 
@@ -25,7 +26,7 @@ interface ThrottleEvents {
 interface LaunchQueue {
   readonly device: number;
   readonly stream: bigint;
-  /** Calls enqueued since the last check. */
+  /** The number of calls enqueued since the last check. */
   calls: number;
   /** The events recorded by the last checks, oldest first. */
   readonly events: bigint[];
@@ -36,7 +37,7 @@ export class LaunchThrottle {
   readonly #events: ThrottleEvents;
   readonly #callsBetweenChecks: number;
   readonly #queues = new Map<bigint, LaunchQueue>();
-  /** The queue that was used last: a look-up by bigint takes longer than everything else here. */
+  /** The queue of the last call. Cached, because looking it up by bigint takes longer than everything else here. */
   #last: LaunchQueue | undefined;
 
   constructor(events: ThrottleEvents, { isSanitized }: { readonly isSanitized: boolean }) {
@@ -44,7 +45,7 @@ export class LaunchThrottle {
     this.#callsBetweenChecks = isSanitized ? sanitizedCallsBetweenChecks : callsBetweenChecks;
   }
 
-  /** Call before kernels, copies or collectives are enqueued on a stream. Waits, if need be, until they fit. */
+  /** Call before kernels, copies or collectives are enqueued on a stream. Waits if the launch queue may be too full. */
   reserve(device: number, stream: bigint, key: bigint, calls = 1): void {
     let queue = this.#last;
     if (queue?.stream !== stream || queue.device !== device) this.#last = queue = this.#queueOf(device, stream, key);
@@ -54,7 +55,7 @@ export class LaunchThrottle {
     this.#check(queue);
   }
 
-  /** Forgets a stream that is about to be destroyed. */
+  /** Drops the queue of a stream that is about to be destroyed. */
   forget(key: bigint): void {
     const queue = this.#queues.get(key);
     if (queue === undefined) return;
@@ -74,7 +75,7 @@ export class LaunchThrottle {
     if (events.length >= maximumOutstandingChecks) {
       this.#events.await(events[events.length - maximumOutstandingChecks]!);
     }
-    // Only an event that is older than the awaited one is recorded anew: the awaited one shows how far the stream is.
+    // Reuse an event only if it is older than the awaited one, which still shows how far the stream has got.
     const event = events.length > maximumOutstandingChecks ? events.shift()! : this.#events.createEvent(device);
     events.push(event);
     this.#events.record(device, event, stream);

@@ -21,8 +21,8 @@ interface AllReduceArguments {
 }
 
 /**
- * An all-reduce whose arguments were checked, to be issued again without the checks. These take a tenth of a small
- * all-reduce, because what they read has left the processor's cache since the last call. So this object has all that a
+ * An all-reduce that can be issued again without checking its arguments. The checks take a tenth of a small all-reduce,
+ * because the objects that they read have left the processor's cache since the last call. So this object has all that a
  * call needs.
  */
 export class RepeatedAllReduce {
@@ -39,10 +39,11 @@ export class RepeatedAllReduce {
   readonly #watchdog: CollectiveWatchdog;
   readonly #collective: Collective;
   /**
-   * The position of the stream's progress, and the streams of the buffers, when the use of their memory was noted last.
-   * As long as these are the same, it need not be noted again.
+   * The stream's progress when the use of the buffers' memory was last recorded. The use need not be recorded again as
+   * long as this and the buffers' streams are the same.
    */
   #usesNotedAt = -1;
+  /** The streams of the source and the target when the use was last recorded. */
   #fromStream: CudaStream | undefined;
   #toStream: CudaStream | undefined;
 
@@ -62,17 +63,17 @@ export class RepeatedAllReduce {
     this.#collective = collective;
   }
 
-  /** Whether the cached call can be reused: same arguments, stream open, buffers not freed. */
+  /** Returns whether this all-reduce can be issued again: same arguments, stream open, buffers not freed. */
   matches(source: DeviceBuffer, target: DeviceBuffer, reduction: Reduction, options: CollectiveOptions): boolean {
     if (source !== this.#source || target !== this.#target) return false;
     if (reduction !== this.#reduction || options !== this.#options) return false;
-    // The properties of the options and of the buffers can have changed.
+    // The properties of the options and of the buffers may have changed since the last call.
     return options.type === this.#type &&
       (options.stream === undefined ? source.stream : options.stream) === this.#stream &&
       !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
   }
 
-  /** Enqueues it again, or adds it to the current group, as `issue` does with other collectives. */
+  /** Enqueues the all-reduce again, or adds it to the current group, as `issue` does for other collectives. */
   issue(): void {
     if (isGrouping()) return issue(this.#collective);
     this.#watchdog.beforeEnqueue(this.#stream);

@@ -40,28 +40,35 @@ import {
 } from "./stream_state.ts";
 
 const errorsOfSessions = new WeakMap<Session, StreamErrors>();
-/** The sessions with unfinished collectives whose drivers share contexts: some calls wait for the streams of all. */
+/**
+ * The sessions with unfinished collectives whose drivers share contexts. Some calls of one session wait for the streams
+ * of all of them.
+ */
 const unfinishedInSharedContexts = new Set<StreamErrors>();
 /**
- * Milliseconds for which a wait spins, as CUDA's own waits do, before it pauses between two queries. A pause takes some
- * 0.08 ms. Ranks that run on the host share its processors, and so spin for less.
+ * Milliseconds for which a wait spins, as CUDA's own waits do, before it begins to pause between queries. A pause takes
+ * some 0.08 ms.
  */
 const spinMilliseconds = 5;
+/** The same limit for ranks that run on the host, which share its processors. */
 const spinMillisecondsOnHost = 0.5;
+/** The requested duration of a pause in milliseconds. */
 const pauseMilliseconds = 0.02;
-/** Milliseconds before a wait polls the watchdogs: most collectives complete within that. */
+/**
+ * Milliseconds that a wait lasts before it begins to poll the watchdogs: most collectives complete within that time.
+ */
 const quietMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
-/** The most failures that are kept of a stream. */
+/** The maximum number of failures stored per stream. */
 const maximumFailures = 64;
-/** The most destroyed streams that are kept because no wait has thrown their errors. */
+/** The maximum number of destroyed streams that are kept because no wait has thrown their errors. */
 const maximumDestroyed = 256;
-/** The number of wait edges below which pruning is not worth its cost. */
+/** The minimum number of wait edges for which pruning is worth its cost. */
 const minimumPruneThreshold = 256;
 
-/** The errors of a session's streams. From the first call on, the session's waits throw them. */
+/** Returns the errors of a session's streams. From the first call on, the session's waits throw these errors. */
 export function streamErrorsOf(session: Session): StreamErrors {
-  // The waits of other sessions may be for this one's collectives.
+  // The waits of other sessions may depend on collectives of this one.
   if (session.driver.contextsAreShared) forEachSessionOfSharedContexts(guard);
   return guard(session);
 }
@@ -77,24 +84,24 @@ function guard(session: Session): StreamErrors {
 
 /** Propagates errors of failed collectives to the streams of a session whose work depends on them. */
 export class StreamErrors implements WaitErrors {
-  /** A layer above the session's driver whose calls do not block behind collectives that can never complete. */
+  /** A layer over the session's driver, whose calls do not block on collectives that can never complete. */
   readonly driver: Driver;
-  /** The current epoch: that of the work that is enqueued now. */
+  /** The current epoch, to which newly enqueued work belongs. */
   epoch: Epoch = 0;
   #sequence = 0;
-  /** The streams by handle; default streams by -1 minus the device's ordinal. */
+  /** The states of streams by handle; of default streams, by -1 minus the device's ordinal. */
   readonly #streams = new Map<bigint, StreamState>();
   /** Destroyed streams whose work may still be running, or whose errors no wait has thrown. */
   readonly #destroyed = new Set<StreamState>();
   readonly #records = new Map<bigint, EventRecord>();
   readonly #unfinished = new Set<WatchedCommunicator>();
-  /** The epochs in which streams were created, since there are communicators. */
+  /** The epoch of creation of each stream that was created through the layer. */
   readonly #created = new Map<bigint, Epoch>();
   /** The driver below the layer. */
   readonly #guarded: Driver;
   readonly #spinMilliseconds: number;
   readonly #onlyThis: ReadonlySet<StreamErrors> = new Set([this]);
-  /** Number of wait edges at which edges that can no longer propagate an error are pruned. */
+  /** The number of wait edges at which those edges are pruned that can no longer propagate an error. */
   #pruneThreshold = minimumPruneThreshold;
   #waitEdgeCount = 0;
   #areSuppressed = false;
@@ -115,7 +122,7 @@ export class StreamErrors implements WaitErrors {
     this.driver = this.#guard(driver);
   }
 
-  /** Call before kernels, copies or collectives are enqueued on a stream. Waits, if need be, until they fit. */
+  /** Call before kernels, copies or collectives are enqueued on a stream. Waits if the launch queue may be too full. */
   reserveSlots(device: number, stream: bigint, calls?: number): void {
     if (this.#isAnyUnfinished) this.#throttle.reserve(device, stream, keyOf(device, stream), calls);
   }
@@ -127,29 +134,34 @@ export class StreamErrors implements WaitErrors {
     return this.#trackedStateOf(device, stream);
   }
 
-  /** Call before enqueuing: records where other communicators' work on the stream ends, so that a hang can be attributed. */
+  /**
+   * Call before enqueuing work: makes the other communicators record end markers for their work on the stream, so that
+   * a hang can be attributed to one of them.
+   */
   recordOtherEnds(communicator: WatchedCommunicator, device: number, stream: bigint): void {
     const state = this.#streams.get(keyOf(device, stream));
     if (state === undefined || this.#unfinished.size === 0) return;
     this.#recordEnds([state, ...this.#implicitDependents(state)], communicator);
   }
 
-  /** Records end markers behind the work of communicators on streams that has none yet. */
+  /**
+   * Makes the communicators with unfinished work on some streams record end markers for that work, unless it has them.
+   */
   #recordEnds(streams: readonly StreamState[], except?: WatchedCommunicator): void {
     for (const { unfinished } of streams) {
       for (const { owner, deadline } of unfinished) {
-        // The loss of another device does not concern this one.
+        // Ignore the loss of the communicator's device: it may be a device that this call does not use.
         if (deadline === undefined && owner !== except && !owner.isSaturated) ignoreLoss(() => owner.recordEnd());
       }
     }
   }
 
-  /** Counts the work that is enqueued. */
+  /** Returns the next number in the order in which the session's work is enqueued. */
   nextSequence(): number {
     return this.#sequence++;
   }
 
-  /** Call when a communicator has no unfinished work any more. */
+  /** Call when a communicator has no more unfinished work. */
   endWork(communicator: WatchedCommunicator): void {
     this.#unfinished.delete(communicator);
     if (this.#unfinished.size === 0) unfinishedInSharedContexts.delete(this);
@@ -168,12 +180,15 @@ export class StreamErrors implements WaitErrors {
       });
       each.failures.push({ ...cause, since, isImplicit, thrownAt: thrown?.thrownAt ?? Infinity });
       if (each.failures.length > maximumFailures) dropFailure(each.failures);
-      // The timeout of the work behind the failed work starts now.
+      // The timeout of the work after the failed work starts now.
       for (const work of each.unfinished) if (work.last >= since) work.deadline = renewedDeadline(work, now);
     }
   }
 
-  /** Whether work depends on no earlier unfinished work of another communicator, so that its timeout counts. */
+  /**
+   * Returns whether work depends on no earlier unfinished work of another communicator. Only then does its timeout
+   * count.
+   */
   isInTurn(stream: StreamState, { owner, sequence, last }: UnfinishedWork): boolean {
     for (const each of [...this.#streams.values(), ...this.#destroyed]) {
       if (each !== stream && each.waitEdges.length === 0 && !(each.isBlocking && stream.isBlocking)) continue;
@@ -187,8 +202,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * For every stream that depends on `stream`, by event waits or the default stream: the earliest epoch after which its
-   * work depends on work enqueued on `stream` after `since`.
+   * Returns, for every stream that depends on `stream` by event waits or the default stream: the earliest epoch after
+   * which its work depends on work enqueued on `stream` after `since`.
    */
   #dependents(stream: StreamState, since: Epoch): Map<StreamState, { since: Epoch; isImplicit: boolean }> {
     const reached = new Map<StreamState, { since: Epoch; isImplicit: boolean }>();
@@ -213,8 +228,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * The epoch before which a stream's work is complete, as far as event records after `since` show. Call before the work
-   * is revoked, which completes it, too.
+   * Returns the epoch before which a stream's work is complete, according to event records after `since`. Call before
+   * the work is revoked: revoked work looks complete, too.
    */
   completedBefore(stream: StreamState, since: Epoch, isComplete: (event: bigint) => boolean): Epoch {
     let epoch = since;
@@ -280,19 +295,19 @@ export class StreamErrors implements WaitErrors {
     this.#destroyed.add(state);
     const mayFail = this.#forgetDestroyed();
     if (this.#destroyed.size <= maximumDestroyed) return;
-    // Only a wait for the whole device could still throw its error.
+    // Only a wait for the whole device could still throw the error of a destroyed stream.
     const oldest = this.#destroyed.values().find((each) => !mayFail.has(each));
     if (oldest !== undefined) this.#destroyed.delete(oldest);
   }
 
-  /** Forgets the destroyed streams for which no wait can throw any more. Returns the streams that may still fail. */
+  /** Drops the destroyed streams whose errors no wait can throw. Returns the streams that may still fail. */
   #forgetDestroyed(): ReadonlySet<StreamState> {
     const mayFail = this.#unfinishedStreams();
     for (const state of this.#destroyed) if (state.isSettled && !mayFail.has(state)) this.#destroyed.delete(state);
     return mayFail;
   }
 
-  /** The streams with unfinished collectives, and those that depend on them. */
+  /** Returns the streams that have unfinished collectives or depend on such streams. */
   #unfinishedStreams(): ReadonlySet<StreamState> {
     const streams = new Set<StreamState>();
     if (this.#unfinished.size === 0) return streams;
@@ -304,7 +319,7 @@ export class StreamErrors implements WaitErrors {
     return streams;
   }
 
-  /** Throws the first failure that no wait has thrown yet, or else the first one. */
+  /** Throws the first failure that no wait has thrown yet. If waits have thrown all, throws the first one again. */
   #throw(failures: readonly StreamFailure[]): void {
     const failure = failures.find(isUnthrown) ?? failures[0];
     if (failure === undefined) return;
@@ -326,7 +341,7 @@ export class StreamErrors implements WaitErrors {
       try {
         action(communicator);
       } catch (error) {
-        // The call itself throws the loss of its own device, and another device's loss does not concern it.
+        // Ignore a lost device: if it is the device of the current call, that call itself throws.
         if (!isLoss(error)) throw error;
       }
     }
@@ -342,51 +357,51 @@ export class StreamErrors implements WaitErrors {
       const ofDefault = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
       const created = this.#created.get(key) ?? 0;
       for (const failure of ofDefault?.failures ?? []) {
-        // Until a wait throws it, the program has no reason not to enqueue work behind it.
+        // Until a wait throws the failure, the program has no reason not to enqueue work after it.
         if (!failure.isImplicit && failure.thrownAt > created) state.failures.push({ ...failure, isImplicit: true });
       }
     }
     return state;
   }
 
-  /** The state of a stream that gets collectives, or waits for them. */
+  /** Returns the state of a stream that gets collectives or waits for them, and creates it if needed. */
   #trackedStateOf(device: number, stream: bigint): StreamState {
     const state = this.#stateOf(device, stream);
-    // The default stream waits for blocking streams, and so gets their errors.
+    // Also track the default stream: it waits for blocking streams, and so gets their errors.
     if (state.isBlocking) this.#stateOf(device, defaultStream);
     return state;
   }
 
-  /** The state of a stream that has one, or needs one because its device's default stream has one. */
+  /** Returns the state of a stream if there is one. Creates it if the device's default stream has a state. */
   #stateIfRelevant(device: number, stream: bigint): StreamState | undefined {
     return this.#streams.get(keyOf(device, stream)) ??
       (this.#streams.has(keyOf(device, defaultStream)) ? this.#stateOf(device, stream) : undefined);
   }
 
-  /** The states of a device's streams, destroyed ones included. */
+  /** Returns the states of a device's streams, including destroyed ones. */
   #allStatesOf(device: number): StreamState[] {
     return [...this.#streams.values(), ...this.#destroyed].filter((state) => state.device === device);
   }
 
-  /** The streams that wait for a stream by CUDA's rules for the default stream. */
+  /** Returns the streams that wait for a stream by CUDA's rules for the default stream. */
   #implicitDependents(stream: StreamState): StreamState[] {
     if (!stream.isBlocking) return [];
     return this.#allStatesOf(stream.device).filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
-  /** The states of the streams that an event was recorded behind. */
+  /** Returns the states of the streams whose work precedes an event record. */
   #statesOf({ of }: EventRecord): StreamState[] {
     return typeof of === "number" ? this.#allStatesOf(of) : [of];
   }
 
-  /** Adds the edges of a stream's wait for an event, and propagates the failures before the event. */
+  /** Adds the edges for a stream's wait for an event, and propagates the failures of work before the event. */
   #addWaitEdges(record: EventRecord, stream: StreamState): void {
     const since = ++this.epoch;
     for (const awaited of this.#statesOf(record)) {
       if (awaited === stream) continue;
       awaited.waitEdges.push({ stream, before: record.at, since });
       this.#waitEdgeCount++;
-      // Later failures follow the edge; earlier ones have been propagated without it.
+      // Later failures propagate along the edge. The earlier ones were propagated before the edge existed.
       const failed = awaited.failures.filter((failure) => isBehindFailure(record, failure));
       const causes = new Map(failed.map((failure) => [failure.error, causeOf(failure)]));
       for (const cause of causes.values()) this.propagate(stream, { first: since, last: Infinity }, cause);
@@ -394,7 +409,7 @@ export class StreamErrors implements WaitErrors {
     if (this.#waitEdgeCount > this.#pruneThreshold) this.#pruneWaitEdges();
   }
 
-  /** Removes the edges that can no longer propagate an error, because all work before them is complete. */
+  /** Removes the edges that can no longer propagate an error, because all work before their events is complete. */
   #pruneWaitEdges(): void {
     const all = [...this.#streams.values(), ...this.#destroyed];
     let oldest = Infinity;
@@ -418,7 +433,7 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Waits, polling, until a condition holds or no collective is unfinished any more.
+   * Polls until a condition holds or no collective is unfinished.
    *
    * @param throwIfStuck throws if the condition may never hold
    */
@@ -434,7 +449,7 @@ export class StreamErrors implements WaitErrors {
     }
   }
 
-  /** Throws the error of failed work that the library cannot end: a wait for what comes behind it would never return. */
+  /** Throws the error of failed work that the library cannot abort: a wait for later work would never return. */
   #throwIfStuck(failures: readonly StreamFailure[] = []): void {
     if (!this.#areSuppressed && failures.length > 0) this.#throw(failures.filter(isStuck));
   }
@@ -445,7 +460,8 @@ export class StreamErrors implements WaitErrors {
         if (each.device === device) this.#pollUntil(() => errors.#isIdle(device, key < 0n ? defaultStream : key));
       }
       for (const state of errors.#destroyed) {
-        // Nothing tells when its own last work is complete, but that cannot hang without the collectives.
+        // The completion of a destroyed stream's own last work cannot be queried, but only collectives can make it
+        // hang.
         if (state.device === device) this.#pollUntil(() => !errors.#mayHang(state));
       }
     }
@@ -467,14 +483,14 @@ export class StreamErrors implements WaitErrors {
     try {
       return this.#guarded.streamQuery(device, stream, forLibrary);
     } catch (error) {
-      // The owner of a wrapped stream has destroyed it.
+      // The stream was wrapped, and its owner has destroyed it.
       if (!isInvalidHandle(error)) throw error;
       this.onStreamReleased(device, stream);
       return true;
     }
   }
 
-  /** The devices with streams that are tracked. */
+  /** Returns the devices that have tracked streams. */
   #devices(): Set<number> {
     const all = [...this.#involved].flatMap((errors) => [...errors.#streams.values(), ...errors.#destroyed]);
     return new Set(all.map(({ device }) => device));
@@ -504,7 +520,8 @@ export class StreamErrors implements WaitErrors {
       },
       streamWaitEvent: (device, stream, event) => {
         const record = this.#records.get(event);
-        // The wait may put later work behind another communicator's, so the work before it gets an end marker of its own.
+        // The wait may order later work after another communicator's work. Record an end marker for the earlier work
+        // first.
         const state = record === undefined || this.#unfinished.size < 2
           ? undefined
           : this.#streams.get(keyOf(device, stream));
@@ -520,7 +537,7 @@ export class StreamErrors implements WaitErrors {
     };
     return intercept(driver, calls, (name, method) => {
       const effects = effectsOf(name);
-      // Launches come first, because to spread their parameters takes longer than all else that they need here.
+      // Wrap launches separately: spreading their parameters would take longer than the rest of the wrapper.
       if (effects.stream === "launch") {
         return (launch, attributes) => {
           const { device, stream } = launch as KernelLaunch;
@@ -538,12 +555,12 @@ export class StreamErrors implements WaitErrors {
     });
   }
 
-  /** A function that reserves a slot for a call that enqueues a copy or a fill. */
+  /** Returns a function that reserves a launch slot for a call that enqueues a copy or a fill. */
   #slotReservation({ stream }: CallEffects): (parameters: readonly unknown[]) => void {
     return (parameters) => this.reserveSlots(parameters[0] as number, parameters[stream as number] as bigint);
   }
 
-  /** A function that waits, polling, for what a call blocks on. Undefined if the call does not block. */
+  /** Returns a function that polls until a call would no longer block. Undefined if the call never blocks. */
   #pollingWait(
     { blocksOn, mayBlockOn, loads = false }: CallEffects,
   ): ((parameters: readonly unknown[]) => void) | undefined {
@@ -577,12 +594,12 @@ function keyOf(device: number, stream: bigint): bigint {
   return stream === defaultStream ? -1n - BigInt(device) : stream;
 }
 
-/** Removes a failure that others make redundant, or else the oldest one. */
+/** Removes a failure that another one makes redundant, or else the oldest one. */
 function dropFailure(failures: StreamFailure[]): void {
   const redundant = failures.findLastIndex((failure, index) =>
     failures.some((other, otherIndex) => {
       if (otherIndex === index || !isSameCause(other, failure)) return false;
-      // Equal ones do not make each other redundant.
+      // Of equal failures, keep the first one.
       if (other.since === failure.since && other.thrownAt === failure.thrownAt) return otherIndex < index;
       return other.since <= failure.since && other.thrownAt >= failure.thrownAt;
     })
@@ -598,7 +615,9 @@ function isInvalidHandle(error: unknown): boolean {
   return error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
 }
 
-/** Polls the watchdog of work. Returns whether the work is complete, has failed, or is lost with its device. */
+/**
+ * Polls the communicator of some work. Returns whether the work is complete, has failed, or is lost with its device.
+ */
 function pollIsOver(work: UnfinishedWork): boolean {
   const { owner, stream: { unfinished } } = work;
   if (!unfinished.has(work)) return true;

@@ -5,57 +5,59 @@
  * @module
  */
 
-/** A communicator that may have unfinished work, as the errors of streams see it. */
+/** The watchdog of a communicator that may have unfinished work, as `StreamErrors` uses it. */
 export interface WatchedCommunicator {
-  /** Whether it has recorded so many end markers that further ones are not worth their cost. */
+  /** Whether the communicator has so many end markers that recording more is not worth the cost. */
   readonly isSaturated: boolean;
-  /** Records an end marker behind the work that it has enqueued so far. */
+  /** Records end markers for the work that the communicator has enqueued so far. */
   recordEnd(): void;
   /** Polls, unless it has polled within the last millisecond. */
   pollIfDue(): void;
   /**
    * Finds out which work is complete, and fails the communicator if the rest can never complete.
    *
-   * @param completed work that the program has just found complete
+   * @param completed the point up to which a stream's work was just found complete
    */
   poll(completed?: StreamPoint): void;
-  /** As `poll`, once all work of a stream is complete. Cheaper if no other stream has work of the communicator. */
+  /**
+   * Like `poll`, for when all work of a stream is complete. Faster if the communicator has no work on other streams.
+   */
   complete(completed: StreamPoint): void;
 }
 
 /**
- * The session's logical time, as Lamport's clocks have it: it advances with each event record, each wait for an event and
- * each completion that the program has seen, on any stream. Collectives between two of those share an epoch.
+ * The session's logical time, a Lamport clock. It advances with each event record, each wait for an event and each
+ * completion that the program observes, on any stream. Collectives between two advances share an epoch.
  *
  * @see Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978)
  */
 export type Epoch = number;
 
-/** The work of a stream that was enqueued before an epoch. */
+/** A point in a stream: after the work that was enqueued before an epoch. */
 export interface StreamPoint {
   readonly stream: StreamState;
   readonly before: Epoch;
 }
 
-/** Unfinished collectives of one communicator on one stream, as the errors of streams see them. */
+/** Unfinished collectives of one communicator on one stream. */
 export interface UnfinishedWork {
   readonly owner: WatchedCommunicator;
   readonly stream: StreamState;
   /** The time limit of the collectives, in milliseconds, from when all work before them has completed. */
   readonly timeout: number;
-  /** The place in the order in which the session's work was enqueued. */
+  /** The number of this work in the order in which the session enqueued its work. */
   readonly sequence: number;
-  /** The epoch of the oldest of them. */
+  /** The epoch of the oldest collective. */
   first: Epoch;
-  /** The epoch of the newest of them. */
+  /** The epoch of the newest collective. */
   last: Epoch;
-  /** The time of `performance.now()` at which they time out. Undefined until an end marker is recorded behind them. */
+  /** The value of `performance.now()` at which the collectives time out. Undefined until they have an end marker. */
   deadline: number | undefined;
 }
 
-/** How far the library is with ending failed work. */
+/** The progress of the library in aborting failed work. */
 export interface RevocationProgress {
-  /** The time of `performance.now()` when it began. */
+  /** The value of `performance.now()` when the abort began. */
   readonly begin: number;
   isOver: boolean;
 }
@@ -66,20 +68,23 @@ export interface RevocationProgress {
  */
 export const revocationTimeout = 10_000;
 
-/** Why collectives have failed. */
+/** The cause of a failure of collectives. */
 export interface FailureCause {
   readonly error: Error;
   readonly revocation: RevocationProgress;
-  /** The communicator's identity. Its other ranks in this process fail for the same cause, with errors of their own. */
+  /**
+   * The identity of the failed communicator. If several of its ranks are in this process, each fails with its own
+   * error.
+   */
   readonly identity: string;
 }
 
-/** A failure that has reached a stream: whatever was enqueued there after an epoch may have computed anything. */
+/** A failure that affects a stream: the results of all work enqueued on the stream after epoch `since` may be wrong. */
 export interface StreamFailure extends FailureCause {
   readonly since: Epoch;
-  /** Whether it is here only because the default stream may order the stream after the failed one. */
+  /** Whether the failure affects the stream only because the default stream may order it after the failed stream. */
   readonly isImplicit: boolean;
-  /** The epoch in which a wait has thrown it; Infinity until one has. */
+  /** The epoch in which a wait has thrown the failure; Infinity if none has. */
   thrownAt: Epoch;
 }
 
@@ -87,9 +92,9 @@ export interface StreamFailure extends FailureCause {
 export interface WaitEdge {
   /** The stream that waits. */
   readonly stream: StreamState;
-  /** The wait is for the other stream's work from before this epoch. */
+  /** The wait is for work that was enqueued on the other stream before this epoch. */
   readonly before: Epoch;
-  /** The work that the waiting stream gets after this epoch comes after the wait. */
+  /** Work that is enqueued on the waiting stream after this epoch comes after the wait. */
   readonly since: Epoch;
 }
 
@@ -97,11 +102,11 @@ export interface WaitEdge {
 export class StreamState {
   readonly device: number;
   readonly isDefault: boolean;
-  /** Whether the default stream and this one wait for each other. */
+  /** Whether the default stream and this stream implicitly wait for each other. */
   readonly isBlocking: boolean;
   readonly failures: StreamFailure[] = [];
   readonly unfinished: Set<UnfinishedWork> = new Set();
-  /** The waits of other streams for this one. */
+  /** The waits of other streams for events of this stream. */
   waitEdges: WaitEdge[] = [];
 
   constructor(device: number, { isDefault, isBlocking }: { isDefault: boolean; isBlocking: boolean }) {
@@ -111,42 +116,48 @@ export class StreamState {
   }
 
   /**
-   * Whether its collectives are complete and every failure was thrown, so that no wait throws for this stream, unless one
-   * fails that it depends on.
+   * Whether the stream's collectives are complete and each of its failures was thrown. Waits for the stream then throw
+   * no errors, unless a stream that it depends on fails.
    */
   get isSettled(): boolean {
     return this.unfinished.size === 0 && this.failures.every(({ thrownAt }) => thrownAt < Infinity);
   }
 }
 
-/** A record of an event. */
+/** The last record of an event. */
 export interface EventRecord {
-  /** The stream that it was recorded on, or the device if it stands behind all streams of one. */
+  /**
+   * The stream that the event was recorded on, or a device's ordinal if it was recorded after all streams of the
+   * device.
+   */
   readonly of: StreamState | number;
   readonly at: Epoch;
 }
 
-/** Whether two failures are of one communicator, on whichever ranks: a wait that throws one need not throw the other. */
+/**
+ * Returns whether two failures belong to the same communicator, on any ranks. A wait that throws one of them need not
+ * throw the other.
+ */
 export function isSameCause(one: FailureCause, other: FailureCause): boolean {
   return one.identity === other.identity;
 }
 
-/** Whether no wait has thrown a failure yet. */
+/** Returns whether no wait has thrown a failure yet. */
 export function isUnthrown({ thrownAt }: StreamFailure): boolean {
   return thrownAt === Infinity;
 }
 
-/** Whether failed work may never end: streams behind it may never be idle again. */
+/** Returns whether the abort of failed work has exceeded its time limit: streams with later work may never be idle. */
 export function isStuck({ revocation: { begin, isOver } }: FailureCause): boolean {
   return !isOver && performance.now() - begin > revocationTimeout;
 }
 
-/** Whether an event was recorded after the failed work, and before the first wait that threw the failure. */
+/** Returns whether an event was recorded after the failed work, and before the first wait that threw the failure. */
 export function isBehindFailure({ at }: EventRecord, { since, thrownAt }: StreamFailure): boolean {
   return since < at && thrownAt > at;
 }
 
-/** The deadline of work whose timeout starts now. Undefined if it has none yet. */
+/** Returns the deadline of work whose timeout starts now. Undefined if the work has no deadline yet. */
 export function renewedDeadline({ deadline, timeout }: UnfinishedWork, now: number): number | undefined {
   return deadline === undefined ? undefined : now + timeout;
 }
