@@ -126,7 +126,7 @@ bun_tests() {
 
 node_tests() { # a process for each folder: one for each file takes twice as long
   # What asks nothing of a runtime but its engine, which is Deno's, runs here in .ci/long only: the compiler, and what
-  # the sanitizer finds in kernels.
+  # the sanitizer finds in kernels. So do the examples, which Bun's tests run as well.
   # Options are set inside, because npx may run on an older Node, which would read them too. What Node has compiled is
   # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds.
   NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
@@ -136,7 +136,7 @@ node_tests() { # a process for each folder: one for each file takes twice as lon
     for tests in $(find tests -name "*_test.ts" | cut -d / -f 1,2 | sort -u); do
       [ -d "$tests" ] && tests="$tests/**/*_test.ts"
       if [ "${POOLPASS_LONG:-}" != 1 ]; then
-        [[ $tests =~ ^tests/(compiler|corpus|differential)/ ]] && continue
+        [[ $tests =~ ^tests/(compiler|corpus|differential|examples)/ ]] && continue
         tests=${tests/sanitizer\/\*\*/sanitizer}
       fi
       node --test --test-isolation=none --test-timeout="$limit" "$tests" || code=1
