@@ -106,8 +106,8 @@ export interface CompiledKernel {
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
    * The suspensions: the points where threads may be suspended. Such a kernel runs one block at a time, and its caller
-   * runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one call.
-   * All threads then use the local memory of the first one.
+   * runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one call;
+   * all threads of such a kernel use the local memory of the first one.
    */
   readonly suspensions: readonly Suspension[] | undefined;
   /**
@@ -116,7 +116,8 @@ export interface CompiledKernel {
   readonly lockstepPointCount: number;
   /**
    * Whether the kernel stores to memory that other lanes of a warp may access. If so, a launch may need other lockstep
-   * points if its blocks are not rows of whole warps, or if two of `pointerParameters` point into the same memory.
+   * points if the x dimension of its blocks is not a multiple of the warp size, or if two of `pointerParameters` point
+   * into the same memory.
    */
   readonly ordersAccesses: boolean;
   /** The offsets of the parameters that the kernel uses as pointers, in bytes. */

@@ -22,7 +22,10 @@ export interface WrittenBlocks {
   readonly behind?: ReadonlyMap<FlowBlock, () => void>;
   /** For each block that branches, the code that pushes the operand of its branch. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** The fuel that each iteration of a loop consumes. */
+  /**
+   * The amount of fuel that each iteration of a loop consumes. A kernel that has used up its fuel requests more from
+   * the host.
+   */
   readonly fuelPerIteration: number;
 }
 
@@ -99,7 +102,7 @@ export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): R
   return { uses, definitions: body.definitions };
 }
 
-/** Concatenates pieces of code. The result has no uses and definitions of registers. */
+/** Concatenates pieces of code. The result does not record which registers the pieces use and define. */
 export function joined(e: FunctionEmitter, ...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
   return e.emitSeparately(() => {
     for (const part of parts) if (part !== undefined) e.code.appendPiece(part.code);

@@ -60,8 +60,8 @@ import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 export interface GeneratedKernel {
   readonly definition: FunctionDefinition;
   /**
-   * The suspensions: the points where threads may be suspended. Undefined if each thread runs to its end, and one call
-   * runs many blocks.
+   * The suspensions: the points where threads may be suspended. If undefined, each thread runs to its end without
+   * interruption, and one call of the function runs many blocks.
    */
   readonly suspensions: readonly Suspension[] | undefined;
   /** The distance between the local memories of successive threads, in bytes. */
@@ -89,7 +89,7 @@ export interface GeneratedKernel {
 export interface ResumePoint {
   /** The resume index to store in the thread's record. */
   readonly resumeIndex: number;
-  /** The request to store in the thread's record. 0 for none. */
+  /** The suspension request to store in the thread's record. 0 if there is none. */
   readonly request: number;
   /** The registers that must be saved before the thread resumes here. */
   readonly live: readonly Register[];
@@ -119,7 +119,10 @@ export interface GeneratorContext {
   readonly options: EmitOptions;
 }
 
-/** If functions may be recursive, the stack size of each thread, in bytes, and also the size of its saved registers. */
+/**
+ * The extra stack size of each thread, in bytes, if functions may be recursive or allocate stack memory. Also the extra
+ * size of each thread's saved registers if functions may be recursive.
+ */
 const unboundedStackBytes = 16384;
 
 /**
@@ -165,7 +168,7 @@ interface NumberedSuspendPoint {
 
 /** The block that dispatches indirect calls. */
 interface Chooser {
-  /** Finds the function with the called address, and jumps to it. */
+  /** The block whose code finds the function with the called address, and jumps to the function. */
   readonly block: FlowBlock;
   /** The locals that an indirect call sets before it jumps to the block. */
   readonly call: IndirectCall;
@@ -175,7 +178,10 @@ class KernelGenerator {
   readonly #resolved: ResolvedKernel;
   readonly #context: GeneratorContext;
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
-  /** The program order of the blocks that end with suspensions. Lanes at the lowest number run first. */
+  /**
+   * The program order of the blocks that end with suspensions. The lanes of a warp that are at the lowest-numbered
+   * block run first.
+   */
   readonly #order: ReadonlyMap<FlowBlock, number>;
   readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
   readonly #parameterOffsets = new Map<FunctionFlow, ParameterOffsets>();
@@ -229,7 +235,8 @@ class KernelGenerator {
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
-      // Not for gangs, whose code does not keep the offset registers live for threads that leave their gang.
+      // Gangs get an empty map, because their code does not keep the offset registers live for threads that leave their
+      // gang.
       const definitions = context.flows.get(flow.function)!.analysis.definitions;
       this.#definitions.set(flow, definitions);
       const offsets = flow.function === resolved.kernel && divergencePoints === undefined
@@ -385,7 +392,8 @@ class KernelGenerator {
       knownZeroBits: knownZeroBits(this.#definitions.get(flow)!, e.sizes),
       origins: e.options.kernelChecks.has("memory") ? pointerOrigins(instructionsOf(resolved)) : undefined,
     });
-    // With shadows, runs are never repeated, because the second execution would see the shadows that the first one set.
+    // With shadow registers, no run of instructions is executed twice, because the second execution would read the
+    // shadows that the first one set.
     const readers = e.shadows === undefined ? registerReaders(instructionsOf(resolved)) : undefined;
     const blocks = reversePostorder(entry);
     for (const block of blocks) {

@@ -50,9 +50,8 @@ const noRegisters: ReadonlySet<Register> = new Set();
 export interface SpaceSizes {
   readonly parameters: number;
   /**
-   * The size of shared memory that accesses are statically known to fit in: that of the kernel's static shared memory.
-   * A launch may add more. Undefined if the kernel names dynamic shared memory, so that only the launch determines the
-   * size.
+   * The size of the shared memory that the kernel certainly has: its static shared memory. A launch may add dynamic
+   * shared memory. Undefined if the kernel uses dynamic shared memory, whose size only the launch determines.
    */
   readonly shared: number | undefined;
   /** The size of the static shared memory that the kernel declares. */
@@ -95,11 +94,14 @@ export interface EmitOptions {
   readonly kernelChecks: ReadonlySet<KernelCheckName>;
 }
 
-/** Locals that replace those of registers and fixed locals while some code is emitted. */
+/** Locals to use in place of the locals of registers and in place of fixed locals, for a part of the code. */
 export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
-  /** The local with the index in the gang of the thread that the code is for. Undefined for the first thread. */
+  /**
+   * The local with the thread's index in its gang, for code that is emitted for one thread of a gang. Undefined if that
+   * is the gang's first thread.
+   */
   readonly member?: number;
 }
 
@@ -113,8 +115,8 @@ export interface ParameterPointer {
   /** The i32 local with the pointer's offset in linear memory. */
   readonly location: number;
   /**
-   * The i64 local with the number of bytes from the pointer on in which accesses of `bytes` bytes may begin and stay in
-   * the same allocation. 0 if none may, or if the pointer is misaligned.
+   * The i64 local with the number of addresses, from the pointer on, at which an access of `bytes` bytes may begin
+   * without leaving the pointer's allocation. 0 if there are none, or if the pointer is misaligned.
    */
   readonly reach: number;
   /** The size of the accesses, in bytes. */
@@ -131,7 +133,7 @@ export interface ArgumentRange {
   readonly begin: number;
   /** The local with the range's size, in bytes. */
   readonly length: number;
-  /** The local with the number of offsets in the range at which an access may begin. */
+  /** The local with the number of byte offsets in the range at which an access may begin. */
   readonly room: number;
 }
 
@@ -152,7 +154,10 @@ export interface OperandOptions {
  */
 export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
-  /** Whether a 64-bit NaN may have any bits, because the code after the current run checks for NaNs. */
+  /**
+   * Whether a 64-bit NaN may have any bits, because the code emitted after the current run of instructions checks for
+   * NaNs.
+   */
   defersNaN64 = false;
   /** Whether the code may perform release operations other than barriers. */
   hasReleases = false;
@@ -189,7 +194,7 @@ export class FunctionEmitter {
   #uses: Set<Register> | undefined;
   #definitions: Set<Register> | undefined;
   readonly #store = new CodeStore();
-  /** Unused writers, kept for `emitSeparately`. */
+  /** Code writers that are not in use, to be reused by `emitSeparately`. */
   readonly #writers: CodeWriter[] = [];
   #isConditional = false;
   #standIns: StandIns | undefined;
@@ -267,8 +272,8 @@ export class FunctionEmitter {
   }
 
   /**
-   * Returns the register whose local a register shares: one that is never live at the same time. Returns the register
-   * itself if its local is its own.
+   * Returns the register whose local a register shares. The two are never live at the same time. Returns the register
+   * itself if it has a local of its own.
    */
   holderOf(register: Register): Register {
     return this.#holders.get(register) ?? register;
@@ -316,9 +321,9 @@ export class FunctionEmitter {
   }
 
   /**
-   * Emits the check for an uninitialized predicate. Reports an error if the instruction writes or traps; otherwise,
-   * marks the results as uninitialized. Returns a function that emits the code for that after the instruction, if any
-   * is needed.
+   * Emits the check for an uninitialized predicate. The check reports an error if the instruction writes or traps;
+   * otherwise, it marks the results as uninitialized. If marking requires code after the instruction, returns a
+   * function that emits that code.
    */
   #shadowPredicate(shadows: RegisterShadows, instruction: CompiledInstruction): (() => void) | undefined {
     const { register } = instruction.predicate!;
@@ -343,7 +348,7 @@ export class FunctionEmitter {
     emit(this, instruction);
   }
 
-  /** Emits code in which the locals of `standIns` replace others. */
+  /** Calls `emit` to emit code in which the locals of `standIns` replace others. */
   emitWith(standIns: StandIns, emit: () => void): void {
     const before = this.#standIns;
     this.#standIns = standIns;
@@ -356,7 +361,7 @@ export class FunctionEmitter {
     return this.#standIns?.fixed ?? new Map();
   }
 
-  /** Emits code that may not be executed, so that registers set in it do not count as defined. */
+  /** Calls `emit` to emit code that may not be executed: the registers that the code sets do not count as defined. */
   emitConditionally(emit: () => void): void {
     const before = this.#isConditional;
     this.#isConditional = true;
@@ -370,7 +375,7 @@ export class FunctionEmitter {
     this.#temporaries.releaseAll();
   }
 
-  /** Pushes the value of an instruction's predicate, as an i32. */
+  /** Emits code that pushes the value of an instruction's predicate, as an i32. */
   pushPredicate({ predicate }: CompiledInstruction): void {
     const { register, negated } = predicate!;
     this.#use(register);
@@ -406,26 +411,27 @@ export class FunctionEmitter {
     return this.#threads === "record";
   }
 
-  /** Encodes the location of a possible fault as the number that host functions take. */
+  /** Encodes the location of a possible fault as a number, for the calls of host functions that report faults. */
   place(
     { line = this.line, operation = "none", space = "generic", bytes = 1 }: Partial<Omit<FaultPlace, "thread">> = {},
   ): number {
     return encodePlace({ line, operation, space, bytes, thread: this.#threads });
   }
 
-  /** Pushes the encoded location of a possible fault, and its thread. */
+  /** Emits code that pushes the encoded location of a possible fault, and the number of its thread. */
   pushPlace(place: Partial<Omit<FaultPlace, "thread">> = {}): CodeWriter {
     this.code.i32(this.place(place));
     return this.pushThread();
   }
 
-  /** Pushes the number that identifies the thread of a fault. */
+  /** Emits code that pushes the number that identifies the thread of a fault. */
   pushThread(): CodeWriter {
     if (this.#threads === "record") return this.getFixed("thread");
     const standIn = this.#standIns?.fixed.get("threadX");
     this.getFixed("threadX");
     const member = this.#standIns?.member;
-    // A stand-in for `threadX` is the index of the member itself; `threadX` is the index of the gang's first member.
+    // If there is a stand-in for `threadX`, it holds the thread's own index; otherwise, `threadX` holds the index of
+    // the gang's first thread.
     return member === undefined || standIn !== undefined ? this.code : this.code.get(member).ops("i32Add");
   }
 
@@ -478,7 +484,9 @@ export class FunctionEmitter {
     return parameter.local;
   }
 
-  /** Pushes an operand as a value of the given type. Narrow integers are sign-extended or zero-extended. */
+  /**
+   * Emits code that pushes an operand as a value of the given type. Narrow integers are sign-extended or zero-extended.
+   */
   push(operand: ResolvedOperand | undefined, type: ScalarType, options: OperandOptions = {}): void {
     const { code } = this;
     switch (operand?.kind) {
@@ -525,7 +533,7 @@ export class FunctionEmitter {
     return this.valueType(operand) === type.value ? this.registerLocal(operand) : undefined;
   }
 
-  /** Replaces a 32-bit NaN on the stack with the canonical NaN. */
+  /** Emits code that replaces a 32-bit NaN on the stack with the canonical NaN. */
   canonicalizeNaN32(): void {
     const value = this.temporary("f32");
     this.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
@@ -538,7 +546,7 @@ export class FunctionEmitter {
     return copiesNumbers(instruction) && destination?.kind === "register" && this.#deferredNaNs.has(destination);
   }
 
-  /** Pushes the address of a byte of a variable as an i64, in the variable's own state space. */
+  /** Emits code that pushes the address of a byte of a variable as an i64, in the variable's own state space. */
   pushVariable(variable: Variable, offset: bigint): void {
     this.code.i64(BigInt(variable.offset) + offset);
     if (isInImage(variable)) this.code.globalGet(imageAddressGlobal).ops("i64Add");
@@ -547,7 +555,7 @@ export class FunctionEmitter {
     this.getFixed("local").ops("i32Sub", "i64ExtendI32U", "i64Add");
   }
 
-  /** Pushes the offset of a byte of a variable in linear memory. */
+  /** Emits code that pushes the offset of a byte of a variable in linear memory. */
   pushOffsetOf({ space, offset: begin }: Variable, offset: bigint): void {
     if (space === "shared") this.getFixed("shared");
     else if (space === "global" || space === "const") this.code.globalGet(imageAddressGlobal).ops("i32WrapI64");
@@ -556,7 +564,7 @@ export class FunctionEmitter {
     if (distance !== 0) this.code.i32(distance).ops("i32Add");
   }
 
-  /** Pushes the offset of the current function's frame. */
+  /** Emits code that pushes the offset of the current function's frame. */
   getFrame(): CodeWriter {
     return this.getFixed(this.sizes.hasFrames ? "frame" : "local");
   }
@@ -647,7 +655,7 @@ export class FunctionEmitter {
     return this.#sharedCapacity;
   }
 
-  /** Assigns the value of the given type that `produce` pushes to a destination. */
+  /** Emits code that assigns to a destination the value of the given type that the code of `produce` pushes. */
   assign(
     destination: ResolvedOperand | undefined,
     type: ScalarType,
@@ -668,14 +676,14 @@ export class FunctionEmitter {
     this.noteDefinition(destination);
   }
 
-  /** Sets a register to 0. */
+  /** Emits code that sets a register to 0. */
   initialize(register: Register): void {
     pushZero(this.code, this.valueType(register)).set(this.registerLocal(register));
     this.noteDefinition(register);
     this.shadows?.setUninitialized(register);
   }
 
-  /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, with the signedness of `type`. */
+  /** Emits code that extends the low 8 or 16 bits of an i32 on the stack to 32 bits, with the signedness of `type`. */
   extend(type: ScalarType): void {
     extend(this.code, type);
   }
@@ -744,12 +752,12 @@ export class FunctionEmitter {
     if (this.#definitions?.has(register) !== true) (this.#uses ??= new Set()).add(register);
   }
 
-  /** Records that the code reads a register without {@linkcode push}. */
+  /** Records that the emitted code reads a register without {@linkcode push}. */
   noteUse(register: Register): void {
     this.#use(register);
   }
 
-  /** Records that the code sets a register without {@linkcode assign}. */
+  /** Records that the emitted code sets a register without {@linkcode assign}. */
   noteDefinition(register: Register): void {
     if (!this.#isConditional) (this.#definitions ??= new Set()).add(register);
   }

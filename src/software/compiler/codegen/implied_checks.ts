@@ -23,7 +23,8 @@ import {
 import { type Definitions, resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /**
- * A linear combination: the sum of `constant` and of numbered values times their factors. Wraps around at `bits` bits.
+ * A linear combination, modulo 2^`bits`: `constant` plus the sum of the terms. Each term is the number of a value, with
+ * the factor of the value.
  */
 interface Sum {
   readonly terms: ReadonlyMap<number, bigint>;
@@ -31,7 +32,7 @@ interface Sum {
   readonly bits: 32 | 64;
 }
 
-/** The range of bytes that are known to be within bounds, relative to an address without its constant. */
+/** The range of bytes that are known to be within bounds, relative to the variable part of an address. */
 interface Extent {
   readonly begin: number;
   readonly end: number;
@@ -41,7 +42,7 @@ interface Extent {
  * The maximum absolute value of a constant, in bytes: small enough that adding it to an offset does not wrap around.
  */
 const largestConstant = 2n ** 28n;
-/** The maximum number of terms in a sum. A longer sum becomes a new numbered value. */
+/** The maximum number of terms in a sum. A longer sum is treated as one value, which gets a number of its own. */
 const mostTerms = 4;
 
 /**
@@ -65,7 +66,7 @@ class Search {
   readonly #definitions: Definitions;
   readonly #numbers = new Map<string, number>();
   #nextNumber = 0;
-  /** The values, from the end of the first block on, of registers that are set only once and in that block. */
+  /** The values of registers that are set only once, in the first block. Valid from the end of that block on. */
   #lasting = new Map<Register, Sum>();
   /** The values of registers on the path to the current block. */
   readonly #sums = new ScopedMap<Register, Sum>();
@@ -189,7 +190,7 @@ class Search {
     }
   }
 
-  /** Returns the numbered value of a 32-bit sum that is sign-extended or zero-extended to 64 bits. */
+  /** Returns the value of a 32-bit sum that is sign-extended or zero-extended to 64 bits, as a single term. */
   #extended(sum: Sum, isSigned: boolean): Sum {
     return this.#value(`${isSigned ? "signed" : "unsigned"} ${sum.constant} ${keyOf(sum)}`, 64);
   }
@@ -198,7 +199,10 @@ class Search {
     return { terms: new Map([[this.#nextNumber++, 1n]]), constant: 0n, bits: bits ?? 64 };
   }
 
-  /** Returns the numbered value with a name: the same for the same name and bits. */
+  /**
+   * Returns the value with the given name and width, as a single term. Calls with the same arguments return the same
+   * value.
+   */
   #value(name: string, bits: 32 | 64): Sum {
     const key = `${bits} ${name}`;
     let number = this.#numbers.get(key);

@@ -51,9 +51,9 @@ const threadFields = [
   "local",
   /** The offset of the current function's frame in linear memory. */
   "frame",
-  /** The offset of the free stack above the frame in linear memory. */
+  /** The offset in linear memory of the free part of the stack, above the frame. */
   "stackPointer",
-  /** The offset of the current function's saved registers. */
+  /** The offset in linear memory of the current function's saved registers. */
   "saved",
   /** The index of the block where the thread resumes. */
   "resumeIndex",

@@ -15,7 +15,10 @@ export function copiesNumbers({ form, type }: ResolvedInstruction): boolean {
   return form.traits.copies !== undefined && type.bits === 32;
 }
 
-/** Finds the registers that are held as floats and set only by 32-bit arithmetic and by copies of its results. */
+/**
+ * Finds the registers in which NaNs need not be canonicalized when they are set: those that are held as floats, and set
+ * only by 32-bit arithmetic and by copies of its results.
+ */
 export function findDeferredNaNs(
   instructions: Iterable<ResolvedInstruction>,
   isHeldAsFloat: (register: Register) => boolean,
@@ -59,7 +62,7 @@ function isRegister(operand: ResolvedOperand, holds: (register: Register) => boo
   return operand.kind === "register" && holds(operand);
 }
 
-/** Whether an operand is a single-precision literal other than a NaN, which would keep its bits. */
+/** Whether an operand is a single-precision literal other than a NaN. A NaN literal must keep its bits. */
 function isNoNaN(operand: ResolvedOperand): boolean {
   if (operand.kind !== "float" || operand.precision !== "single") return false;
   return (operand.bits & 0x7fff_ffffn) <= 0x7f80_0000n;

@@ -13,15 +13,21 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 
-/** The minimum number of operations per checked result for which emitting a run twice is worthwhile. */
+/** The minimum number of operations per checked result for which emitting a run of instructions twice is worthwhile. */
 const leastOperations = 3;
-/** The maximum number of instructions of a function whose runs are emitted twice, which bounds the code size. */
+/**
+ * The maximum number of instructions of a function in which runs of instructions are emitted twice, which bounds the
+ * code size.
+ */
 const mostInstructions = 20_000;
 
 /** Maps each register to the instructions that read it. */
 export type RegisterReaders = ReadonlyMap<Register, ReadonlySet<CompiledInstruction>>;
 
-/** Finds the readers of all registers. Undefined if the function is too large for runs to be emitted twice. */
+/**
+ * Finds the instructions that read each register. Undefined if the function is too large to emit runs of instructions
+ * twice.
+ */
 export function registerReaders(instructions: readonly CompiledInstruction[]): RegisterReaders | undefined {
   if (instructions.length > mostInstructions || !instructions.some(propagates)) return undefined;
   const readers = new Map<Register, Set<CompiledInstruction>>();
@@ -47,7 +53,7 @@ export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: R
   }
 }
 
-/** Consecutive steps of a block. */
+/** Consecutive steps of a block that can be executed again, or a single step that cannot. */
 export interface Run {
   readonly run: readonly Step[];
   /** The instructions of the run to check: if any observable result is a NaN, so is the result of one of these. */

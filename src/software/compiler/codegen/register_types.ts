@@ -55,7 +55,7 @@ export interface HeldRegister {
   readonly held: ValueType;
 }
 
-/** Converts a register's value on the stack to an instruction's type. */
+/** Emits code that converts a register's value on the stack to an instruction's type. */
 export function readAs(code: CodeWriter, type: ScalarType, { register, held: from }: HeldRegister): void {
   if (type.value === from && register.type.bits === type.bits) {
     if (type.kind === "signed" && type.bits < 32) extend(code, type);
@@ -72,7 +72,7 @@ export function readAs(code: CodeWriter, type: ScalarType, { register, held: fro
   if (type.bits < 32) extend(code, type);
 }
 
-/** Converts a value of an instruction's type on the stack to the type of a register's local. */
+/** Emits code that converts a value of an instruction's type on the stack to the type of a register's local. */
 export function writeAs(code: CodeWriter, type: ScalarType, { register, held: to }: HeldRegister): void {
   const { bits } = register.type;
   if (type.bits < bits) {
@@ -88,21 +88,21 @@ export function writeAs(code: CodeWriter, type: ScalarType, { register, held: to
   else if (value === "f64" && to === "i64") code.ops("i64ReinterpretF64");
 }
 
-/** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, with the signedness of `type`. */
+/** Emits code that extends the low 8 or 16 bits of an i32 on the stack to 32 bits, with the signedness of `type`. */
 export function extend(code: CodeWriter, type: ScalarType): void {
   if (type.bits !== 8 && type.bits !== 16) return;
   if (type.kind === "signed") code.ops(type.bits === 8 ? "i32Extend8S" : "i32Extend16S");
   else code.i32(type.bits === 8 ? 0xff : 0xffff).ops("i32And");
 }
 
-/** The instruction that loads an entire local of each type. */
+/** The WebAssembly instruction that loads a value of each local type from memory. */
 export const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
   i32: "i32Load",
   i64: "i64Load",
   f32: "f32Load",
   f64: "f64Load",
 };
-/** The instruction that stores an entire local of each type. */
+/** The WebAssembly instruction that stores a value of each local type to memory. */
 export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
   i32: "i32Store",
   i64: "i64Store",
@@ -110,7 +110,10 @@ export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
   f64: "f64Store",
 };
 
-/** Pushes an integer literal as an instruction's type. As in `ptxas`, high bits that do not fit are dropped. */
+/**
+ * Emits code that pushes an integer literal as a value of an instruction's type. As in `ptxas`, high bits that do not
+ * fit are dropped.
+ */
 export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {
   const { bits, kind } = type;
   if (kind === "float") e.fail(`the integer ${value} is used where a ".${type.name}" is needed`);
@@ -119,7 +122,7 @@ export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: Scal
   else e.code.i32(Number(kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value)));
 }
 
-/** Pushes a floating-point literal as an instruction's type. */
+/** Emits code that pushes a floating-point literal as a value of an instruction's type. */
 export function pushFloatLiteral(
   e: FunctionEmitter,
   { precision, bits }: { precision: "single" | "double"; bits: bigint },

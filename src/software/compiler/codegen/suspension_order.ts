@@ -77,7 +77,7 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
     const next = successors(block);
     if (next.length === 0) ends.add(after);
     for (const to of next) {
-      // At a loop's header, the counts differ if the loop contains points.
+      // At a loop's header, the counts differ if the loop contains blocks that are counted.
       if ((before.get(to) ?? after) !== after) return false;
       before.set(to, after);
     }
@@ -86,9 +86,9 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
 }
 
 /**
- * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop that has a
- * path which skips such an instruction or a call, threads also wait before each iteration, so that no lane gets an
- * iteration ahead of others.
+ * Adds suspend points where threads wait for the other lanes of their warp, one before each of the given instructions.
+ * In a loop that has a path which skips such an instruction or a call, threads also wait before each iteration, so that
+ * no lane gets an iteration ahead of others.
  *
  * @param options `isCalledWhereThreadsSpin`: whether the function may be called in a loop that may spin, which makes
  * its whole body part of such a loop; `isUneven`: whether lanes may diverge in a call
@@ -130,7 +130,7 @@ export function addLockstepPoints(
     wait(line, { suspendBlock: before, resumeBlock: block, spins: spinning.has(block) });
   }
   for (const loop of loopsOf(flow.entry, successors)) {
-    // If all paths around the loop wait for the whole warp at a barrier, no lane gets ahead.
+    // If every path around the loop contains a barrier that waits for the whole warp, no lane gets ahead.
     const gathered = waysAround(loop, barriers);
     const { total, fewest } = waysAround(loop, gathering);
     const isEven = fewest === total && !loop.body.some((block) => uneven.has(block));

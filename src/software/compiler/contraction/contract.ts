@@ -24,7 +24,7 @@ import { type BasicBlock, postorder, successors, type Terminator } from "../../.
 /** Maps an instruction to the instructions that replace it; to none if it is removed. */
 type Replacements = Map<CompiledInstruction, readonly CompiledInstruction[]>;
 
-/** Contracts the products and sums of a kernel and of the functions that it may call. */
+/** Contracts products and sums into multiply-adds, in a kernel and in the functions that it may call. */
 export function contractKernel(resolved: ResolvedKernel, instructions: InstructionSet): ResolvedKernel {
   const contracted = (body: ResolvedFunction) => contractFunction(body, instructions);
   return {
@@ -70,7 +70,7 @@ function contractWith(sum: Sum, accepts: (product: Product) => boolean): void {
   sum.contracted = best;
   for (const { value: { product } } of sum.terms) {
     if (product === best.value.product) product?.sums.delete(sum);
-    // The sum still reads its other term, so a product there cannot be removed.
+    // The contracted sum still reads its other term. If that is a product, the product cannot be removed.
     else if (product !== undefined) product.isPinned = true;
   }
 }
@@ -196,7 +196,7 @@ function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
       ? only
       : undefined;
   };
-  // In reverse postorder, so that most chains are complete when they are found.
+  // The order is reverse postorder, so that most chains are complete when they are found.
   const order = [...next.keys()].reverse();
   const chains = new Map(order.map((block) => [block, [block]]));
   for (const first of order) {

@@ -45,9 +45,9 @@ export function liveIntervals(
     }
   };
   const uses = new Map<FlowBlock, RegisterUse>();
-  /** The first position of each block. */
+  /** The position of the start of each block, in a linear order of all instructions. */
   const begins = new Map<FlowBlock, number>();
-  /** The last position of each block, which is that of its branch. */
+  /** The position of the end of each block, where its branch is. */
   const ends = new Map<FlowBlock, number>();
   let position = 0;
   for (const block of blocks) {
@@ -80,7 +80,10 @@ export function liveIntervals(
     uses.set(block, use);
     ends.set(block, position++);
   }
-  /** For each block, the range of positions assigned to registers that are live on entry. */
+  /**
+   * For each block, the range of instruction positions that the interval of a register which is live on entry must
+   * include: the start of the block and the ends of its predecessors.
+   */
   const entered = new Map(blocks.map((block) => [block, { begin: begins.get(block)!, end: begins.get(block)! }]));
   for (const block of blocks) {
     const end = ends.get(block)!;

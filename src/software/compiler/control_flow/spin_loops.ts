@@ -56,7 +56,8 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
 }
 
 /**
- * Returns the registers, and possibly memory, whose values may depend on other threads after any number of iterations.
+ * Returns the registers whose values may depend on other threads after any number of loop iterations. The result also
+ * contains memory if its contents may.
  */
 function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<Register | "memory"> {
   const seen = new Set<Register | "memory">();

@@ -20,9 +20,9 @@ export interface BlockEmitter<I> {
   readonly code: CodeWriter;
   /** Emits the code of a block, without its branch. */
   emitBody(block: BasicBlock<I>): void;
-  /** Pushes the condition of a block's branch, as an i32. */
+  /** Emits code that pushes the condition of a block's branch, as an i32. */
   pushCondition(block: BasicBlock<I>): void;
-  /** Pushes the index of the target of a block's switch, as an i32. */
+  /** Emits code that pushes the index of the target of a block's switch, as an i32. */
   pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
   /** Emits code at the start of each iteration of the loop with the given header. */

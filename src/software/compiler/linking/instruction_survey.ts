@@ -19,7 +19,7 @@ import { instructionsOf, surveyKernel } from "../typing/resolver.ts";
 
 type Place = { readonly line: number; readonly image?: string };
 type Without<T> = T extends unknown ? Omit<T, "lines" | "kernels"> : never;
-/** The properties of an instruction that do not depend on its position. */
+/** The properties of an instruction that do not depend on where in the PTX it is. */
 type Kind = Without<InstructionSupport>;
 
 interface Use {

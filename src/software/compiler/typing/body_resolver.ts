@@ -58,7 +58,7 @@ function componentOf(
   if (index < 0) throw new PtxError(line, `cannot use "${name}.${component}": the components are x, y, z and w`);
   const register = components[index];
   if (register !== undefined) return register;
-  // `ptxas` accepts such a component, and reads another register.
+  // `ptxas` accepts a component that the vector does not have, and reads another register.
   throw new UnsupportedPtxError(line, `cannot use "${name}.${component}": it has only ${components.length} components`);
 }
 
@@ -85,7 +85,10 @@ export class BodyResolver {
     this.#unsupported = unsupported;
   }
 
-  /** Declares a function's results and parameters, and loads parameters in registers from the frame. */
+  /**
+   * Declares a function's results and parameters. For parameters in registers, adds instructions that load them from
+   * the frame.
+   */
   declareCall({ results, parameters }: CallLayout, { scope, line }: { scope: Scope; line: number }): void {
     for (const variable of [...results, ...parameters]) {
       const { name, type, registerCount } = variable;
@@ -101,7 +104,7 @@ export class BodyResolver {
     }
   }
 
-  /** Stores results in registers to the frame. Called before every return. */
+  /** Adds instructions that store results from registers to the frame. Called before every return. */
   storeResults(line: number): void {
     for (const { operand, variable } of this.#resultRegisters) this.#inserted(line).store(variable, operand);
   }

@@ -82,7 +82,7 @@ function findForm(
   throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
 }
 
-/** The reason for refusing an opcode. */
+/** The reason why an opcode is not supported, and its section in the PTX ISA manual. */
 export interface Refusal {
   /** The section of the PTX ISA manual. */
   readonly section: string;
@@ -117,7 +117,10 @@ export class InsertedInstructions {
     this.#line = line;
   }
 
-  /** Computes the sum of a register and a constant, in the register's width. */
+  /**
+   * Inserts an instruction that computes the sum of a register and a constant, in the register's width. Returns the
+   * register with the sum.
+   */
   sum(operand: ResolvedOperand, offset: bigint): Register {
     const register = operand.kind === "special"
       ? this.add("mov.u32", typeNamed("u32"), [operand])
@@ -134,7 +137,10 @@ export class InsertedInstructions {
     return this.add(`add.s${type.bits}`, type, [register, { kind: "integer", value: offset }]);
   }
 
-  /** Computes the address of an array element. As in `ptxas`, the index is unsigned, even if its register is signed. */
+  /**
+   * Inserts instructions that compute the address of an array element, and returns the register with the address. As in
+   * `ptxas`, the index is unsigned, even if its register is signed.
+   */
   element(array: Variable & { readonly elementBytes: number }, index: ResolvedOperand): Register {
     const type = index.kind === "register" ? index.type : undefined;
     if (type === undefined || type.kind === "float" || type.bits < 16) {
@@ -147,7 +153,7 @@ export class InsertedInstructions {
     return this.add("mad.lo.u64", wide, [extended, factor, begin], { isElement: true });
   }
 
-  /** Loads a register or a vector of registers from a variable in the frame. */
+  /** Inserts an instruction that loads a register or a vector of registers from a variable in the frame. */
   load(operand: ResolvedOperand, variable: CallVariable): void {
     this.addTo(`ld.param${accessType(variable)}`, [operand, { kind: "address", base: variable, offset: 0n }]);
   }

@@ -23,7 +23,10 @@ export interface ImageVariable {
   /** The offset from the start of the image, in bytes. */
   readonly offset: number;
   readonly byteLength: number;
-  /** The bytes per index, if the variable is an array, as in {@linkcode Variable}. */
+  /**
+   * If the variable is an array, the number of bytes by which the address increases per index, as in {@linkcode
+   * Variable}.
+   */
   readonly elementBytes?: number | undefined;
 }
 
@@ -34,13 +37,16 @@ export interface InitialValue {
   readonly byteLength: number;
   readonly value: bigint;
   /**
-   * Set if `value` is relative to the image: the number of bits by which to shift the sum of `value` and the address of
-   * the image to the right.
+   * Set if `value` is relative to the start of the image: the value to store is the sum of `value` and the address of
+   * the image, shifted to the right by this number of bits.
    */
   readonly addressShift: bigint | undefined;
 }
 
-/** The image of a module's variables. Each variable starts a granule of the bounds table, which records its bounds. */
+/**
+ * The image of a module's variables. Each variable begins at a multiple of `boundsGranuleBytes`, so that the bounds
+ * table can record its bounds.
+ */
 export interface ModuleImage {
   readonly byteLength: number;
   readonly variables: ReadonlyMap<string, ImageVariable>;
