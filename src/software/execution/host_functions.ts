@@ -13,7 +13,7 @@ import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 
-/** The host functions, except those that the compiler provides itself. */
+/** The host functions that a module's caller supplies. The compiler provides the other two itself. */
 type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
 
 /** The parts of the device that a module's host functions use. */
@@ -27,7 +27,7 @@ export interface HostFunctionParts {
   readonly image: { readonly begin: number; readonly byteLength: number };
 }
 
-/** Returns the functions that the kernels of a module call. */
+/** Returns the host functions for the kernels of a module. */
 export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
   return { ...faultFunctions(parts), ...checkFunctions(parts), ...heapFunctions(parts), ...printFunctions(parts) };
 }
@@ -47,7 +47,7 @@ function faultFunctions(
   };
 }
 
-/** Returns the functions for checks. WebAssembly passes offsets above 2 GiB as negative numbers. */
+/** Returns the host functions for checks. WebAssembly passes offsets above 2 GiB as negative numbers. */
 function checkFunctions({ running, image }: HostFunctionParts): Pick<
   HostFunctions,
   | "access"
@@ -63,7 +63,7 @@ function checkFunctions({ running, image }: HostFunctionParts): Pick<
   return {
     access(offset, place, thread) {
       const unsigned = offset >>> 0;
-      // Accesses to the module's own variables are not reported, because these belong to no buffer.
+      // Does not report accesses to the module's own variables, because the variables belong to no buffer.
       if (unsigned < begin || unsigned >= begin + byteLength) running?.access(unsigned, place, thread);
       else running?.accessVariable(unsigned);
     },
@@ -101,7 +101,10 @@ function heapFunctions({ linearMemory, running }: HostFunctionParts): Pick<HostF
   };
 }
 
-/** Implements a kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
+/**
+ * Implements a kernel's call of `malloc`. Returns the address, or 0 if the allocation fails. `malloc` passes sizes as
+ * unsigned 64-bit numbers.
+ */
 function allocateOnHeap(
   heap: DeviceHeap,
   { size, alignment, site }: { size: bigint; alignment: bigint; site: HeapSite | undefined },
@@ -111,7 +114,7 @@ function allocateOnHeap(
   return offset === undefined ? 0n : addressOfOffset(offset);
 }
 
-/** Implements a kernel's call of `free`. Returns the description of an error, or undefined on success. */
+/** Implements a kernel's call of `free`. Returns a description of the error, or undefined on success. */
 function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
   if (address === 0n) return undefined;
   const offset = offsetOfAddress(address);
@@ -164,7 +167,10 @@ function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions
   };
 }
 
-/** The memory that a kernel may read, as compiled code passes it (see `pushSpaces`). */
+/**
+ * The offsets and sizes of the memory that a kernel may read, in the order in which compiled code passes them (see
+ * `pushSpaces`).
+ */
 type Spaces = [
   shared: number,
   sharedBytes: number,
@@ -175,7 +181,9 @@ type Spaces = [
   bounds: number,
 ];
 
-/** Converts the arguments for readable memory. WebAssembly passes offsets above 2 GiB as negative numbers. */
+/**
+ * Converts the arguments that describe the readable memory. WebAssembly passes offsets above 2 GiB as negative numbers.
+ */
 function readableMemory(spaces: Spaces): ReadableMemory {
   const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = spaces.map((number) => {
     return number >>> 0;

@@ -198,7 +198,7 @@ function describe(
       bytes === undefined ? "" : ` with ${bytes} ${bytes === 1 ? "byte" : "bytes"} from there`
     }`;
   }
-  // Compilers declare signed and unsigned integers with the same type.
+  // Compilers use the same PTX type for signed and unsigned integer parameters.
   const signed = BigInt.asIntN(bits, word);
   if (type.startsWith("s")) return String(signed);
   return signed < 0n ? `${word} or ${signed}` : String(word);

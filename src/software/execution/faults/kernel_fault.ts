@@ -13,7 +13,7 @@ export type Index = readonly [x: number, y: number, z: number];
 export interface FaultReport {
   /** One of `faultKind`. */
   readonly kind: number;
-  /** Compilers use the same PTX type for signed and unsigned integer parameters. */
+  /** An address, an offset, or another value, depending on `kind` and `place.space`. */
   readonly address?: bigint;
   readonly place?: Partial<FaultPlace>;
   /**
@@ -21,29 +21,32 @@ export interface FaultReport {
    * Undefined if no particular thread has faulted.
    */
   readonly thread?: number | undefined;
-  /** The index of the thread within the block, if it is known directly. */
+  /** The index of the thread within the block. Undefined if `thread` identifies the thread instead. */
   readonly index?: Index;
-  /** The source line, if the kernel itself provides it. */
+  /** The source line, if the kernel itself reports it. */
   readonly source?: string | undefined;
   /**
-   * The description of the fault, if the kind is not sufficient. A function receives names of lines and waiting
-   * threads.
+   * The description of the fault, if the description for the kind is not sufficient. A function that returns the
+   * description receives a function that names lines, and a description of the waiting threads.
    */
   readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
-  /** The blocks, if the kernel was stopped because no block makes progress. */
+  /** The blocks that are stuck, if the kernel was stopped because no block makes progress. */
   readonly stuck?: StuckBlocks;
 }
 
-/** Resident blocks that only wait for each other, or for blocks that have not started. */
+/** Resident blocks that wait only for each other, or for blocks that have not started. */
 export interface StuckBlocks {
-  /** Describes the suspend points at which the blocks wait. */
+  /** Describes the suspend points where threads of the blocks wait. */
   describe(nameLine: (line: number) => string): string;
   readonly advice: string;
-  /** The waiting threads of the first block. */
+  /** The waiting threads of the first of the blocks. */
   readonly waiting: readonly WaitingThreads[];
 }
 
-/** Thrown through compiled code to stop a kernel. The launch converts it to a {@linkcode KernelFault}. */
+/**
+ * An exception that compiled code propagates, so that the kernel stops. The launch converts it to a
+ * {@linkcode KernelFault}.
+ */
 export class KernelStop extends Error {
   override readonly name = "KernelStop";
   readonly report: FaultReport;
@@ -65,13 +68,13 @@ export class KernelFault extends Error {
   readonly thread: Index | undefined;
   /** The line in the PTX text. 0 if it is unknown. */
   readonly line: number;
-  /** The line of the source, such as `saxpy.cu:12`. Undefined if it is unknown. */
+  /** The source line, such as `saxpy.cu:12`. Undefined if it is unknown. */
   readonly source: string | undefined;
   /** The generic address of the access. Undefined if the fault does not concern memory. */
   readonly address: bigint | undefined;
   /** The description of the fault, as a verb phrase. */
   readonly what: string;
-  /** The description of the launch's arguments, to be appended to the message. May be empty. */
+  /** The description of the launch's arguments, which is appended to the error message. May be empty. */
   readonly launched: string;
 
   constructor(fault: Omit<KernelFault, keyof Error | "describe">) {
@@ -89,9 +92,9 @@ export class KernelFault extends Error {
   }
 
   /**
-   * Returns the message.
+   * Returns the error message.
    *
-   * @param device the device that ran the kernel, if the message should name it
+   * @param device the device that ran the kernel, if the message should name the device
    */
   describe(device?: number): string {
     const { kernel, block, thread, source, line, what } = this;
@@ -108,9 +111,12 @@ export function nameOfLine(line: number): string {
   return `line ${line} of the PTX`;
 }
 
-/** Counts the steps of a block's threads, and stops the kernel at the limit, since it most likely never ends. */
+/**
+ * Counts the steps of a block's threads, and stops the kernel when the step limit is reached, because the kernel most
+ * likely never ends.
+ */
 export class StepCounter {
-  /** The number of loop iterations that a kernel may run before it requests more fuel. */
+  /** The number of loop iterations that a kernel may run before it calls `refuel` again. */
   readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
@@ -119,7 +125,7 @@ export class StepCounter {
     this.#limit = limit;
   }
 
-  /** The number of steps of the running block. */
+  /** The number of steps that the running block's threads have made so far. */
   get count(): number {
     return this.#count;
   }
@@ -128,12 +134,12 @@ export class StepCounter {
     return this.#limit;
   }
 
-  /** Starts the next block, or resumes a block that has already run `steps` steps. */
+  /** Starts counting the steps of the next block, or of a resumed block that has already made `steps` steps. */
   restart(steps = 0): void {
     this.#count = steps;
   }
 
-  /** Implements the host function `refuel`. Returns the number of further loop iterations. */
+  /** Implements the host function `refuel`. Returns the number of loop iterations that may run before the next call. */
   refuel(place: number, thread: number): number {
     this.#count += this.fuelPerRefill;
     if (this.#count > this.#limit) this.#stop({ place: decodePlace(place), thread });
@@ -141,8 +147,8 @@ export class StepCounter {
   }
 
   /**
-   * Counts the steps of a thread, or of the warp that starts with the thread. At the limit, `locate` finds the thread
-   * to report.
+   * Adds steps of a thread, or of the warp whose first thread is `thread`. If the limit is reached, calls `locate` to
+   * find the thread to report.
    */
   add(steps: number, thread: number, locate: (thread: number) => Pick<FaultReport, "thread">): void {
     this.#count += steps;

@@ -16,7 +16,7 @@ import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 
 const sliceMilliseconds = 4;
 
-/** Returns the size in bytes of the local memory and saved registers that the threads of a block need at once. */
+/** Returns the size in bytes of the memory for the locals and saved registers of all threads of a block. */
 export function threadMemoryBytes(
   { suspensions, localBytes, savedBytes }: CompiledKernel,
   threadsPerBlock: number,
@@ -24,7 +24,7 @@ export function threadMemoryBytes(
   return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes);
 }
 
-/** A launch as work of a stream. */
+/** A launch, as an item of work that a stream runs. */
 export interface LaunchWork {
   /** Runs a time slice of the launch, and returns whether all blocks are done. */
   readonly run: () => boolean;
@@ -54,7 +54,10 @@ function runSingly(launch: LaunchRecord, index: BlockIndex): LaunchWork {
     : blockAfterBlock(launch, index);
 }
 
-/** Decides how many blocks of a row to run before the clock is read: as many as fit in a fraction of a time slice. */
+/**
+ * Chooses how many blocks of a row a call of the kernel runs before the elapsed time is measured: as many as run in a
+ * fraction of a time slice.
+ */
 class Pace {
   readonly #isDivided: boolean;
   #count = 1;
@@ -76,13 +79,14 @@ class Pace {
   }
 
   /**
-   * Returns whether the time slice is over. If little of the slice has passed, increases the number of blocks per run.
+   * Returns whether the time slice is over. Increases the number of blocks per call if only a small part of the slice
+   * has passed.
    */
   isOver(): boolean {
     if (this.#isDivided) return true;
     const elapsed = performance.now() - this.#start;
     if (elapsed < sliceMilliseconds / 4) {
-      // Reading the clock takes as long as an empty block.
+      // Measuring the time takes as long as running an empty block.
       const factor = elapsed < sliceMilliseconds / 32 ? 8 : 2;
       this.#count = Math.min(this.#count * factor, 2 ** 24);
     }
@@ -90,7 +94,10 @@ class Pace {
   }
 }
 
-/** Runs blocks whose threads never wait. A call of the kernel runs as many blocks of a row as the time slice allows. */
+/**
+ * Returns a function that runs blocks whose threads never wait. A call of the kernel runs as many blocks of a row as
+ * the time slice allows.
+ */
 function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   const { run, steps } = launch.kernel;
   const pace = new Pace(launch.place);
@@ -110,7 +117,10 @@ function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   };
 }
 
-/** Runs blocks whose threads may wait, one by one until a block waits for other blocks. */
+/**
+ * Creates the work of a launch whose threads may wait: runs one block after another until a block waits for other
+ * blocks.
+ */
 function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
   const { kernel: { compiled, run, steps } } = launch;
   const suspensions = compiled.suspensions!;
@@ -144,7 +154,10 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
 /** The maximum fraction of a launch's gangs that may diverge before the remaining blocks are run thread by thread. */
 const divergedShare = 1 / 8;
 
-/** Runs threads in gangs while few gangs diverge. A call runs as many blocks of a row as the time slice allows. */
+/**
+ * Returns a function that runs threads in gangs as long as few gangs diverge. A call of the kernel runs as many blocks
+ * of a row as the time slice allows.
+ */
 function runInGangs(
   launch: LaunchRecord,
   index: BlockIndex,
@@ -207,20 +220,23 @@ export interface CheckedWork {
 /** Parameters of a checked launch other than its work. */
 interface CheckedLaunch extends Pick<LaunchObservation, "onAccesses" | "onFindings"> {
   readonly running: RunningChecks;
-  /** The accesses of the launch, if all of them are known in advance. */
+  /** The accesses of the launch, if all of them are known before the launch runs. */
   readonly known?: KnownAccesses | undefined;
 }
 
-/** The accesses of a launch that are known in advance, provided that the launch does not fail. */
+/** The accesses of a launch that are known before it runs. They are only correct if the launch does not fail. */
 export interface KnownAccesses {
   readonly accesses: readonly LaunchAccess[];
   /** Returns whether the kernel may make these accesses. Called when the launch starts. */
   isAllowed(): boolean;
-  /** Returns the same launch with observation of accesses. */
+  /** Returns the work of the same launch, but with accesses that are observed while the launch runs. */
   observed(): CheckedWork;
 }
 
-/** Wraps a launch so that its accesses and findings are reported when it is complete, has failed, or is dropped. */
+/**
+ * Wraps the work of a launch so that the accesses and findings are reported when the launch is complete, has failed, or
+ * is dropped.
+ */
 export function checkedLaunch(
   launch: CheckedWork,
   { running, onAccesses, onFindings, known }: CheckedLaunch,

@@ -38,17 +38,17 @@ export interface LaunchPlace {
   /** The size of the dynamic shared memory in bytes. */
   readonly sharedMemoryBytes?: number;
   /**
-   * The offset of memory for the threads of a block, whose size `threadMemoryBytes` returns. Undefined to use the
-   * scratch range.
+   * The offset of the memory for the threads of a block, with the size that `threadMemoryBytes` returns. Undefined if
+   * the threads use the scratch range.
    */
   readonly threadMemory?: number | undefined;
   /** Names memory in the messages of faults. */
   readonly memoryNames?: MemoryNames | undefined;
   /** Whether each time slice runs a single block. By default, a slice runs as many blocks as time allows. */
   readonly isDivided?: boolean | undefined;
-  /** The order of blocks, warps and threads, if each time slice runs a single block. Default: ascending. */
+  /** The order in which blocks, warps and threads run, if each time slice runs a single block. Default: ascending. */
   readonly order?: KernelOrder | undefined;
-  /** The checks of the launch. Default: none. */
+  /** The checks of the launch. Undefined if nothing is checked. */
   readonly checks?: LaunchChecks | undefined;
   /** The ranges that the parameters point into, in the layout of the launch record's `argumentRanges`. */
   readonly argumentRanges?: Uint32Array | undefined;
@@ -58,7 +58,7 @@ export interface LaunchPlace {
   readonly workspace?: number | undefined;
 }
 
-/** The indices of the launch record's fields that are read often, in 32-bit words. */
+/** The indices, in 32-bit words, of the launch record's fields that are read often. */
 const words = {
   blockX: launchFieldOffset("blockX") / 4,
   blockY: launchFieldOffset("blockY") / 4,
@@ -67,7 +67,7 @@ const words = {
   rowZ: launchFieldOffset("rowZ") / 4,
 } as const;
 
-/** Returns the index in x, y and z of the block or thread with a linear number. */
+/** Returns the x, y and z index of the block or thread with a linear number. */
 function indexIn(number: number, [x, y]: Index): Index {
   return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
@@ -82,7 +82,7 @@ export class LaunchRecord {
   readonly place: LaunchPlace;
   /** The PTX line of each resume point in the running version of the kernel. */
   resumeLines: readonly number[];
-  /** The scheduler of the running block's threads. Undefined if they run in gangs or never wait. */
+  /** The scheduler of the running block's threads. Undefined if the threads run in gangs or never wait. */
   scheduler: BlockScheduler | undefined;
   /** The launch record in linear memory. */
   readonly fields: Int32Array;
@@ -113,9 +113,9 @@ export class LaunchRecord {
   }
 
   /**
-   * Writes the launch record to linear memory, because other launches may have overwritten it.
+   * Writes the launch record to linear memory, where other launches may have overwritten it.
    *
-   * @param owner a launch that needs the contents of the scratch ranges until its next time slice
+   * @param owner the launch, if its data in the scratch ranges must survive until its next time slice
    */
   write(owner?: ScratchOwner): void {
     this.place.linearMemory.takeScratch(owner);
@@ -138,7 +138,7 @@ export class LaunchRecord {
     this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
     this.set("bounds", bounds);
-    // The order of threads that may wait is determined by their scheduler instead.
+    // Only for threads that never wait; a scheduler determines the order of threads that may wait.
     if (order !== undefined && compiled.suspensions === undefined) this.#orderThreads(order);
     if (argumentRanges !== undefined) {
       const { begin } = scratch.argumentRanges;
@@ -148,7 +148,7 @@ export class LaunchRecord {
     this.set("fuelLeft", steps.fuelPerRefill);
   }
 
-  /** Sets the order of the threads of a block in the launch record. */
+  /** Writes the order in which the threads of a block run to the launch record. */
   #orderThreads(order: KernelOrder): void {
     const { block } = this.geometry;
     let reversed = 0;
@@ -160,7 +160,7 @@ export class LaunchRecord {
     this.set("reversedThreads", reversed);
   }
 
-  /** Converts a fault report to the error of the launch, and notifies the checks. */
+  /** Creates the launch's error for a fault report, and notifies the checks. */
   faultOf(report: FaultReport): KernelFault {
     const { compiled, lineInfo } = this.kernel;
     const { what } = report;
@@ -195,7 +195,9 @@ export class LaunchRecord {
     return { block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")], thread: this.#threadOf(report) };
   }
 
-  /** Returns the number in the grid of a thread that compiled code reports with a code location. Called very often. */
+  /**
+   * Returns the number in the grid of the thread that compiled code reports with a code location. Called very often.
+   */
   numberOf(place: number, thread: number): number {
     const { fields, geometry: { grid, block } } = this;
     const row = reportsRows(place) ? block[0] * (fields[words.rowY]! + block[1] * fields[words.rowZ]!) : 0;
@@ -203,7 +205,7 @@ export class LaunchRecord {
     return blocks * block[0] * block[1] * block[2] + row + thread;
   }
 
-  /** Returns the block and thread index of a thread's number in the grid. */
+  /** Returns the block and thread index of the thread with a number in the grid. */
   indexOf(number: number): ThreadIndex {
     const { grid, block: [x, y, z] } = this.geometry;
     const block = Math.floor(number / (x * y * z)), thread = number % (x * y * z);
@@ -217,7 +219,7 @@ export class LaunchRecord {
     return [packed & 0x3ff, packed >> 10 & 0x3ff, packed >> 20];
   }
 
-  /** Returns the line of a fault or, if it is unknown, the line where the thread last resumed. */
+  /** Returns the line of a fault. If the line is unknown, returns the line where the thread last resumed. */
   #lineOf({ thread, place }: FaultReport): number {
     const line = place?.line ?? 0;
     if (line > 0 || thread === undefined || place?.thread === "x") return line;
@@ -231,14 +233,17 @@ export class LaunchRecord {
     return new DataView(memory.buffer, begin, threadRecordByteLength);
   }
 
-  /** Finds the first thread, starting at `first`, that has not exited. */
+  /** Finds the first thread, from `first` on, that has not exited. */
   locate(first: number): Pick<FaultReport, "thread"> {
     let thread = first;
     while (this.#recordOf(thread).getInt32(threadRecord.request, true) === exited) thread++;
     return { thread };
   }
 
-  /** Returns the offsets of the gangs' save areas, and of the memory of threads that have left their gang. */
+  /**
+   * Returns the offsets of the gangs' save areas, and of the local memory and saved registers of threads that have left
+   * their gang.
+   */
   gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangKernel): GangMemory {
     const { block } = this.geometry;
     const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
@@ -247,7 +252,7 @@ export class LaunchRecord {
     return { local, saved, gangs: saved + threads * savedBytes };
   }
 
-  /** Writes the launch record's fields that have other values for gangs. */
+  /** Writes the launch record's fields whose values are different for gangs. */
   writeForGangs(kernel: GangKernel): void {
     const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);
@@ -256,7 +261,8 @@ export class LaunchRecord {
   }
 
   /**
-   * If each slice runs a single block, overwrites the shared memory, so that no block sees the data of a previous one.
+   * If each time slice runs a single block, overwrites the shared memory, so that a block cannot see data of the
+   * previous block.
    */
   freshenShared(begin: number = scratch.shared.begin): void {
     const { isDivided, linearMemory } = this.place;
@@ -272,7 +278,10 @@ export class LaunchRecord {
     this.#setMultiprocessor({ y, z });
   }
 
-  /** Sets a single block to run next. By default, multiprocessors are assigned round-robin. */
+  /**
+   * Sets the single block to run next, and its multiprocessor. By default, blocks are assigned to multiprocessors
+   * round-robin.
+   */
   setBlock({ x, y, z }: Readonly<Coordinates>, multiprocessor?: number): void {
     this.set("blockX", x);
     this.set("blockY", y);
@@ -320,7 +329,7 @@ function modulo(dividend: number, divisor: number): number {
   return (dividend % divisor + divisor) % divisor;
 }
 
-/** An iterator over the blocks of a grid. `x`, `y` and `z` are the index of the current block. */
+/** Iterates over the blocks of a grid. `x`, `y` and `z` are the index of the current block. */
 export class BlockIndex {
   x = 0;
   y = 0;
@@ -328,7 +337,7 @@ export class BlockIndex {
   readonly #grid: Geometry["grid"];
   readonly #order: KernelOrder | undefined;
   readonly #count: number;
-  /** The number of completed blocks, if blocks run in a permuted order. */
+  /** The number of completed blocks. Only used if blocks run in a permuted order. */
   #position = 0;
 
   constructor(grid: Geometry["grid"], order?: KernelOrder) {
@@ -342,7 +351,7 @@ export class BlockIndex {
     return this.z === this.#grid[2];
   }
 
-  /** Sets the index to that of the block at the current position of the permuted order. */
+  /** Sets `x`, `y` and `z` to the index of the block at the current position in the permuted order. */
   #choose(): void {
     if (this.#order === undefined) return;
     const [x, y, z] = this.#grid;
@@ -353,7 +362,10 @@ export class BlockIndex {
     this.z = isPastEnd ? z : Math.floor(block / (x * y));
   }
 
-  /** Advances to block `x` of the row, or to the next row. In a permuted order, advances to the next block instead. */
+  /**
+   * Advances to block `x` of the current row, or to the next row if `x` is past the end. In a permuted order, advances
+   * to the next block if `x` is past the current one.
+   */
   advanceTo(x: number): void {
     if (this.#order !== undefined) {
       if (x > this.x) this.#position++;
@@ -397,7 +409,7 @@ export function schedulerOf(
   });
 }
 
-/** Runs threads of a block. Converts a deadlock to a {@linkcode KernelStop}. */
+/** Calls `run`, which runs threads of a block. Converts a deadlock to a {@linkcode KernelStop}. */
 export function stopIfDeadlocked<Result>(run: () => Result): Result {
   try {
     return run();

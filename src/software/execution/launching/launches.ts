@@ -32,7 +32,8 @@ export class LoadedKernel {
   /** The maximum dynamic shared memory of a launch, in bytes. */
   maxDynamicSharedBytes: number;
   /**
-   * The preferred carveout in percent, or -1. Has no effect, since there is no cache that competes with shared memory.
+   * The preferred carveout for shared memory in percent, or -1. Has no effect, since no cache competes with shared
+   * memory.
    */
   preferredSharedCarveout: number = sharedCarveout.default;
 
@@ -42,7 +43,7 @@ export class LoadedKernel {
     this.maxDynamicSharedBytes = defaultDynamicSharedBytes(kernel.compiled.sharedBytes);
   }
 
-  /** The device for which the module was loaded. */
+  /** The ordinal of the device for which the module was loaded. */
   get device(): number {
     return this.module.device;
   }
@@ -61,15 +62,15 @@ export interface LaunchConfiguration extends Geometry {
   readonly sharedMemoryBytes: number;
   /** Whether all blocks must be resident at once. Default: false. */
   readonly cooperative?: boolean;
-  /** The name of the CUDA call that launches the kernel, for errors. */
+  /** The name of the CUDA call that launches the kernel, which errors include. */
   readonly call: string;
-  /** The packed parameters. Copied, so the caller may reuse the bytes. */
+  /** The packed parameters. The launch copies them, so the caller may reuse the bytes. */
   readonly parameters: Uint8Array;
 }
 
 /**
- * Throws for launch attributes that the device does not support. All other attributes can be ignored: kernels of a
- * stream never overlap, and streams of all priorities take turns.
+ * Throws for launch attributes that the device does not support. All other attributes are ignored: kernels of one
+ * stream never overlap, and streams of all priorities run in turn.
  */
 export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: string): void {
   const { cudaErrorNotSupported } = cudaErrorNumbers;
@@ -88,7 +89,10 @@ interface LaunchServices
   readonly accesses?: GlobalAccesses | undefined;
 }
 
-/** Creates the work of a launch, for a stream of the kernel's device. Throws CUDA's errors of an invalid launch. */
+/**
+ * Creates the work of a launch, for a stream of the kernel's device. Throws the error that CUDA returns if the launch
+ * is invalid.
+ */
 export function launchOf(
   loaded: LoadedKernel,
   configuration: LaunchConfiguration,
@@ -112,7 +116,8 @@ export function launchOf(
   const mayBeProven = shadow !== undefined && accesses !== undefined && !kernel.compiled.mayReadUnset;
   if (!kernel.compiled.ordersAccesses && !mayBeProven && !hasReadOnly) return usual;
   let chosen: LaunchWork | undefined;
-  // Chosen only when earlier work is done: not before is it known what pointers point to and what is initialized.
+  // Chooses the version only when earlier work is done, because only then is it known which allocations the pointers
+  // point to and which memory is initialized.
   const choose = (): LaunchWork => {
     const isProven = mayBeProven && shadow.admit(accesses);
     if (isProven) place.checks?.leaveOutInitialization();
@@ -132,7 +137,7 @@ export function launchOf(
   };
 }
 
-/** Creates the work of a launch of one version of a kernel. Reserves its memory. */
+/** Creates the work of a launch that runs one version of a kernel. Reserves the memory of the launch. */
 function workOf(
   kernel: SoftwareKernel,
   configuration: LaunchConfiguration,
@@ -167,7 +172,7 @@ function workOf(
   };
 }
 
-/** Returns whether there is memory for all blocks of a grid at once, or the blocks never wait for each other. */
+/** Returns whether linear memory has room for all blocks of a grid at once, or the blocks never wait for each other. */
 function hasRoomForGrid(
   linearMemory: LinearMemory,
   { compiled }: SoftwareKernel,
@@ -178,7 +183,10 @@ function hasRoomForGrid(
   return hasRoomFor(linearMemory, grid[0] * grid[1] * grid[2] - 1, sizes);
 }
 
-/** Checks the configuration of a launch as CUDA does. Throws CUDA's error if it is invalid. */
+/**
+ * Checks the configuration of a launch as CUDA does. Throws the error that CUDA returns if the configuration is
+ * invalid.
+ */
 function checkLaunch(
   { kernel: { compiled }, maxDynamicSharedBytes }: LoadedKernel,
   { grid, block, sharedMemoryBytes, call, parameters, cooperative = false }: LaunchConfiguration,
@@ -193,7 +201,7 @@ function checkLaunch(
     sharedMemoryBytes <= maxDynamicSharedBytes;
   if (!fits) fail(cudaErrorInvalidValue, call);
   if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
-  // CUDA accepts fewer bytes than the size of the parameters, but not 0 bytes. Missing bytes are 0 here.
+  // Like CUDA, accepts fewer bytes than the size of the parameters, but not 0 bytes. The missing bytes are 0.
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   if (cooperative && grid[0] * grid[1] * grid[2] > fittingBlocks(threads, sharedBytes + sharedMemoryBytes)) {
     fail(cudaErrorCooperativeLaunchTooLarge, call);
@@ -213,7 +221,7 @@ export function kernelAttribute(loaded: LoadedKernel, attribute: number): number
     case functionAttribute.localSizeBytes:
       return compiled.localBytes;
     case functionAttribute.numRegs:
-      // WebAssembly has locals instead of registers, and its engine allocates registers.
+      // Returns 0 registers, because WebAssembly has locals instead, to which its engine assigns registers.
       return 0;
     case functionAttribute.ptxVersion:
       return loaded.module.ptxVersion;
@@ -254,8 +262,8 @@ export function occupancyOf(
 }
 
 /**
- * Implements `cuOccupancyMaxPotentialBlockSize`: returns the largest of the block sizes with the most threads on a
- * multiprocessor, and the number of blocks of this size that fill the device.
+ * Implements `cuOccupancyMaxPotentialBlockSize`: finds the block size with the most threads on a multiprocessor, the
+ * largest one if there are several. Returns the block size and the number of such blocks that fill the device.
  */
 export function potentialBlockSize(
   loaded: LoadedKernel,

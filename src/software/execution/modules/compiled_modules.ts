@@ -10,13 +10,13 @@ import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel }
 import { compileLinked, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 
-/** A compiled module, and its code in the WebAssembly engine. */
+/** A compiled module, and the WebAssembly engine's code for it. */
 export interface CompiledCode {
   readonly module: CompiledModule;
   readonly code: WebAssembly.Module;
 }
 
-/** A kernel's version for gangs, and its code in the WebAssembly engine. */
+/** A kernel compiled for gangs, and the WebAssembly engine's code for it. */
 export interface CompiledGangs {
   readonly compiled: GangKernel;
   readonly code: WebAssembly.Module;
@@ -33,8 +33,8 @@ export interface CodeOptions {
 }
 
 /**
- * A cache with strings as keys, limited by the total length of the keys. The least recently used value is evicted
- * first.
+ * A cache with strings as keys. If the total length of the keys exceeds the limit, the least recently used values are
+ * evicted.
  */
 export class RecentlyUsed<Value> {
   readonly #maximumLength: number;
@@ -64,17 +64,17 @@ export class RecentlyUsed<Value> {
 }
 
 /**
- * The maximum total length of the cached modules' PTX, in characters. A compiled module takes 40 bytes per character,
- * and up to 200 if kernels with barriers have been launched, so the cache takes at most 200 MB.
+ * The maximum total length of the PTX of cached modules, in characters. A compiled module occupies 40 bytes per
+ * character, and up to 200 if kernels with barriers have been launched, so the cache occupies at most 200 MB.
  */
 const maximumPtxLength = 2 ** 20;
 
 const keptModules = new RecentlyUsed<CompiledCode>(maximumPtxLength);
-/** The versions of kernels for gangs, which live as long as the kernels. */
+/** The compiled versions for gangs of each kernel, which are kept as long as the kernel. */
 const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | undefined>>();
 
 /**
- * Returns a compiled PTX module, or several linked to one, from the cache if possible.
+ * Returns a compiled PTX module, or several modules linked into one, from the cache if possible.
  *
  * @throws {PtxError} as `compilePtx` does, and `LinkError` as `compileLinked` does
  */
@@ -90,8 +90,8 @@ export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeO
 }
 
 /**
- * Returns a kernel compiled for gangs, from the cache if possible. Returns undefined if gangs cannot run the kernel or
- * are not profitable, or if the engine fails to compile the code.
+ * Returns a kernel compiled for gangs, from the cache if possible. Returns undefined if the kernel cannot run in gangs,
+ * if gangs are not profitable, or if the engine fails to compile the code.
  */
 export function compiledGangs(kernel: CompiledKernel, width: GangWidth): CompiledGangs | undefined {
   let versions = keptGangs.get(kernel);
@@ -99,7 +99,7 @@ export function compiledGangs(kernel: CompiledKernel, width: GangWidth): Compile
   if (versions.has(width)) return versions.get(width);
   const compiled = kernel.compileGangs(width);
   const code = compiled && unlessRefused(() => new WebAssembly.Module(compiled.wasm));
-  // Not cached: the engine may have failed for lack of memory, and may succeed later.
+  // Does not cache this failure: the engine may have been out of memory, and may succeed later.
   if (compiled !== undefined && code === undefined) return undefined;
   const version = compiled && code && { compiled, code };
   versions.set(width, version);

@@ -26,7 +26,7 @@ interface LaunchVersionsOptions<Kernel> {
   readonly image: { readonly begin: number; readonly end: number };
 }
 
-/** The versions of a kernel for particular launches. Each version is compiled on first use. */
+/** The versions of a kernel that are compiled for particular launches. Each version is compiled on first use. */
 export class LaunchVersions<Kernel> {
   readonly #kernel: CompiledKernel;
   readonly #options: LaunchVersionsOptions<Kernel>;
@@ -41,7 +41,7 @@ export class LaunchVersions<Kernel> {
   }
 
   /**
-   * Returns the version for a launch, given the packed parameters and the offset of the device's bounds table. Returns
+   * Returns the version for a launch with the given packed parameters and offset of the device's bounds table. Returns
    * undefined if the launch needs no special version.
    */
   for(block: BlockSize, { parameters, bounds }: { parameters: Uint8Array; bounds: number }): Kernel | undefined {
@@ -62,7 +62,10 @@ export class LaunchVersions<Kernel> {
     return this.#versions.get(key);
   }
 
-  /** Returns whether pointers share an allocation, or point to the module's variables. Called for every launch. */
+  /**
+   * Returns whether two pointer parameters point into the same allocation, or any points to the module's variables.
+   * Called for every launch.
+   */
   #arePointersShared(view: DataView, bounds: number): boolean {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
@@ -81,7 +84,9 @@ export class LaunchVersions<Kernel> {
     return false;
   }
 
-  /** Returns the pointer parameters that share an allocation with others, or point to the module's variables. */
+  /**
+   * Returns the pointer parameters that point into the same allocation as another one, or to the module's variables.
+   */
   #sharedPointers(view: DataView, bounds: number): LaunchRules["shared"] {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
@@ -121,10 +126,10 @@ export interface Geometry {
   readonly block: readonly [x: number, y: number, z: number];
 }
 
-/** The exported function of a compiled kernel. The argument is the offset of the launch record. */
+/** The type of a compiled kernel's exported function. The argument is the offset of the launch record. */
 export type RunKernel = (launch: number) => void;
 
-/** A kernel compiled for gangs, and its exported functions. */
+/** The exported functions of a kernel compiled for gangs, and the kernel. */
 export interface GangFunctions {
   readonly compiled: GangKernel;
   /** Runs the launch record's range of blocks, and returns the x index of the block where it stopped. */
@@ -132,28 +137,31 @@ export interface GangFunctions {
   readonly threads: RunKernel;
 }
 
-/** The widths of gangs, the best first: the wider a gang, the less often uniform work is repeated. */
+/**
+ * The possible numbers of threads of a gang, in order of preference: the wider a gang, the less often work that is the
+ * same for all threads is repeated.
+ */
 const gangWidths: readonly GangWidth[] = [32, 16, 8, 4];
 /**
- * The maximum number of vector registers with which gangs of 32 are best. With more, most of their registers would be
- * spilled, and gangs of 16 are faster.
+ * The maximum number of vector registers of a kernel for which gangs of 32 threads are best. With more registers, most
+ * would be spilled, and gangs of 16 are faster.
  */
 const mostRegistersOfWidest = 6;
 
 /**
- * The maximum gang width for kernels with masked loops: in wider gangs, the first members to leave a loop wait longer
- * for the last.
+ * The maximum gang width for kernels with masked loops. In wider gangs, the threads that leave a loop first wait longer
+ * for the last thread.
  */
 const widthOfMasked = 16;
 /**
- * The maximum gang width for kernels with 64-bit registers, which need as many vectors as 32-bit registers of a gang
- * twice as wide.
+ * The maximum gang width for kernels with 64-bit registers. A 64-bit register needs as many vectors as a 32-bit
+ * register of a gang twice as wide.
  */
 const widthOfWideRegisters = 16;
-/** The maximum number of 64-bit registers with which gangs wider than 8 are best. */
+/** The maximum number of 64-bit registers of a kernel for which gangs wider than 8 are best. */
 const mostWideRegisters = 3;
 
-/** The versions of a kernel for gangs of each width. Each version is compiled on first use. */
+/** The versions of a kernel that are compiled for gangs, by gang width. Each version is compiled on first use. */
 export class GangVersions {
   readonly #kernel: CompiledKernel;
   readonly #imports: WebAssembly.Imports;
@@ -166,7 +174,7 @@ export class GangVersions {
     this.#leastThreads = leastThreads;
   }
 
-  /** Returns the version for a launch, or undefined if the launch cannot run in gangs or has too few threads. */
+  /** Returns the version for a launch. Returns undefined if the launch cannot run in gangs or has too few threads. */
   for({ grid, block }: Geometry): GangFunctions | undefined {
     const threads = block[0] * block[1] * block[2];
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
@@ -195,7 +203,7 @@ export class GangVersions {
   }
 }
 
-/** Returns the best gang width for a kernel, at most the width for which it was compiled. */
+/** Returns the best gang width for a kernel, which is at most `width`. */
 function bestWidth({ width, vectorRegisters, wideRegisters, hasMaskedLoops }: GangKernel): GangWidth {
   let best = width;
   const limit = (most: GangWidth) => best = best > most ? most : best;
@@ -206,7 +214,7 @@ function bestWidth({ width, vectorRegisters, wideRegisters, hasMaskedLoops }: Ga
   return best;
 }
 
-/** Returns the size in bytes of the memory that the threads and gangs of a block need at once. */
+/** Returns the size in bytes of the memory for all threads and gangs of a block. */
 function gangMemoryBytes(kernel: GangKernel, threadsPerBlock: number): number {
   const { localBytes, savedBytes, gangBytes, width, hasBarriers } = kernel;
   const threads = hasBarriers ? threadsPerBlock : width;

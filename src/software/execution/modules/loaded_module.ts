@@ -44,7 +44,7 @@ export class LoadedModule {
     );
   }
 
-  /** The target architecture of the PTX: 90 for sm_90. */
+  /** The target architecture of the PTX as a number: 90 for sm_90. */
   get ptxVersion(): number {
     return this.#module.ptxVersion;
   }
@@ -117,8 +117,8 @@ export class LoadedModule {
   }
 
   /**
-   * Returns whether the module's kernels may access all of the ranges, and no range overlaps the module's variables, to
-   * which accesses are not observed.
+   * Returns whether the module's kernels may access all of the ranges, and no range overlaps the module's variables.
+   * Accesses to variables are not observed.
    */
   areBuffers(ranges: readonly MemoryRange[]): boolean {
     const { memory } = this.#module;
@@ -151,18 +151,23 @@ function unsupported(error: UnsupportedPtxError, call: string, note = ""): CudaE
   return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${error.message}${note}`);
 }
 
-/** Describes how many of a module's kernels the device can run. Empty for a module with one kernel. */
+/**
+ * Describes how many of a module's kernels the device can run. Returns an empty string for a module with one kernel.
+ */
 function countKernels(supported: number, refused: number): string {
   const count = supported + refused;
   return count === 1 ? "" : ` (the software device runs ${supported} of the module's ${count} kernels)`;
 }
 
-/** The kinds of images that contain machine code or LTO IR, which only a GPU's driver accepts. */
+/** The kinds of images that contain machine code or LTO IR, which only a GPU's driver can load. */
 const machineCode: readonly ImageKind[] = ["cubin", "fatbin", "ltoir"];
 /** The kinds of host files in which a linker finds embedded device code. */
 const hostFiles: readonly ImageKind[] = ["object", "library"];
 
-/** Returns the PTX of an image. Otherwise, throws an error that includes the image's `name`, if there is one. */
+/**
+ * Returns the PTX of an image. Throws if the image contains no PTX; the error includes the image's `name`, if there is
+ * one.
+ */
 function textOf(image: string | Uint8Array, call: string, name?: string): string {
   const { cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice } = cudaErrorNumbers;
   const text = ptxText(image);
@@ -176,7 +181,7 @@ function textOf(image: string | Uint8Array, call: string, name?: string): string
   throw explainedError(number, call, name === undefined ? reason : `in ${name}: ${reason}`);
 }
 
-/** Formats the first characters or bytes of an image for a message. */
+/** Formats the first characters or bytes of an image for an error message. */
 function beginningOf(image: string | Uint8Array): string {
   if (typeof image === "string") return JSON.stringify(image.trimStart().slice(0, 20));
   return `the bytes ${Array.from(image.subarray(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join(" ")}`;

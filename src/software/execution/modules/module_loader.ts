@@ -27,27 +27,27 @@ export interface SoftwareKernel {
   readonly run: RunKernel;
   /** Counts the steps of the running blocks. */
   readonly steps: StepCounter;
-  /** Maps lines of the module's PTX to the source from which the PTX was compiled. */
+  /** Maps lines of the module's PTX to lines of the source from which the PTX was compiled. */
   readonly lineInfo: LineInfo;
-  /** The versions for gangs. */
+  /** The versions of the kernel that are compiled for gangs. */
   readonly gang: GangVersions;
-  /** The versions for particular launches. */
+  /** The versions of the kernel that are compiled for particular launches. */
   readonly versions: LaunchVersions<SoftwareKernel>;
-  /** Returns a version that also skips the checks in `more`, and is compiled on first use. */
+  /** Returns a version of the kernel that also skips the checks in `more`. The version is compiled on first use. */
   without(more: Partial<SkippedChecks>): SoftwareKernel;
 }
 
-/** The checks that a version of the code skips. */
+/** The checks that the code of a version skips. */
 export interface SkippedChecks {
   readonly races: boolean;
   readonly accesses: boolean;
   readonly initialization: boolean;
   readonly barriers: boolean;
-  /** The check for writes to read-only memory, which most programs do not have. */
+  /** Whether the check for writes to read-only memory is skipped. Most programs have no read-only memory. */
   readonly writes: boolean;
 }
 
-/** The skipped checks of a launch that are known when the launch is enqueued. */
+/** The checks that a launch skips, of those for which this is known when the launch is enqueued. */
 export type SkippedChecksOfLaunch = Omit<SkippedChecks, "initialization" | "writes">;
 
 /** A variable of a loaded module, with its offset in linear memory. */
@@ -60,14 +60,15 @@ export interface SoftwareVariable {
 /** A compiled module whose kernels can be launched. */
 export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
-  /** The target architecture of the PTX: 90 for sm_90. */
+  /** The target architecture of the PTX as a number: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** The errors of the kernels that the device cannot run, by name. */
+  /** For each kernel that the device cannot run, the error, by the kernel's name. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
-  /** The errors of the variables that the device does not support, by name. */
+  /** For each variable that the device does not support, the error, by the variable's name. */
   readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
   /**
-   * The variables in `.global` and `.const`, each at the start of a granule. Access is not yet granted to any device.
+   * The variables in `.global` and `.const`, each of which starts at a multiple of 512 bytes. No device has access to
+   * the variables yet.
    */
   readonly variables: ReadonlyMap<string, SoftwareVariable>;
   /** The part of linear memory that is reserved for the variables. Undefined if there are none. */
@@ -87,25 +88,28 @@ export interface ModulePlace {
    * wherever possible (`"always"`).
    */
   readonly gangs?: boolean | "always";
-  /** Receives the checks' events from running kernels. Default: none. */
+  /** Receives the calls that kernels make for checks. Undefined if kernels make no such calls. */
   readonly running?: RunningChecks | undefined;
   /** Whether kernels report every access to global memory. Default: false. */
   readonly observesAccesses?: boolean;
-  /** Whether the threads of a block run in the order that each launch specifies. Default: in ascending order. */
+  /**
+   * Whether the threads of a block run in the order that the launch specifies. Default: false, which runs threads in
+   * ascending order.
+   */
   readonly variesThreads?: boolean;
-  /** The checks that kernels perform. Default: none. */
+  /** The checks that kernels perform. Default: no checks. */
   readonly kernelChecks?: ReadonlySet<KernelCheck>;
 }
 
-/** The checks that gangs support. */
+/** The checks that also work for threads in gangs. */
 const checksOfGangs: ReadonlySet<KernelCheck> = new Set(["memory"]);
 
 /** The minimum number of threads of a launch for which recompiling the kernel for gangs is worthwhile. */
 const leastGangThreads = 4096;
 
 /**
- * Compiles PTX, or several modules linked to one, allocates the variables in linear memory, and binds the kernels to
- * that memory. Throws `PtxError` or `LinkError` before anything is reserved.
+ * Compiles PTX, or several modules linked into one, allocates the variables in linear memory, and binds the kernels to
+ * that memory. Throws `PtxError` or `LinkError` before reserving anything.
  */
 export function loadModule(
   ptx: string | readonly NamedPtx[],
@@ -160,7 +164,7 @@ export function loadModule(
   const byteLength = wholePages(image.byteLength);
   const begin = reserve(byteLength);
   try {
-    // The pages may hold data of a previous user.
+    // Clears the pages, which may contain data of a previous owner.
     if (!linearMemory.discard(begin, byteLength)) linearMemory.bytes.fill(0, begin, begin + byteLength);
     const view = new DataView(linearMemory.memory.buffer, begin, image.byteLength);
     initializeImage(image, { view, address: addressOfOffset(begin) });
@@ -189,7 +193,7 @@ function bindKernels(
     stepLimit: number;
     leastThreads: number;
     running: RunningChecks | undefined;
-    /** Compiles the module without the given checks. */
+    /** Returns the module compiled without the given checks. */
     codeWithout: (left: SkippedChecks) => CompiledCode;
     /** The checks that `code` skips. */
     left: SkippedChecks;

@@ -41,7 +41,7 @@ export interface ReadableMemory {
   readonly local: ReadableRange;
   /** The kernel's parameters. */
   readonly parameters: ReadableRange;
-  /** The offset of the device's bounds table, which determines the global memory that may be read. */
+  /** The offset of the device's bounds table, by which global memory that the kernel may read is found. */
   readonly bounds: number;
 }
 
@@ -79,18 +79,24 @@ export class UnreadableError extends Error {
   }
 }
 
-/** The maximum number of arguments that one call prints. */
+/** The maximum number of arguments that one call of `vprintf` prints. */
 const maximumArguments = 32;
-/** The maximum length of a format, a string or a formatted value: the size of a GPU's output buffer. */
+/**
+ * The maximum number of characters of a format, a string or a formatted value. This is the size of a GPU's output
+ * buffer.
+ */
 const maximumCharacters = 2 ** 20;
-/** The width of integers in bits, by length modifier. Without a modifier, an integer is an `int`. */
+/**
+ * The width of integer arguments in bits, by length modifier. Without a modifier, an argument has the width of an
+ * `int`.
+ */
 const integerBits: Readonly<Record<string, number>> = { h: 16, l: 64, ll: 64 };
 const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfFgGaAsS%])/y;
 
 /**
- * Prints with a single call of `write`, and returns the number of printed arguments. Returns -1 without a format, and
- * -2 if the output is too long; prints nothing then. Throws {@linkcode UnreadableError} if the kernel may not read the
- * memory.
+ * Prints with a single call of `write`, and returns the number of printed arguments. Returns -1 if the format is a null
+ * pointer, and -2 if the output is too long; neither prints anything. Throws {@linkcode UnreadableError} if the kernel
+ * may not read the memory.
  *
  * @param bytes the linear memory of the software devices
  */
@@ -111,15 +117,15 @@ export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text
 
 /** A failed assertion. */
 export interface FailedAssertion {
-  /** The text that CUDA prints, without the final line break. */
+  /** The text that CUDA prints for the assertion, without the final line break. */
   readonly text: string;
-  /** The file, without folders, and the line. Undefined if the kernel may not read the file's name. */
+  /** The name of the file, without folders, and the line. Undefined if the kernel may not read the file name. */
   readonly source: string | undefined;
-  /** The description for an error's message. */
+  /** The description of the failure for an error message. */
   readonly what: string;
 }
 
-/** Describes a failed assertion. */
+/** Returns the texts that describe a failed assertion. */
 export function assertionMessage(bytes: Uint8Array, call: AssertionCall): FailedAssertion {
   const memory = new DeviceText(bytes, call.memory);
   const [message, file, name] = [call.message, call.file, call.function].map((address) => {
@@ -139,7 +145,7 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): Failed
   };
 }
 
-/** Thrown if the output is too long. */
+/** The exception that is thrown if the output is too long. */
 class LengthError extends Error {
   override readonly name = "LengthError";
 
@@ -148,12 +154,12 @@ class LengthError extends Error {
   }
 }
 
-/** Reads memory at a thread's generic addresses. */
+/** Reads memory at generic addresses on behalf of a thread. */
 class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #bounds: number;
-  /** The ranges of memory other than global memory, by the high half of the address. */
+  /** The readable ranges outside of global memory, by the high half of their generic addresses. */
   readonly #ranges: ReadonlyMap<bigint, ReadableRange>;
 
   constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {
@@ -184,7 +190,7 @@ class DeviceText {
     const length = found.indexOf(0);
     if (length < 0 && found.length < wanted) throw new UnreadableError(address + BigInt(found.length));
     if (length < 0 && found.length > maximumCharacters) throw new LengthError();
-    // A copy, because text decoders reject shared memory.
+    // Copies the bytes, because text decoders do not accept bytes of a `SharedArrayBuffer`.
     return found.slice(0, length < 0 ? undefined : length);
   }
 
@@ -214,7 +220,10 @@ class DeviceText {
     return { begin: range.begin + within, byteLength: range.byteLength - within };
   }
 
-  /** Returns the allocation whose granules contain a byte of global memory, even if the byte is past the end. */
+  /**
+   * Returns the allocation that owns the 512-byte entry of the bounds table for an offset, even if the offset is past
+   * the end of the allocation.
+   */
   #allocationOf(offset: number): ReadableRange | undefined {
     const entryOf = (granule: number) => this.#bounds + 4 * granule;
     const first = this.#view.getUint32(entryOf(Math.floor(offset / boundsGranuleBytes)), true) - 1;
@@ -276,7 +285,7 @@ function formatted(format: string, { values, memory }: { values: ArgumentReader;
   return parts.join("");
 }
 
-/** Returns the output of a conversion, or undefined if there is no argument left. */
+/** Returns the text for one conversion specification, or undefined if there are not enough arguments. */
 function converted(
   [, flags = "", width = "", digits, size = "", type = ""]: RegExpExecArray,
   { values, memory }: { values: ArgumentReader; memory: DeviceText },
@@ -292,7 +301,7 @@ function converted(
   }
   const bits = /[cdiouxX]/.test(type) ? integerBits[size] ?? 32 : 64;
   const value = bits === 64 ? values.long() : BigInt(values.int());
-  // For strings, the precision is not a minimum length.
+  // For strings and characters, the precision is a maximum and does not make the output longer.
   const atLeast = Math.max(conversion.width, /[sSc]/.test(type) ? 0 : precision ?? 0);
   if (atLeast > maximumCharacters) {
     throw new LengthError();

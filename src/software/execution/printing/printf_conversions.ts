@@ -11,11 +11,11 @@ export interface Conversion {
   readonly flags: string;
   readonly width: number;
   readonly precision: number | undefined;
-  /** The conversion's letter. */
+  /** The letter that specifies the conversion. */
   readonly type: string;
 }
 
-/** Formats an integer: `d`, `i`, `o`, `u`, `x` and `X`. */
+/** Formats an integer for `d`, `i`, `o`, `u`, `x` and `X`. */
 export function convertInteger(value: bigint, conversion: Conversion): string {
   const { flags, precision, type } = conversion;
   const isSigned = type === "d" || type === "i";
@@ -25,7 +25,7 @@ export function convertInteger(value: bigint, conversion: Conversion): string {
   return padded(inCaseOf(type, prefix), inCaseOf(type, digits), { conversion, withZeros: precision === undefined });
 }
 
-/** Formats an address: `p`. */
+/** Formats an address for `p`. */
 export function convertPointer(value: bigint, conversion: Conversion): string {
   if (value === 0n) return convertText("(nil)", { ...conversion, precision: undefined });
   const digits = paddedDigits(value, { ...conversion, type: "x" });
@@ -33,18 +33,18 @@ export function convertPointer(value: bigint, conversion: Conversion): string {
   return padded(`${signOf(false, conversion.flags)}0x`, digits, { conversion, withZeros });
 }
 
-/** Formats a string or a single character: `s` and `c`. The precision is the maximum length. */
+/** Formats a string for `s`, or a single character for `c`. The precision is the maximum length. */
 export function convertText(text: string, conversion: Conversion): string {
   return padded("", text.slice(0, conversion.precision), { conversion, withZeros: false });
 }
 
-/** Formats a null string pointer: `(null)`, or nothing if the precision would truncate that. */
+/** Formats a null string pointer as `(null)`, or as an empty string if the precision is too small for that. */
 export function convertNullText(conversion: Conversion): string {
   const text = "(null)";
   return convertText((conversion.precision ?? text.length) < text.length ? "" : text, conversion);
 }
 
-/** Formats a 64-bit floating-point number: `e`, `f`, `g`, `a`, and their upper-case forms. */
+/** Formats a 64-bit floating-point number for `e`, `f`, `g`, `a`, and the corresponding upper-case letters. */
 export function convertDouble(bits: bigint, conversion: Conversion): string {
   const { flags, type, precision } = conversion;
   const sign = signOf(bits >> 63n !== 0n, flags);
@@ -126,16 +126,16 @@ function decimalOf({ significand, exponent }: Double): Decimal {
   return { digits: significand * 5n ** BigInt(-power), scale: -power };
 }
 
-/** Divides, and rounds to nearest, ties to even. */
+/** Divides two integers, and rounds the quotient to the nearest integer, and ties to even. */
 function quotient(dividend: bigint, divisor: bigint): bigint {
   const down = dividend / divisor;
   const twice = 2n * (dividend % divisor);
   return twice > divisor || twice === divisor && down % 2n === 1n ? down + 1n : down;
 }
 
-/** The format of a floating-point number. */
+/** The form of the digits of a floating-point number. */
 interface Digits {
-  /** The number of digits after the decimal point. */
+  /** The number of digits to print after the decimal point. */
   readonly precision: number;
   /** Whether to print a decimal point even without digits after it. */
   readonly isAlternative: boolean;
@@ -161,7 +161,7 @@ function exponential(
   const excess = text.length - 1 - precision;
   if (excess > 0) {
     text = quotient(digits, 10n ** BigInt(excess)).toString();
-    // Rounding may carry into an additional digit.
+    // Rounding up may have added a digit.
     if (text.length > precision + 1) exponent++;
   }
   const fraction = text.slice(1, precision + 1).padEnd(precision, "0");

@@ -38,7 +38,7 @@ export function writeStandardError(text: Uint8Array): void {
 
 /**
  * Writes all bytes, in as many writes as necessary, and waits while a pipe is full. Discards bytes that cannot be
- * written, for example because the reader has ended: printing must not make a kernel fail.
+ * written, for example because the reader has closed the pipe: printing must not make a kernel fail.
  */
 export function writeWhole(write: WriteSome, text: Uint8Array): void {
   let written = 0;
@@ -51,8 +51,8 @@ export function writeWhole(write: WriteSome, text: Uint8Array): void {
 }
 
 /**
- * Writes all bytes like {@linkcode writeWhole}, but through Deno's line buffer. If the pipe is full, the buffer has
- * already accepted text without a line break, and only has to be flushed. Text with line breaks bypasses the buffer,
+ * Writes all bytes like {@linkcode writeWhole}, but through Deno's line buffer. If the pipe is full, text without a
+ * line break is already in the buffer, which then only has to be flushed. Text with line breaks bypasses the buffer,
  * and must be written again.
  */
 export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void {
@@ -75,7 +75,8 @@ export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void
 }
 
 /**
- * Writes bytes. Returns the number of bytes written, "full" if the pipe is full, or "lost" if writing is impossible.
+ * Tries to write bytes. Returns the number of bytes written, "full" if the pipe is full, or "lost" if writing is
+ * impossible.
  */
 function attempt(write: WriteSome, bytes: Uint8Array): number | "full" | "lost" {
   try {
@@ -90,8 +91,8 @@ function wait(): void {
 }
 
 /**
- * Returns a function that writes to a descriptor by `node:fs`. Not used in Deno, where its `writeSync` starts over if a
- * pipe is full, so that bytes that were already written appear twice.
+ * Returns a function that writes to a file descriptor with `writeSync` of `node:fs`. Not used in Deno, whose
+ * `writeSync` starts over if a pipe is full, so that bytes that were already written appear twice.
  */
 function toDescriptor(descriptor: number): WriteSome {
   const fileSystem = globals.process?.getBuiltinModule?.("node:fs") as NodeFileSystem | undefined;

@@ -17,29 +17,29 @@ import {
 
 /** The offsets of a block's memory. */
 export interface BlockPlace {
-  /** The offset of the block's shared memory, which follows the reserved part. */
+  /** The offset of the block's shared memory. The reserved part of shared memory is located before this offset. */
   readonly shared: number;
   readonly threads: number;
   readonly local: number;
   readonly saved: number;
 }
 
-/** The sizes of a block's memory, in bytes. */
+/** The sizes of the parts of a block's memory, in bytes. */
 interface BlockMemorySizes {
   readonly shared: number;
-  /** The thread records of all threads. */
+  /** The size of the thread records of all threads. */
   readonly threads: number;
-  /** The local memory of all threads. */
+  /** The size of the local memory of all threads. */
   readonly local: number;
   readonly saved: number;
 }
 
-/** The alignment of the parts of a block's memory, in bytes, which preserves the alignment of variables. */
+/** The alignment of the parts of a block's memory, in bytes. A multiple of the alignment of all variables. */
 const alignment = 1024;
 
 /**
- * The maximum size in bytes of memory that is released without returning it to the system: the next launch will most
- * likely use the same pages, and allocating them again would take longer than a short kernel.
+ * The maximum size in bytes of memory that is not returned to the system when it is released. The next launch most
+ * likely uses the same pages, and allocating pages again would take longer than a short kernel runs.
  */
 const mostKeptBytes = 2 ** 24;
 
@@ -48,8 +48,8 @@ function aligned(byteLength: number): number {
 }
 
 /**
- * Allocates the memory of a launch's blocks. The first block uses the scratch ranges, like blocks that never wait for
- * others. Memory for more blocks is reserved when needed, doubling the number each time.
+ * Allocates the memory of a launch's blocks. The first block uses the scratch ranges, as do blocks that never wait for
+ * others. Memory for further blocks is reserved when needed, and the number of blocks is doubled each time.
  */
 export class BlockPlaces {
   readonly #linearMemory: LinearMemory;
@@ -58,7 +58,7 @@ export class BlockPlaces {
   readonly #most: number;
   readonly #free: BlockPlace[];
   readonly #reserved: { readonly begin: number; readonly byteLength: number }[] = [];
-  /** A copy of the scratch ranges, while another launch uses them. */
+  /** The saved contents of the scratch ranges, while another launch uses the ranges. Undefined otherwise. */
   #saved: readonly Uint8Array[] | undefined;
   #count = 1;
 
@@ -74,7 +74,7 @@ export class BlockPlaces {
     this.#free = [first];
   }
 
-  /** The number of blocks for which memory is reserved, used or not. */
+  /** The number of blocks for which memory is reserved, whether or not it is in use. */
   get count(): number {
     return this.#count;
   }
@@ -110,7 +110,7 @@ export class BlockPlaces {
     }
   }
 
-  /** Saves the contents of the scratch ranges, if a block uses them. */
+  /** Saves the contents of the scratch ranges if a block of this launch uses them. */
   saveScratch(): void {
     if (this.#free.includes(this.#first)) return;
     const { bytes } = this.#linearMemory;
@@ -131,12 +131,12 @@ export class BlockPlaces {
       { begin: shared - sharedSpan.reserved, byteLength: sharedSpan.reserved + sizes.shared },
       { begin: threads, byteLength: sizes.threads },
     ];
-    // Large local memory is reserved by the launch, outside of the scratch ranges.
+    // Local memory that does not fit in the scratch ranges is reserved by the launch, so it need not be saved.
     if (local !== scratch.local.begin) return ranges;
     return [...ranges, { begin: local, byteLength: sizes.local }, { begin: saved, byteLength: sizes.saved }];
   }
 
-  /** Releases the memory. */
+  /** Releases the memory of all blocks. */
   close(): void {
     this.#saved = undefined;
     for (const { begin, byteLength } of this.#reserved.splice(0)) {
@@ -159,7 +159,7 @@ export function blockMemorySizes(
   };
 }
 
-/** Returns whether linear memory has room for a number of blocks in addition to the first one. */
+/** Returns whether linear memory has room for `blocks` blocks in addition to the first block. */
 export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: BlockMemorySizes): boolean {
   const byteLength = wholePages(blocks * placeBytes(sizes));
   if (byteLength === 0) return true;
@@ -173,7 +173,10 @@ function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number
   return aligned(sharedSpan.reserved) + aligned(shared) + aligned(threads) + aligned(local) + aligned(saved);
 }
 
-/** The workspaces of a driver's devices, one granule each. Their pages stay reserved until the driver is closed. */
+/**
+ * The workspaces for cooperative launches on a driver's devices, 512 bytes each. The pages stay reserved until the
+ * driver is closed.
+ */
 export class GridWorkspaces {
   readonly #linearMemory: LinearMemory;
   readonly #free: number[] = [];
@@ -184,8 +187,8 @@ export class GridWorkspaces {
   }
 
   /**
-   * Returns the offset of a workspace that the device's kernels may access, or undefined if linear memory is full. The
-   * first word of the workspace is its size in bytes, and the rest is 0.
+   * Allocates a workspace that the device's kernels may access, and returns its offset. Returns undefined if linear
+   * memory is full. The first word of the workspace is its size in bytes, and all other words are 0.
    */
   take(device: number): number | undefined {
     if (this.#free.length === 0 && !this.#addPage()) return undefined;

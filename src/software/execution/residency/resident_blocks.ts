@@ -37,19 +37,24 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
 }
 
 /**
- * The number of turns that a single block gets before the next block starts. Its threads may only be spinning until
- * another thread of the same block is done.
+ * The number of turns that a single block gets before the next block starts. A block that seems to wait for other
+ * blocks may only be waiting for its own threads.
  */
 const patience = 64;
-/** The number of turns, out of `patience`, for which a turn counts in which the block made no progress. */
+/**
+ * The amount by which a turn without progress brings the block closer to `patience`. A turn with progress counts as 1.
+ */
 const weightOfStuckTurn = 4;
-/** The number of steps for which a turn without progress counts: about as many as run in the time of such a turn. */
+/**
+ * The number of steps that are added for a turn without progress, which is about the number that could run in the same
+ * time.
+ */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
-/** The maximum number of groups of blocks that a message describes. */
+/** The maximum number of groups of blocks that the message of a deadlock describes. */
 const describedBlocks = 4;
 
-/** Runs the blocks of a launch, starting with the first one that waits for others, in time slices. */
+/** Runs the blocks of a launch in time slices, starting with the first block that waits for other blocks. */
 export class ResidentBlocks implements ScratchOwner {
   readonly #launch: LaunchRecord;
   readonly #index: BlockIndex;
@@ -62,17 +67,17 @@ export class ResidentBlocks implements ScratchOwner {
   #next = 0;
   /** The multiprocessor where a block last started. */
   #lastMultiprocessor = -1;
-  /** The number of turns since a block started or ended. */
+  /** The number of turns of blocks since a block last started or ended. */
   #turnsSinceChange = 0;
-  /** The number of turns since any thread made progress. */
+  /** The number of turns of blocks since any thread last made progress. */
   #stuckTurns = 0;
-  /** The number of steps in the turns since any thread made progress. */
+  /** The number of steps of all blocks since any thread last made progress. */
   #stuckSteps = 0;
   /** Whether blocks of this launch have waited for other blocks. */
   #waits: boolean;
 
   /**
-   * @param index the index of the block that has run alone so far, and has not ended
+   * @param index the index of the only block that has run so far and has not ended
    * @param scheduler the scheduler of that block
    */
   constructor(launch: LaunchRecord, index: BlockIndex, scheduler: BlockScheduler) {
@@ -109,7 +114,8 @@ export class ResidentBlocks implements ScratchOwner {
       }
       this.#takeTurn();
       turns++;
-      // If no block makes progress, the blocks may wait for a store by work of another stream.
+      // Ends the slice if no block makes progress, because the blocks may be waiting for a store by another stream's
+      // work.
       if (turns >= this.#residents.length && turns >= patience && this.#stuckTurns >= turns) break;
     } while (performance.now() - start < sliceMilliseconds);
     return false;
@@ -119,7 +125,7 @@ export class ResidentBlocks implements ScratchOwner {
     this.#places.saveScratch();
   }
 
-  /** Releases the memory of the launch, which must not be run again. */
+  /** Releases the memory of the launch. The launch must not run again. */
   release(): void {
     this.#launch.place.linearMemory.leaveScratch(this);
     this.#places.close();
@@ -158,7 +164,10 @@ export class ResidentBlocks implements ScratchOwner {
     return turn;
   }
 
-  /** Starts the next block, which then gets the next turn. Returns false if there is no next block or no memory. */
+  /**
+   * Starts the next block, which then gets the next turn. Returns false if all blocks have started or there is no
+   * memory for another block.
+   */
   #begin(): boolean {
     const index = this.#index;
     if (index.isPastEnd) return false;
@@ -169,7 +178,7 @@ export class ResidentBlocks implements ScratchOwner {
     const { scheduler } = this.#add(place, this.#freestMultiprocessor());
     scheduler.start();
     this.#next = this.#residents.length - 1;
-    // If this block must wait as well, the next one starts right after this block's first turn.
+    // If the new block must wait as well, the next block starts right after the new block's first turn.
     this.#turnsSinceChange = this.#waits ? this.#next : 0;
     this.#stuckTurns = this.#stuckSteps = 0;
     return true;
@@ -215,7 +224,7 @@ export class ResidentBlocks implements ScratchOwner {
     return scheduler;
   }
 
-  /** Stops the kernel if all its blocks have only waited for more steps than the limit. */
+  /** Stops the kernel if none of its blocks has made progress for more steps than the step limit. */
   #checkDeadlock(): void {
     if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
     const steps = this.#stuckSteps;

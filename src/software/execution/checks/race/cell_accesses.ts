@@ -64,8 +64,8 @@ export class CellAccesses {
   /**
    * Sets the access to compare next.
    *
-   * @param local the index in the block of the accessing thread^@param sharedBegin the offset of the accessed block's
-   * shared memory; negative for global memory
+   * @param local the index in the block of the accessing thread
+   * @param sharedBegin the offset of the accessed block's shared memory; negative for global memory
    */
   begin(
     clocks: BlockClocks,
