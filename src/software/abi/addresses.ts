@@ -74,33 +74,29 @@ export const accessOperations = ["none", "read", "write", "atomic"] as const;
 /** The state spaces of a reported address: generic, or an offset in the block's shared or the thread's local memory. */
 const reportedSpaces = ["generic", "shared", "local"] as const;
 
-/** A code location, with the access that the instruction makes: compiled kernels report it with faults and accesses. */
+/**
+ * A code location and the access that the instruction there makes. Compiled kernels report it with faults and accesses.
+ */
 export interface FaultPlace {
   /** The line in the PTX text. */
   readonly line: number;
   readonly operation: typeof accessOperations[number];
-  /**
-   * A code location and the access that the instruction there makes. Compiled kernels report it with faults and
-   * accesses.
-   */
+  /** The size of the access in bytes, a power of two. */
   readonly bytes: number;
   readonly space: typeof reportedSpaces[number];
   /**
-   * The meaning of the reported thread number: the thread's x index in the row `rowY`, `rowZ` of the launch record, or
-   * the index of the thread's record.
+   * The form in which the thread is reported: as its x index in the row (`rowY`, `rowZ`) of the launch record, or as
+   * the index of its thread record.
    */
   readonly thread: "x" | "record";
 }
 
 /** The number of bits of the line in an encoded {@linkcode FaultPlace}. */
 export const lineBits = 23;
-/** The lowest bit of the binary logarithm of the access size in an encoded {@linkcode FaultPlace}. */
+/** The bit position of the base-2 logarithm of the access size in an encoded {@linkcode FaultPlace}. */
 export const placeBytesShift = 28;
 
-/**
- * The form in which the thread is reported: as its x index in the row (`rowY`, `rowZ`) of the launch record, or as the
- * index of its thread record.
- */
+/** Encodes a code location as a 32-bit number, which compiled kernels pass to host functions. */
 export function encodePlace({ line, operation, space, thread, bytes }: FaultPlace): number {
   const flags = accessOperations.indexOf(operation) | reportedSpaces.indexOf(space) << 2 | Number(thread === "x") << 4;
   return Math.log2(bytes) << placeBytesShift | flags << lineBits | Math.min(line, 2 ** lineBits - 1);
@@ -118,7 +114,10 @@ export function decodePlace(place: number): FaultPlace {
   };
 }
 
-/** The bit position of the base-2 logarithm of the access size in an encoded {@linkcode FaultPlace}. */
+/**
+ * Returns the size in bytes of the access that an encoded {@linkcode FaultPlace} describes. Faster than decoding all of
+ * its fields.
+ */
 export function bytesOfPlace(place: number): number {
   return 1 << (place >>> placeBytesShift);
 }
@@ -128,22 +127,19 @@ export function operationOfPlace(place: number): number {
   return place >>> lineBits & 3;
 }
 
-/**
- * Returns the size in bytes of the access that an encoded {@linkcode FaultPlace} describes. Faster than decoding all of
- * its fields.
- */
+/** Returns the PTX line of an encoded {@linkcode FaultPlace}. */
 export function lineOfPlace(place: number): number {
   return place & 2 ** lineBits - 1;
 }
 
-/** Returns whether `thread` of an encoded {@linkcode FaultPlace} is `"x"`. */
+/** Returns whether an encoded {@linkcode FaultPlace} reports the thread by its x index: `thread` is `"x"`. */
 export function reportsRows(place: number): boolean {
   return (place >>> lineBits & 16) !== 0;
 }
 
 /** The number of bytes of memory that one entry of the bounds table describes. */
 export const boundsGranuleBytes = 512;
-/** Returns whether an encoded {@linkcode FaultPlace} reports the thread by its x index: `thread` is `"x"`. */
+/** The binary logarithm of `boundsGranuleBytes`. */
 export const boundsGranuleShift = 9;
 /**
  * The layout of a device's bounds table, in bytes. At offset 0, a 32-bit number for each granule of memory: one more
@@ -156,8 +152,9 @@ export const boundsTable = { lengths: 0x200_0000, readOnly: 0x400_0000, byteLeng
 export const pageShift = 16;
 
 /**
- * Returns the distance of this copy's addresses from the lowest base. Each copy of the library in a thread has its own
- * memory, and uses the next of 64 address ranges, so that its addresses are not valid in another copy.
+ * Returns how far the base address of this copy of the library is above the lowest possible base address. Each copy of
+ * the library in a thread has its own memory and uses the next of 64 address ranges, so that its addresses are not
+ * valid in another copy.
  */
 function addressesOfThisCopy(): bigint {
   const spaces = sharedAmongCopies("addressSpaces", () => ({ taken: 0 }));

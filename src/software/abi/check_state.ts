@@ -11,39 +11,33 @@
  */
 export const checkState = {
   /**
-   * Returns how far the base address of this copy of the library is above the lowest possible base address. Each copy
-   * of the library in a thread has its own memory and uses the next of 64 address ranges, so that its addresses are not
-   * valid in another copy.
-   */
-  notes: 0,
-  /**
-   * The offset of the table of the check `race`. `tableOff` without that check, `tableOutside` if there is no table.
-   */
-  races: 4,
-  /** Nonzero if the next access must be checked outside of WebAssembly, such as while a store is yet to be examined. */
-  isBusy: 8,
-  /**
    * The offset of the tables of recorded accesses, one table for each kind of access, back to back. `tableOff` if
    * accesses are not recorded, `tableOutside` if all accesses are recorded outside of WebAssembly.
    */
-  hasReleases: 12,
+  notes: 0,
   /**
    * The offset of the table of the check `race`. `tableOff` without that check, `tableOutside` if all accesses are
    * checked outside of WebAssembly.
    */
-  sharedBegin: 16,
+  races: 4,
   /**
    * Nonzero if the next access must be checked outside of WebAssembly, for example because the effect of the last store
    * has not been examined yet.
    */
-  sharedBytes: 20,
+  isBusy: 8,
   /** Nonzero if threads may execute release operations other than barriers. */
+  hasReleases: 12,
+  /** The offset of the running block's shared memory. */
+  sharedBegin: 16,
+  /** The size of the running block's shared memory in bytes. */
+  sharedBytes: 20,
+  /** The entry that the shared memory of the running block has in the table of the check `race`; see `checkTable`. */
   sharedCells: 24,
   /** The offset of the running block's clocks. 0 if they are not in linear memory. */
   clocks: 28,
   /** The offset of the nodes of access lists. 0 if they are not in linear memory. */
   nodes: 32,
-  /** The entry that the shared memory of the running block has in the table of the check `race`; see `checkTable`. */
+  /** In a kernel that runs many blocks in one call: the index of the block to which `clocks` belongs. */
   blockX: 36,
   blockY: 40,
   blockZ: 44,

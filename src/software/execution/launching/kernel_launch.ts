@@ -16,7 +16,7 @@ import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 
 const sliceMilliseconds = 4;
 
-/** Returns the size in bytes of the memory for the locals and saved registers of all threads of a block. */
+/** Returns the size in bytes of the memory for the local memory and saved registers of all threads of a block. */
 export function threadMemoryBytes(
   { suspensions, localBytes, savedBytes }: CompiledKernel,
   threadsPerBlock: number,
