@@ -31,10 +31,7 @@ export const readOperation = 1;
 /** In an encoded source location, the code of a write. */
 export const writeOperation = 2;
 const operationMask = 3;
-/**
- * A bit of an encoded source location. If set, the thread is identified by its x index instead of its number in the
- * block.
- */
+/** A bit of an encoded source location. If set, the thread is identified by its x index. */
 export const isIndexBit: number = 1 << 27;
 /** The binary logarithm of the size in bytes of a word, the unit in which accesses are recorded. */
 export const wordShift = 2;

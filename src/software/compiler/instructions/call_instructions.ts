@@ -31,7 +31,10 @@ export interface CallOperands {
   readonly layout: CallLayout;
 }
 
-/** Returns the operands of a call. Fails if their number or their sizes do not fit the callee's declaration. */
+/**
+ * Returns the operands of a call. Reports a compilation error if their number or their sizes do not match the callee's
+ * declaration.
+ */
 export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands {
   const lists = i.operands.filter((operand) => operand.kind === "list");
   const isResultFirst = i.operands[0]?.kind === "list";
@@ -65,7 +68,7 @@ function checkWhole(
   });
 }
 
-/** The registers that are passed for an operand: a vector is passed component by component. */
+/** Returns the registers that are passed for an operand: the elements of a vector, or the operand itself. */
 function elementsOf(operand: ResolvedOperand): readonly ResolvedOperand[] {
   return operand.kind === "vector" ? operand.elements : [operand];
 }
@@ -77,23 +80,23 @@ function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   return layOutCall(declaration);
 }
 
-/** The declaration or prototype that says how a call passes its arguments. */
+/** Returns the declaration or prototype that specifies how a call passes its arguments. */
 function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
   const target = callTarget(i);
   if (target.kind === "function") return target.declaration;
   return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
 }
 
-/** The number of bytes that a call passes. An indirect call may pass more than its target takes. */
+/** The number of bytes that a call passes. For an indirect call, this may be more than the called function expects. */
 export function passedBytes(i: ResolvedInstruction): number {
   const declaration = passedBy(i);
   return declaration === undefined ? 0 : layOutCall(declaration).byteLength;
 }
 
-/** Pushes the offset of a callee's frame. */
+/** Pushes the offset in linear memory of the callee's frame. */
 export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
   if (e.sizes.hasStackPointer) {
-    // Alignment applies to addresses in .local, which are offsets from the start of the thread's local memory.
+    // The frame is aligned as an address in .local, which is an offset from the start of the thread's local memory.
     const { frameAlignment } = e.sizes;
     e.getFixed("stackPointer");
     e.getFixed("local").ops("i32Sub").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
@@ -101,7 +104,7 @@ export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
   } else e.getFrame().i32(frameBytes).ops("i32Add");
 }
 
-/** Copies a call's arguments to the callee's frame. */
+/** Emits code that copies a call's arguments to the callee's frame. */
 export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameBytes: number): void {
   const { parameters, layout } = callOperands(e, i);
   const frame = e.temporary("i32");
@@ -131,7 +134,7 @@ export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameB
   });
 }
 
-/** Copies a call's results from the callee's frame. */
+/** Emits code that copies a call's results from the callee's frame. */
 export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameBytes: number): void {
   const { results, layout } = callOperands(e, i);
   if (results.length === 0) return;
@@ -160,7 +163,7 @@ export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameByt
   });
 }
 
-/** Fails unless a variable can be passed as the given parameter or result. */
+/** Reports a compilation error unless a variable can be passed as the given parameter or result. */
 export function checkPassed(
   e: FunctionEmitter,
   passed: { name: string; space: string; isInFrame?: boolean; byteLength: number },
@@ -174,7 +177,7 @@ export function checkPassed(
   }
 }
 
-/** Copies bytes between frames, and their shadows. */
+/** Emits code that copies bytes, and their shadows, from one frame to another. */
 function copyBytes(
   { code, shadows }: FunctionEmitter,
   { to, toOffset, from, fromOffset, byteLength }: {
@@ -213,8 +216,8 @@ export interface AddressedFunction {
 }
 
 /**
- * Reads the register with the target's address at the call, so that liveness analysis sees the use. The code that
- * compares the address is emitted only when all functions are known.
+ * Emits a read of the register with the target's address before an indirect call, so that liveness analysis sees the
+ * use. The code that compares the address is emitted later, when all functions are known.
  */
 export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   const target = callTarget(i);
@@ -232,7 +235,7 @@ export interface IndirectCall {
   readonly place: number;
 }
 
-/** Sets the locals of an indirect call: the target's address and the call's encoded source location. */
+/** Emits code that sets the locals of an indirect call: the target's address and the call's encoded source location. */
 export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address, place }: IndirectCall): void {
   e.push(callTarget(i), u64);
   e.code.set(address);
@@ -240,8 +243,8 @@ export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address
 }
 
 /**
- * Compares an address with those of the given functions, and sets the resume index of the function that has the
- * address. Faults if none of them has it.
+ * Emits code that compares an address with those of the given functions, and sets the resume index to that of the
+ * function with this address. The code faults if no function has the address.
  */
 export function chooseFunction(
   e: FunctionEmitter,
@@ -258,7 +261,10 @@ export function chooseFunction(
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** `alloca`: the address, in `.local`, of memory that is freed when the function returns. */
+/**
+ * Emits code for `alloca`, which allocates memory in `.local` that is freed when the function returns, and returns its
+ * address.
+ */
 export const allocateOnStack: Emit = (e, i) => {
   const [destination, size, alignment] = i.operands;
   const bytes = alignment === undefined
@@ -276,7 +282,7 @@ export const allocateOnStack: Emit = (e, i) => {
   e.push(size, i.type);
   if (i.type.bits === 32) code.ops("i64ExtendI32U");
   code.ops("i64Add").set(end);
-  // An end that wraps around is past the end too, because the size exceeds the whole memory.
+  // An end address that has wrapped around is also past the end, because the requested size exceeds the entire memory.
   code.get(end).get(address).ops("i64ExtendI32U", "i64LtU").get(end);
   e.getFixed("local").ops("i64ExtendI32U").i64(BigInt(e.sizes.local)).ops("i64Add", "i64GtU", "i32Or").if();
   faultStack(e, e.line);
@@ -292,7 +298,7 @@ export const allocateOnStack: Emit = (e, i) => {
   });
 };
 
-/** Emits the fault of a stack overflow. */
+/** Emits code that reports a stack overflow as a fault. */
 export function faultStack(e: FunctionEmitter, line: number): void {
   e.code.i32(faultKind.stackOverflow).i64(0n);
   e.pushPlace({ line });
@@ -308,7 +314,10 @@ export const saveStack: Emit = (e, i) => {
   });
 };
 
-/** `stackrestore`: sets the stack pointer. Can only shrink the stack, and not below the function's own frame. */
+/**
+ * Emits code for `stackrestore`, which sets the stack pointer. The stack can only shrink, and not below the function's
+ * own frame.
+ */
 export const restoreStack: Emit = (e, i) => {
   const { code } = e;
   const stackPointer = e.temporary("i32");

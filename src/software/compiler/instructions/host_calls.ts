@@ -27,8 +27,8 @@ function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number)
 }
 
 /**
- * Refuses a call unless the declared parameters and result are integers of the given numbers of bits. A declaration may
- * omit the result.
+ * Reports a compilation error unless the declared parameters and result of a called function are integers of the given
+ * numbers of bits. A declaration may omit the result.
  */
 function checkHostCall(
   e: FunctionEmitter,
@@ -46,7 +46,7 @@ function checkHostCall(
   }
 }
 
-/** Pops the function's result, and assigns it to the call's destination, if any. */
+/** Emits code that pops the function's result and assigns it to the call's destination, if the call has one. */
 function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "i64"): void {
   const local = e.temporary(value);
   e.code.set(local);
@@ -64,12 +64,12 @@ function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "
   }
 }
 
-/** Pushes the indices of the block and of the thread in it. */
+/** Pushes the index of the block, and the index of the thread in the block. */
 function pushThread(e: FunctionEmitter): void {
   for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
 }
 
-/** `vprintf(format, arguments)`. Returns the number of arguments printed. */
+/** Emits code for `vprintf(format, arguments)`, which returns the number of arguments printed. */
 const print: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64, 64], result: 32 });
   pushArgument(e, i, 0);
@@ -90,7 +90,7 @@ const failAssertion: Emit = (e, i) => {
   e.callHelper("failAssertion").ops("unreachable");
 };
 
-/** `malloc(size)`. The address is a multiple of 16. */
+/** Emits code for `malloc(size)`, which returns an address that is a multiple of 16. */
 const allocate: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64], result: 64 });
   pushArgument(e, i, 0);
@@ -101,7 +101,9 @@ const allocate: Emit = (e, i) => {
   takeResult(e, i, "i64");
 };
 
-/** `__cuda_syscall_aligned_malloc(size, alignment)`, which `new` of a type with a larger alignment calls. */
+/**
+ * Emits code for `__cuda_syscall_aligned_malloc(size, alignment)`, which `new` calls for types with a larger alignment.
+ */
 const allocateAligned: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64, 64], result: 64 });
   pushArgument(e, i, 0);
@@ -121,7 +123,7 @@ const free: Emit = (e, i) => {
   e.callHelper("free");
 };
 
-/** Maps each name of a function that the device provides to the lowering of its calls. */
+/** Maps the name of each function that the device provides to the lowering of a call to it. */
 export const hostCalls: ReadonlyMap<string, Emit> = new Map([
   ["vprintf", print],
   ["__assertfail", failAssertion],

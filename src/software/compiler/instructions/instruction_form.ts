@@ -14,10 +14,13 @@ export type CompiledInstruction = ResolvedInstruction<InstructionForm>;
 /** Emits the WebAssembly for one instruction. */
 export type Emit = (emitter: FunctionEmitter, instruction: CompiledInstruction) => void;
 
-/** Emits an instruction on vectors, for all members of a gang at once. */
+/** Emits vector code for an instruction, which executes it for all threads of a gang at once. */
 export type EmitVectors = () => void;
 
-/** Returns a function that emits an unpredicated instruction on vectors, or undefined if that is not possible. */
+/**
+ * Returns a function that emits vector code for an unpredicated instruction, or undefined if there is no vector code
+ * for it.
+ */
 export type GangForm = (gang: GangEmitter, instruction: CompiledInstruction) => EmitVectors | undefined;
 
 /**
@@ -29,28 +32,28 @@ export type ValidityRule = (e: FunctionEmitter, shadows: RegisterShadows, instru
 /** The traits of a form, including those that only the compiler uses. */
 export interface LoweringTraits extends InstructionTraits {
   /**
-   * How uninitialized bits of the sources propagate to the results. `emitted` if the instruction's own code sets the
-   * shadows, as that of loads does. Default: every result is wholly uninitialized if any bit of any source is.
+   * How uninitialized bits of the sources propagate to the results. `"emitted"` if the lowering itself sets the
+   * shadows, as it does for loads. Default: every result is wholly uninitialized if any bit of any source is.
    */
   readonly validity?: ValidityRule | "emitted";
   /**
-   * How a gang executes the instruction on vectors. The function returns undefined for an instruction with a modifier
-   * that its vector code does not implement. Default: the members execute the instruction one by one.
+   * Returns the vector code with which a gang executes the instruction, or undefined for an instruction with a modifier
+   * that the vector code does not implement. Default: the instruction is executed for one thread of the gang at a time.
    */
   readonly gangForm?: GangForm;
 }
 
 /** An instruction that suspends the thread, for example until other threads have arrived at the same barrier. */
 export interface SuspendingInstruction {
-  /** Describes what the thread requests from the scheduler. */
+  /** Returns what the thread requests from the scheduler, such as to wait at a barrier. */
   describe(instruction: ResolvedInstruction): SuspensionRequest;
-  /** Stores the operands of the request in the thread's record. */
+  /** Emits code that stores the operands of the request in the thread's record. */
   readonly request: Emit;
-  /** Loads the results from the record. */
+  /** Emits code that loads the results from the thread's record. */
   readonly resume: Emit;
   /**
-   * The number of the barrier if all threads of the block wait at it, so that whole gangs can wait there. Default: the
-   * members of a gang diverge and wait one by one.
+   * Returns the number of the barrier if all threads of the block wait at it, so that whole gangs can wait there. If
+   * absent or undefined, the threads of a gang diverge and wait one by one.
    */
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
   /** Whether no lane of the warp resumes before all lanes have arrived. Default: false. */
@@ -59,16 +62,22 @@ export interface SuspendingInstruction {
 
 /** A row of the instruction table: one form of an instruction, with its syntax, traits and lowering. */
 export interface InstructionForm extends InstructionRow {
-  /** Emits the instruction. Undefined if it is control flow, suspends the thread, or is refused. */
+  /**
+   * The function that emits the instruction's code. Undefined if the instruction is control flow, suspends the thread,
+   * or is not supported.
+   */
   readonly emit: Emit | undefined;
-  /** How the instruction suspends the thread. Undefined if it does not. */
+  /** How the instruction suspends the thread. Undefined if the instruction does not suspend. */
   readonly suspending: SuspendingInstruction | undefined;
-  /** Why the device does not support the instruction. Undefined if it does. */
+  /** The reason why the device does not support the instruction. Undefined if the instruction is supported. */
   readonly refusal: string | undefined;
   readonly traits: LoweringTraits;
 }
 
-/** The lowering of an instruction: a function that emits its code, or a suspension. Control flow needs neither. */
+/**
+ * How an instruction is compiled: a function that emits its code, a description of how it suspends the thread, or
+ * "control flow".
+ */
 export type Lowering = Emit | SuspendingInstruction | "control flow";
 
 /** The lowering of one or more rows, with the traits that only the compiler uses. */
@@ -79,7 +88,7 @@ export interface LoweredRow extends Pick<LoweringTraits, "validity" | "gangForm"
 /** The lowerings of a family of rows, by the names of the rows. */
 export type Lowerings<Name extends string> = Readonly<Record<Name, Lowering | LoweredRow>>;
 
-/** Creates the forms of a family of rows, in the order of the rows. */
+/** Combines the rows of a family with their lowerings, in the order of the rows. */
 export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Lowerings<Name>): InstructionForm[] {
   return (Object.keys(rows) as Name[]).flatMap((name) => {
     const found: Lowering | LoweredRow = lowerings[name];
@@ -92,7 +101,10 @@ export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Loweri
   });
 }
 
-/** Drops the last operand, a cache policy, which has no effect. Gangs execute such an instruction member by member. */
+/**
+ * Returns the lowering of an instruction whose last operand is a cache policy. The policy is ignored, because it has no
+ * effect. A gang executes such an instruction for one thread at a time.
+ */
 function ignoringPolicy(lowering: Lowering): Emit {
   if (typeof lowering !== "function") throw new TypeError("Cannot ignore the policy of an instruction that waits");
   return (e, i) => {
@@ -104,19 +116,17 @@ function ignoringPolicy(lowering: Lowering): Emit {
 
 const u64 = typeNamed("u64");
 
-/** Creates a form without a row. If `traits` is omitted, the conservative value of each trait is assumed. */
+/** Creates a form that is not based on a row. If a trait is omitted, its conservative value is assumed. */
 export function instructionForm(
   syntax: string,
   section: string,
   { lowering, traits = {}, refusal, refusedFor }: {
-    /** How the instruction is compiled. Undefined if it is refused. */
+    /** How the instruction is compiled. Undefined if the instruction is not supported. */
     readonly lowering?: Lowering;
     readonly traits?: LoweringTraits;
-    /** Why the device does not support the instruction. */
+    /** The reason why the device does not support the instruction. */
     readonly refusal?: string;
-    /**
-     * A modifier. If set, every instruction with this modifier is refused, whatever its operands and other modifiers.
-     */
+    /** A modifier that makes an instruction unsupported, whatever its operands and other modifiers are. */
     readonly refusedFor?: string;
   },
 ): InstructionForm {

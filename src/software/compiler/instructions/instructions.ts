@@ -330,7 +330,7 @@ const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   prefetch: cacheHint,
   createpolicy: createPolicy,
   "mov.b128": { lowering: moveWide, validity: movesBits(1) },
-  // Without gang forms: gangs access 128-bit values member by member.
+  // These instructions have no gang forms: a gang accesses 128-bit values for one thread at a time.
   "ld.b128": { lowering: loadWide, validity: "emitted" },
   "st.b128": storeWide,
   "ldu.b128": { lowering: loadWide, validity: "emitted" },
@@ -398,7 +398,7 @@ const synchronizationLowerings = onFirstUse((): Lowerings<SynchronizationName> =
  * requires.
  */
 const atomicLowerings = onFirstUse((): Lowerings<AtomicName> => ({
-  // All accesses are made in program order through one proxy, so fences of proxies need nothing else.
+  // All accesses are made in program order through a single proxy, so a fence between proxies needs no other code.
   fence,
   atom: { lowering: atomic(true), validity: "emitted" },
   red: atomic(false),
@@ -446,9 +446,9 @@ let forms: readonly InstructionForm[] | undefined;
 let formsByOpcode: InstructionSet["forms"] | undefined;
 
 /**
- * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, their
- * lowerings, and their traits. All other instructions are refused. The table is created on first use, because programs
- * that compile no PTX import this module, too.
+ * Returns the table of all supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that
+ * defines them, their lowerings, and their traits. All other instructions cause a compilation error. The table is
+ * created on first use, because programs that compile no PTX import this module, too.
  */
 export function allInstructions(): readonly InstructionForm[] {
   return forms ??= [

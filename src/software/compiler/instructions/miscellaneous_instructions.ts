@@ -14,14 +14,14 @@ export const trap: Emit = (e) => {
   e.callHelper("fault").ops("unreachable");
 };
 
-/** `pmevent`: there are no performance counters to trigger. */
+/** Emits code for `pmevent`, which has no effect, because there are no performance counters to trigger. */
 export const performanceEvent: Emit = (e, i) => {
   const event = constantOf(i.operands[0]);
   const last = i.choices.has("mask") ? 0xffffn : 15n;
   if (event === undefined || event < 0n || event > last) e.fail(`its operand must be a literal from 0 to ${last}`);
 };
 
-/** `setmaxnreg`: has no effect, since the number of a warp's registers only affects speed. */
+/** Emits code for `setmaxnreg`, which has no effect, because the number of a warp's registers only affects speed. */
 export const redistributeRegisters: Emit = (e, i) => {
   const count = constantOf(i.operands[0]);
   if (count === undefined || count < 24n || count > 256n || count % 8n !== 0n) {

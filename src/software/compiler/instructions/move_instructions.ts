@@ -10,7 +10,10 @@ import { specialRegister } from "./special_registers.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** `mov`. A vector destination unpacks the source, and a vector source is packed. */
+/**
+ * Emits code for `mov`. If the destination is a vector, the source is unpacked into its elements; if the source is a
+ * vector, its elements are packed.
+ */
 export const move: Emit = (e, i) => {
   const [destination, source] = i.operands;
   if (destination?.kind === "vector") unpack(e, i, destination.elements);
@@ -18,7 +21,7 @@ export const move: Emit = (e, i) => {
   else e.assign(destination, i.type, () => e.push(source, i.type));
 };
 
-/** `mov.v2` and `mov.v4`: all components are read before any is set. */
+/** Emits code for `mov.v2` and `mov.v4`, which read all components before setting any. */
 export const moveVector: Emit = (e, i) => {
   const length = Number(i.choices.get("vector")!.slice(1));
   if (length * i.type.bits > 128) e.fail("a vector may have at most 16 bytes");
@@ -37,13 +40,13 @@ export const moveVector: Emit = (e, i) => {
   });
 };
 
-/** The components of a special register such as `%tid`. Undefined for other operands. */
+/** Returns the components of a special register such as `%tid`. Undefined for other operands. */
 function componentsOf(operand: ResolvedOperand): ResolvedOperand[] | undefined {
   if (operand.kind !== "special" || specialRegister(`${operand.name}.x`) === undefined) return undefined;
   return [..."xyzw"].map((component) => ({ kind: "special", name: `${operand.name}.${component}` }));
 }
 
-/** The type of one of the `count` equal parts of an instruction's type. */
+/** Returns the type of each part when an instruction's type is divided into `count` equal parts. */
 function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: number): ScalarType {
   const bits = type.bits / count;
   if (type.kind !== "bits" || (count !== 2 && count !== 4) || bits < 8) {
@@ -52,11 +55,11 @@ function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: numb
   return typeNamed(`b${bits}`);
 }
 
-/** Assigns the parts of the source to the elements of the destination. */
+/** Emits code that assigns the parts of the source to the elements of the destination. */
 function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
-  // A destination may be the source register itself.
+  // One of the destinations may be the source register itself.
   const whole = e.temporary(i.type.value);
   e.push(i.operands[1], i.type);
   code.set(whole);
@@ -77,7 +80,7 @@ function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly Reso
   });
 }
 
-/** Assigns the concatenation of the source's elements to the destination. */
+/** Emits code that assigns the concatenation of the source's elements to the destination. */
 function pack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
@@ -95,7 +98,7 @@ function pack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly Resolv
   });
 }
 
-/** `selp`: selects by a predicate. */
+/** Emits code for `selp`, which selects one of two operands by a predicate. */
 export const selectByPredicate: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], i.type);
@@ -106,7 +109,8 @@ export const selectByPredicate: Emit = (e, i) => {
 };
 
 /**
- * `slct`: selects by the sign of a third operand. Both zeros count as positive, and a NaN selects the second operand.
+ * Emits code for `slct`, which selects one of two operands by the sign of a third. Both zeros count as positive, and a
+ * NaN selects the second operand.
  */
 export const selectBySign: Emit = (e, i) => {
   const by = typeNamed(i.choices.get("by")!);
@@ -117,8 +121,8 @@ export const selectBySign: Emit = (e, i) => {
     if (by.name === "s32") {
       third().i32(0).ops("i32GeS", "select");
     } else if (i.choices.has("ftz")) {
-      // Subnormal numbers count as zeros, so every number greater than the negative normal number of smallest magnitude
-      // is treated as positive.
+      // Subnormal numbers count as zeros, so the number is compared with the negative normal number of smallest
+      // magnitude: every greater number counts as positive.
       third().f32Bits(0x8080_0000n).ops("f32Gt", "select");
     } else {
       third().f32Bits(0n).ops("f32Ge", "select");

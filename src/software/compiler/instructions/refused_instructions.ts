@@ -17,7 +17,7 @@ const noBulkCopies = "bulk and tensor copies run asynchronously, which is not su
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 
-/** Opcodes that are always refused, with the reasons and the manual's sections. */
+/** Opcodes that the device does not support with any modifiers, with the reasons and the manual's sections. */
 export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ([
     ["wmma", "9.7.14.4", noTensorCores],
@@ -41,7 +41,7 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ),
 );
 
-/** The manual's sections of instructions that are refused only with some modifiers. */
+/** The manual's sections of instructions that are unsupported only with some modifiers. */
 const sections = {
   addc: "9.7.2.2",
   cp: "9.7.9.25.3.1",
@@ -55,7 +55,7 @@ const sections = {
 } as const;
 
 /**
- * Instructions that are refused for one modifier: opcodes, modifiers, the manual's section if it differs from the
+ * Instructions that are unsupported with one modifier: opcodes, modifiers, the manual's section if it differs from the
  * opcode's, and the reason.
  */
 const refusedModifiers = [
@@ -76,7 +76,7 @@ const refusedModifiers = [
   ["ld st", "v8", undefined, needsBlackwell],
 ] as const;
 
-/** Instructions that are refused because they lack `.sync`, with the manual's sections. */
+/** Instructions that are unsupported because they lack `.sync`, with the manual's sections. */
 const withoutSync = [
   ["shfl.<mode:up|down|bfly|idx>.b32 d, a, b, c", "9.7.9.5"],
   ["vote.<mode:all|any|uni>.pred d, a", "9.7.13.8"],
@@ -85,7 +85,10 @@ const withoutSync = [
 
 let forms: readonly InstructionForm[] | undefined;
 
-/** Returns the forms of refused instructions. A form for one modifier fits every instruction that has this modifier. */
+/**
+ * Returns the forms of unsupported instructions. A form for one modifier matches every instruction that has this
+ * modifier.
+ */
 export function refusedForms(): readonly InstructionForm[] {
   return forms ??= [
     ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
@@ -113,8 +116,8 @@ const noOperators =
 const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not supported";
 
 /**
- * Functions that GPUs or CUDA's libraries provide and that modules only declare: patterns of their names, and the
- * reasons for refusing them.
+ * Functions that modules declare and that GPUs or CUDA's libraries would define: patterns of their names, and the
+ * reasons why calls of them are compilation errors.
  */
 const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^(_Zn[wa]|_Zd[la]Pv)/, noOperators],
@@ -122,7 +125,7 @@ const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^__nv_/, "it is part of libdevice, which must be linked into the compiler's output"],
 ];
 
-/** Returns the reason for which the device does not provide a function that a module only declares. */
+/** Returns the reason why the device does not provide a function that a module declares but does not define. */
 export function refusalOfFunction(name: string): string {
   const known = refusedFunctions.find(([names]) => names.test(name));
   return known?.[1] ?? "the device has no such function";

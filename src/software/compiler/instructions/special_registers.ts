@@ -18,8 +18,8 @@ interface SpecialRegister {
   /** The width of the register in bits: 1 for a predicate. */
   readonly bits: 1 | 32 | 64;
   /**
-   * The difference between the values of adjacent threads of a gang: 0 if all threads see the same value. Undefined if
-   * values vary otherwise.
+   * The difference between the values of adjacent threads of a gang: 0 if all threads have the same value. Undefined if
+   * the difference is not constant.
    */
   readonly stride?: 0n | 1n;
   /** Pushes the register's value, as an i32 or an i64. */
@@ -41,14 +41,14 @@ function pushLane(e: FunctionEmitter): void {
   e.code.i32(warpSize - 1).ops("i32And");
 }
 
-/** Pushes a mask, shifted left by the lane's number. */
+/** Pushes a mask, shifted left by the lane number of the thread. */
 function pushMaskFrom(e: FunctionEmitter, mask: number): void {
   e.code.i32(mask);
   pushLane(e);
   e.code.ops("i32Shl");
 }
 
-/** Describes a 32-bit register whose values may differ between threads in any way. */
+/** Describes a 32-bit register whose values in different threads are unrelated. */
 function register(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push };
 }
@@ -93,7 +93,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
   ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
   ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
-  // The fourth component of these registers exists, and is 0.
+  // The fourth component of each of these registers exists, and is 0.
   ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
     return [name, register((e) => e.code.i32(0))];
   }),
@@ -184,7 +184,7 @@ export function specialRegister(name: string): SpecialRegister | undefined {
   return specialRegisters.get(name);
 }
 
-/** How the values of special registers differ between the members of a gang, which are adjacent along x. */
+/** The differences between the values of special registers in the threads of a gang, which are adjacent along x. */
 export const gangRules: UniformityRules = { strideOfSpecial: (name) => specialRegister(name)?.stride };
 
 /** Whether an instruction reads an address of the reserved shared memory. */

@@ -22,7 +22,7 @@ const b64 = typeNamed("b64");
 
 type Field = keyof typeof threadRecord;
 
-/** Stores an operand, or a constant for a missing operand, in a field of the thread's record. */
+/** Emits code that stores an operand in a field of the thread's record, or a constant if the operand is missing. */
 function leave(
   e: FunctionEmitter,
   field: Field,
@@ -37,14 +37,17 @@ function leave(
   if (field === "value") leaveShadow(e, field, () => e.shadows!.push(operand, type), type);
 }
 
-/** Stores the shadow of an operand in the shadow of the record, where the scheduler reads it. */
+/**
+ * Emits code that stores the shadow of an operand in the shadow of the thread's record, from where the scheduler reads
+ * the shadow.
+ */
 function leaveShadow(e: FunctionEmitter, field: Field, push: () => void, type: ScalarType = b32): void {
   e.getFixed("record");
   push();
   e.code.memory(shadowStore({ ...type, bits: Math.max(32, type.bits) }), threadRecord[field] + shadowOffset);
 }
 
-/** Loads the shadow of a result from the shadow of the thread's record. */
+/** Emits code that loads the shadow of a result from the shadow of the thread's record. */
 function takeShadow(
   e: FunctionEmitter,
   destination: ResolvedOperand | undefined,
@@ -56,20 +59,22 @@ function takeShadow(
   });
 }
 
-/** Loads a result from the thread's record, unless the destination is unused. */
+/** Emits code that loads a result from the thread's record, unless the destination is unused. */
 function take(e: FunctionEmitter, destination: ResolvedOperand | undefined, field: Field, type: ScalarType): void {
   e.assign(destination, type, () => e.getFixed("record").memory("i32Load", threadRecord[field]));
 }
 
 const nothing: Emit = () => {};
 
-/** Whether an instruction's last operand, a literal mask, includes all lanes of the warp. */
+/** Whether an instruction's last operand is a literal mask that includes all lanes of the warp. */
 function namesWholeWarp({ operands }: ResolvedInstruction): boolean {
   const mask = operands.at(-1);
   return mask?.kind === "integer" && BigInt.asUintN(32, mask.value) === 0xffff_ffffn;
 }
 
-/** `bar.sync` and `barrier.sync`, for all threads of the block or for a number of them. */
+/**
+ * The lowering of `bar.sync` and `barrier.sync`, at which all threads of the block wait, or a given number of threads.
+ */
 export const barrierSync: SuspendingInstruction = {
   describe: (i) => ({ kind: "barrier", operation: "sync", isAligned: i.choices.has("aligned") }),
   request: (e, i) => leaveBarrier(e, i.operands),
@@ -88,8 +93,8 @@ export const barrierArrive: SuspendingInstruction = {
 };
 
 /**
- * `bar.red` and `barrier.red`: counts the threads whose predicate is true, or returns whether it is true for all or for
- * any.
+ * The lowering of `bar.red` and `barrier.red`, which count the threads whose predicate is true, or return whether the
+ * predicate is true for all threads or for any.
  */
 export const barrierReduction: SuspendingInstruction = {
   describe: (i) => ({
@@ -109,12 +114,15 @@ export const barrierReduction: SuspendingInstruction = {
   },
 };
 
-/** Returns the lowering of `bar`, which is `barrier` with `.aligned`, from that of `barrier`. */
+/**
+ * Converts the lowering of a `barrier` instruction to that of the corresponding `bar` instruction, which is the same
+ * with `.aligned`.
+ */
 export function aligned(barrier: SuspendingInstruction): SuspendingInstruction {
   return { ...barrier, describe: (i) => ({ ...barrier.describe(i), isAligned: true } as SuspensionRequest) };
 }
 
-/** Stores the operands of a barrier in the thread's record. Faults if they are out of range. */
+/** Emits code that stores the operands of a barrier in the thread's record, and faults if they are out of range. */
 function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOperand[]): void {
   if (barrier?.kind === "integer" && (barrier.value < 0n || barrier.value > 15n)) {
     e.fail("the barriers of a block are 0 to 15");
@@ -128,7 +136,7 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   if (barrier?.kind !== "integer") {
     faultWhere(e, { field: "first", kind: faultKind.noBarrier, isWrong: () => e.code.i32(15).ops("i32GtU") });
   }
-  // Negative numbers are invalid too, so the sign bit is tested as well.
+  // Negative numbers are invalid too, so the sign bit is also tested.
   if (count !== undefined && count.kind !== "integer") {
     faultWhere(e, {
       field: "second",
@@ -138,7 +146,10 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   }
 }
 
-/** Faults if a field of the thread's record has an invalid value: `isWrong` pops the value and pushes whether it is. */
+/**
+ * Emits code that faults if a field of the thread's record has an invalid value. `isWrong` emits code that pops the
+ * value and pushes whether the value is invalid.
+ */
 function faultWhere(
   e: FunctionEmitter,
   { field, kind, isWrong }: { field: Field; kind: number; isWrong: () => unknown },
@@ -159,7 +170,10 @@ export const warpBarrier: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** `shfl.sync`, with or without the predicate that says whether the source lane was in range. */
+/**
+ * The lowering of `shfl.sync`, with or without a second result, the predicate that says whether the source lane was in
+ * range.
+ */
 export const shuffle: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "shuffle", mode: i.choices.get("mode") as "up" | "down" | "bfly" | "idx" }),
@@ -174,7 +188,7 @@ export const shuffle: SuspendingInstruction = {
   resume: (e, i) => takeWithPredicate(e, i),
 };
 
-/** Loads a result and, if the destination is a pair, a predicate from the thread's record. */
+/** Emits code that loads a result from the thread's record and, if the destination is a pair, a predicate. */
 function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: ResolvedInstruction): void {
   const [result, isInRange] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
   take(e, result, "result", b32);
@@ -239,7 +253,7 @@ export const reduction: SuspendingInstruction = {
   },
 };
 
-/** `elect.sync`: the lowest lane of the mask is the leader. */
+/** The lowering of `elect.sync`, which elects the lowest lane of the mask as the leader. */
 export const elect: SuspendingInstruction = {
   describe: () => ({ kind: "reduction", operation: "min", signed: false }),
   request: (e, i) => {
@@ -269,19 +283,20 @@ export const activeMask: SuspendingInstruction = {
   },
 };
 
-/** `nanosleep`: yields to other threads. */
+/** The lowering of `nanosleep`, which yields to other threads. */
 export const sleep: SuspendingInstruction = {
   describe: () => ({ kind: "yield" }),
   request: nothing,
   resume: nothing,
 };
 
-/** The number of the cluster's barrier, which follows the block's barriers 0 to 15. */
+/** The barrier number of the cluster's barrier, which follows the block's barriers 0 to 15. */
 const clusterBarrier = 16;
 
 /**
- * `mapa`: the address of a variable in the shared memory of another block. Shared memories are adjacent, in the order
- * of ranks, and an access to the shared memory of any rank except 0 is a fault.
+ * Emits code for `mapa`, which returns the address of a variable in the shared memory of another block of the cluster.
+ * The shared memories of blocks are adjacent, in the order of ranks. Every cluster has one block, so an access to the
+ * shared memory of any rank except 0 is a fault.
  */
 export const mapAddress: Emit = (e, i) => {
   const [destination, address, rank] = i.operands;
@@ -301,7 +316,10 @@ export const rankOfAddress: Emit = (e, i) => {
   e.assign(destination, typeNamed("b32"), () => e.code.i32(0));
 };
 
-/** `barrier.cluster.arrive`: only a fence, since the block's threads wait for each other at `barrier.cluster.wait`. */
+/**
+ * Emits code for `barrier.cluster.arrive`, which is only a fence, because the block's threads wait for each other at
+ * `barrier.cluster.wait`.
+ */
 export const arriveAtCluster: Emit = (e) => {
   e.code.atomicFence();
 };

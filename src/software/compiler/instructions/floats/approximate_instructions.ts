@@ -12,10 +12,10 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Helper } from "../../helpers/helper_functions.ts";
 import type { Emit } from "../instruction_form.ts";
 
-/** Emits code that replaces the number on the stack with a function of it, computed in 64 bits. */
+/** Emits code that replaces the number on the stack with the result of a function, computed in 64 bits. */
 export type Approximation = (e: FunctionEmitter) => void;
 
-/** Returns the lowering of a function of one 32-bit operand that is computed in 64 bits. */
+/** Returns the lowering of an instruction that computes a function of one 32-bit operand in 64 bits. */
 function approximate(compute: Approximation): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -62,7 +62,7 @@ export const reciprocalRoot: Emit = approximate((e) => {
   e.code.ops("f64Sqrt").set(root).f64(1).get(root).ops("f64Div");
 });
 
-/** `div.approx`: a * (1 / b). For |b| greater than 2^126, 1 / b counts as 0. */
+/** Emits code for `div.approx`, which computes a * (1 / b). If |b| is greater than 2^126, 1 / b is taken to be 0. */
 export const divideApproximately: Emit = (e, i) => {
   const { code } = e;
   const a = e.temporary("f32"), b = e.temporary("f32");
@@ -87,7 +87,10 @@ export const reciprocalRoot64: Emit = (e, i) => {
   });
 };
 
-/** `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which read and set only the upper 32 bits of a 64-bit float. */
+/**
+ * Returns the lowering of `rcp.approx.ftz.f64` or `rsqrt.approx.ftz.f64`, which read and set only the upper 32 bits of
+ * a 64-bit float.
+ */
 export function upperHalf(operation: "reciprocal" | "reciprocalRoot"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -108,7 +111,7 @@ export function upperHalf(operation: "reciprocal" | "reciprocalRoot"): Emit {
   };
 }
 
-/** Replaces a subnormal 64-bit number on the stack with a zero of the same sign. */
+/** Emits code that replaces a subnormal 64-bit number on the stack with a zero of the same sign. */
 function flushSubnormal64(e: FunctionEmitter): void {
   const value = e.temporary("f64");
   e.code.set(value).f64(0).get(value).ops("f64Copysign").get(value);

@@ -21,7 +21,7 @@ import type { OpName } from "../../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
 
-/** Maps PTX's integer comparisons to WebAssembly's. */
+/** Maps each integer comparison of PTX to the signed and the unsigned comparison of WebAssembly. */
 export const integerComparisons: Readonly<Record<string, readonly [signed: string, unsigned: string]>> = {
   eq: ["Eq", "Eq"],
   ne: ["Ne", "Ne"],
@@ -36,9 +36,10 @@ export const integerComparisons: Readonly<Record<string, readonly [signed: strin
 };
 
 /**
- * Maps PTX's float comparisons to WebAssembly's, and whether the result is negated. WebAssembly's comparisons are false
- * for NaN, except `ne`, which is true. PTX's comparisons without a `u` are false for NaN, including `ne`. PTX's
- * comparisons with a `u` are true for NaN: the opposite comparison, negated.
+ * Maps each float comparison of PTX to a comparison of WebAssembly and whether its result must be negated. For NaN,
+ * WebAssembly's comparisons are false, except `ne`, which is true. PTX's comparisons without a `u` are false for NaN,
+ * including `ne`. PTX's comparisons with a `u` are true for NaN, so they are compiled as the opposite comparison,
+ * negated.
  */
 const floatComparisons: Readonly<Record<string, readonly [operation: string, negated: boolean]>> = {
   eq: ["Eq", false],
@@ -70,8 +71,7 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   if (type.kind === "signed" && ["lo", "ls", "hi", "hs"].includes(comparison)) {
     e.fail(`.${comparison} needs an unsigned type`);
   }
-  // Whether two numbers are equal does not depend on how they are extended, and registers hold narrow numbers
-  // zero-extended.
+  // Equality does not depend on how numbers are extended, and registers contain narrow numbers zero-extended.
   const ignoresSign = comparison === "eq" || comparison === "ne";
   const read = ignoresSign && type.kind === "signed" ? typeNamed(`u${type.bits}`) : type;
   e.push(a, read);
@@ -80,7 +80,7 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
 }
 
-/** Compares two floats of 32 or 64 bits, which the functions in `push` push. */
+/** Emits code that compares two floats of 32 or 64 bits, which the functions in `push` push. */
 function compareFloats(
   e: FunctionEmitter,
   comparison: string,
@@ -121,7 +121,10 @@ function compareFloats(
   }
 }
 
-/** Prepares a comparison of 16-bit floats. The returned function pushes the result for the elements at an index. */
+/**
+ * Emits code that copies the operands of a comparison of 16-bit floats to locals. The returned function pushes the
+ * result for the elements at a given index.
+ */
 function halfComparison(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -143,7 +146,10 @@ function halfComparison(
   return { count, push };
 }
 
-/** Combines the i32 on the stack with the predicate that may be the last operand, as `.and`, `.or` and `.xor` say. */
+/**
+ * Emits code that combines the comparison result on the stack with the predicate operand, if there is one, as `.and`,
+ * `.or` or `.xor` specifies.
+ */
 function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   const combination = i.choices.get("combine");
   const operand = i.operands[3];
@@ -155,7 +161,7 @@ function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
 }
 
-/** `setp`, with one result, or with the result and its opposite. */
+/** Emits code for `setp` with one result, or with two results, the second of which is for the opposite comparison. */
 export const setPredicate: Emit = (e, i) => {
   const [destination, ...compared] = i.operands;
   if (isHalf(i.type)) {
@@ -177,7 +183,7 @@ export const setPredicate: Emit = (e, i) => {
   e.assign(destination.second, predicate, () => e.code.get(second));
 };
 
-/** `setp` with one result for each element of the operands. */
+/** Emits code for `setp` of packed 16-bit floats, with one result for each pair of elements. */
 function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [destination, ...compared] = i.operands;
   const { count, push } = halfComparison(e, i, compared);
@@ -202,7 +208,7 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.assign(destination.second, predicate, () => e.code.get(second!));
 }
 
-/** `set`: the result is all ones or 1.0 if the comparison is true, else 0. */
+/** Emits code for `set`: the result is all ones or 1.0 if the comparison is true, else 0. */
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
   const compared = i.operands.slice(1);
@@ -223,7 +229,7 @@ export const setValue: Emit = (e, i) => {
   });
 };
 
-/** Converts the 0 or 1 on the stack to the result of `set` in a type. */
+/** Emits code that converts the 0 or 1 on the stack to the result of `set` in the named type. */
 function pushTruth(e: FunctionEmitter, name: string): void {
   const { code } = e;
   if (name === "f32") {

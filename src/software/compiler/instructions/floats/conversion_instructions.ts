@@ -37,11 +37,12 @@ export const convert: Emit = (e, i) => {
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   const isBrain = from.name === "bf16" || to.name === "bf16";
   if (isBrain && i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
-  // In ptxas, registers may be wider than the types, except in conversions between 8-bit integers and `.bf16`.
+  // ptxas allows registers that are wider than the instruction's types, except in conversions between 8-bit integers
+  // and `.bf16`.
   const wide = !isBrain || (from.bits !== 8 && to.bits !== 8);
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide });
-    // An H200 does not flush conversions from 32 to 16 bits.
+    // In conversions from 32 to 16 bits, an H200 does not flush subnormal numbers.
     if (i.choices.has("ftz") && from.name === "f32" && to.name !== "f16") flushSubnormal(e);
     if (isHalf(from)) widenHalf(e, from);
     if (i.choices.has("ftz") && from.name === "bf16") flushSubnormal(e);
@@ -56,7 +57,10 @@ export const convert: Emit = (e, i) => {
   }, { wide });
 };
 
-/** Truncates an integer literal to the width of the type. Like a register, a literal may be wider than the type. */
+/**
+ * Truncates an integer literal to the width of a type. A literal operand, like a register, may be wider than the
+ * instruction's type.
+ */
 function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarType): ResolvedOperand | undefined {
   if (operand?.kind !== "integer" || kind === "float") return operand;
   const { value } = operand;
@@ -75,7 +79,7 @@ function holdsAll(to: ScalarType, from: ScalarType): boolean {
   return to.name === from.name || to.bits > from.bits;
 }
 
-/** Converts between floats. A 16-bit operand has already been widened to 32 bits. */
+/** Emits a conversion between floats. A 16-bit operand on the stack has already been widened to 32 bits. */
 function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: ScalarType): void {
   const { code } = e;
   const { type: to } = i;
@@ -91,7 +95,7 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
   code.tee(source);
   if (toInteger !== undefined) code.ops(`${from.value}${toInteger}` as OpName);
   if (isHalf(to)) {
-    // For conversions between `.f16` and `.bf16`, ptxas assumes .rn by default.
+    // For conversions between `.f16` and `.bf16` without a rounding mode, ptxas uses .rn.
     const isRounded = !holdsAll(to, declared) && (rounding !== undefined || declared.bits !== 16);
     const code16 = isRounded ? roundingOf(e, i) : roundingCodes.rn;
     if (from.value === "f32") code.ops("f64PromoteF32");
@@ -108,15 +112,18 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
   else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
 }
 
-/** Replaces a 64-bit NaN on the stack with the canonical 32-bit NaN, widened, as conversions with `.ftz` return it. */
+/**
+ * Emits code that replaces a NaN on the stack with the canonical 32-bit NaN, widened to 64 bits, as conversions with
+ * `.ftz` return it.
+ */
 function widenOneNaN(e: FunctionEmitter): void {
   const value = e.temporary("f64");
   e.code.tee(value).f64Bits(0x7fff_ffff_e000_0000n).get(value).get(value).ops("f64Eq", "select");
 }
 
 /**
- * Replaces a NaN on the stack with a quiet NaN that has the sign and the high fraction bits of the NaN in the local
- * `source`.
+ * Emits code that replaces a NaN on the stack with a quiet NaN that has the sign and the high fraction bits of the NaN
+ * in the local `source`.
  */
 function convertNaN(
   e: FunctionEmitter,
@@ -141,8 +148,8 @@ function convertNaN(
 }
 
 /**
- * Converts a float to an integer. Numbers out of range are clamped. A NaN gives an integer with only the highest bit
- * set if either type has 64 bits, else 0, as on an H200.
+ * Emits a conversion from a float to an integer. Numbers out of range are clamped. A NaN gives an integer with only the
+ * highest bit set if either type has 64 bits, else 0, as on an H200.
  */
 function floatToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
   const { code } = e;
@@ -173,7 +180,8 @@ function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
     if (i.choices.has("sat")) saturate(e, to);
     return;
   }
-  // A 32-bit integer is exact in a 64-bit float. A 64-bit integer is rounded to odd if the result is rounded again.
+  // A 32-bit integer is exact in a 64-bit float. A 64-bit integer is rounded to odd if the 64-bit float will be rounded
+  // again.
   if (from.bits === 64) pushSumOfHalves(e, sign, to.name === "f64" ? rounding : roundingCodes.odd);
   else e.code.ops(`f64Convert${fromName}${sign}` as OpName);
   if (i.choices.has("sat")) saturate(e, double);
@@ -181,7 +189,10 @@ function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
   else if (to.name === "f32") roundToSingle(e, i, rounding);
 }
 
-/** Converts an i64 to a 64-bit float with a single rounding: as the sum of its 32-bit halves, which are exact. */
+/**
+ * Emits code that converts an i64 to a 64-bit float with a single rounding: as the sum of its two 32-bit halves, each
+ * of which is exact.
+ */
 function pushSumOfHalves(e: FunctionEmitter, sign: "S" | "U", rounding: number): void {
   const integer = e.temporary("i64");
   e.code.tee(integer).i64(32n).ops(`i64Shr${sign}`, `f64ConvertI64${sign}`).f64(2 ** 32);
@@ -207,7 +218,10 @@ function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: Scal
   if (from.bits < 64 && to.bits === 64) code.ops(from.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
 }
 
-/** Clamps an i32 on the stack, signed or unsigned, to the range of a narrower integer. */
+/**
+ * Emits code that clamps the i32 on the stack to the range of a narrower integer. `from` and `to` say whether the two
+ * are signed.
+ */
 function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: boolean; to: boolean }): void {
   const { code } = e;
   const value = e.temporary("i32");
@@ -218,12 +232,12 @@ function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: b
   }
   const maximum = to ? 2 ** (bits - 1) - 1 : 2 ** bits - 1;
   const beyond = from ? "i32GtS" : "i32GtU";
-  // No signed 32-bit number exceeds the largest unsigned one.
+  // No signed 32-bit number exceeds the maximum of an unsigned 32-bit integer.
   if (from && maximum > 0x7fff_ffff) code.get(value);
   else code.i32(maximum).get(value).get(value).i32(maximum).ops(beyond, "select");
 }
 
-/** Clamps an i64 on the stack, signed or unsigned, to the range of a type. */
+/** Emits code that clamps the i64 on the stack, signed or unsigned, to the range of a type. */
 function clamp64(e: FunctionEmitter, { type: { bits, kind }, from }: { type: ScalarType; from: boolean }): void {
   const { code } = e;
   const value = e.temporary("i64");
@@ -242,10 +256,10 @@ const bits16 = typeNamed("b16");
 const half = typeNamed("f16");
 const singleAsBits = typeNamed("b32");
 
-/** The largest finite number of type `.tf32`. */
+/** The largest finite number of type `.tf32`, a 19-bit float. */
 const largestTensorFloat = (2 - 2 ** -10) * 2 ** 127;
 
-/** `cvt` of two 32-bit floats to two 16-bit floats. The second becomes the lower half. */
+/** Emits code for `cvt` of two 32-bit floats to two packed 16-bit floats. The second operand becomes the lower half. */
 export const convertToPair: Emit = (e, i) => {
   const { element } = elementsOf(i.type);
   const rounding = roundingCodes[i.choices.get("rounding") as Rounding];
@@ -258,7 +272,7 @@ export const convertToPair: Emit = (e, i) => {
     }));
 };
 
-/** `cvt` of two floats of 32 or 16 bits to two 8-bit floats. */
+/** Emits code for `cvt` of two floats of 32 or 16 bits to two packed 8-bit floats. */
 export const convertToEightBits: Emit = (e, i) => {
   const { code } = e;
   const format = eightBitFormats[i.choices.get("format")!.slice(0, 4) as keyof typeof eightBitFormats];
@@ -285,7 +299,7 @@ export const convertToEightBits: Emit = (e, i) => {
   });
 };
 
-/** `cvt` of two 8-bit floats to two 16-bit floats. */
+/** Emits code for `cvt` of two packed 8-bit floats to two packed 16-bit floats. */
 export const convertFromEightBits: Emit = (e, i) => {
   const { code } = e;
   const packed = e.temporary("i32");
@@ -307,8 +321,8 @@ export const convertFromEightBits: Emit = (e, i) => {
 };
 
 /**
- * Converts an `.e4m3` in the upper byte of 16 bits to the bits of an `.f16` that is 2^-8 times its value: an `.e4m3`
- * has one exponent bit less, and a bias of 7 instead of 15.
+ * Emits code that converts an `.e4m3`, in the upper byte of 16 bits, to the bits of an `.f16` that is 2^-8 times its
+ * value: an `.e4m3` has one exponent bit less than an `.f16`, and a bias of 7 instead of 15.
  */
 function widenShortExponent(e: FunctionEmitter): void {
   const { code } = e;
@@ -318,7 +332,7 @@ function widenShortExponent(e: FunctionEmitter): void {
   code.i32(0x7c00).i32(0).get(bits).i32(0x7f00).ops("i32And").i32(0x7f00).ops("i32Eq", "select", "i32Or");
 }
 
-/** `cvt` of a 32-bit float to a `.tf32`, which has 19 bits, in the upper bits of a word. */
+/** Emits code for `cvt` of a 32-bit float to a `.tf32`, whose 19 bits are the upper bits of the result. */
 export const convertToTensorFloat: Emit = (e, i) => {
   const { code } = e;
   if (i.choices.get("rounding") === "rna") return roundAwayToTensorFloat(e, i);
@@ -336,8 +350,8 @@ export const convertToTensorFloat: Emit = (e, i) => {
 };
 
 /**
- * `cvt.rna` to `.tf32`, computed with integers. A NaN is truncated instead of rounded. With `.satfinite`, infinities
- * and NaNs are decremented by one in the last place.
+ * Emits code for `cvt.rna` to `.tf32`, computed with integers. A NaN is truncated instead of rounded. With
+ * `.satfinite`, the bits of an infinity or NaN are decremented by one in the last place of the `.tf32`.
  */
 function roundAwayToTensorFloat(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;

@@ -22,8 +22,8 @@ type FloatOperation<Name = OpName> = Name extends `f32${infer Rest}` ? `f64${Res
   : never;
 
 /**
- * Operations that are a single WebAssembly instruction when they round to nearest even, and that PTX can round in all
- * directions.
+ * The name of an operation that is a single WebAssembly instruction when it rounds to nearest even. PTX can also round
+ * it in the other directions.
  */
 type RoundedOperation = "Add" | "Sub" | "Mul" | "Div" | "Sqrt";
 
@@ -37,7 +37,7 @@ function constant(e: FunctionEmitter, { value }: ScalarType, number: number): vo
 }
 
 /**
- * Canonicalizes a NaN on the stack.
+ * Emits code that canonicalizes a NaN on the stack.
  *
  * @param operands for 64 bits, the locals of the operands; if several are NaNs, the last one determines the result
  */
@@ -57,7 +57,7 @@ export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: 
   e.code.else().get(value).end();
 }
 
-/** `.ftz`: replaces a subnormal 32-bit number on the stack with a zero of the same sign. */
+/** Emits code that, for `.ftz`, replaces a subnormal 32-bit number on the stack with a zero of the same sign. */
 export function flushSubnormal(e: FunctionEmitter): void {
   const value = e.temporary("f32");
   e.code.set(value).f32(0).get(value).ops("f32Copysign").get(value);
@@ -67,8 +67,8 @@ export function flushSubnormal(e: FunctionEmitter): void {
 const smallestNormal = 2 ** -126;
 
 /**
- * `.ftz` before a 64-bit number is rounded to 32 bits: replaces the number with a zero of the same sign if, with an
- * unbounded exponent, it would round to a magnitude below the smallest normal number.
+ * Emits code that applies `.ftz` to a 64-bit number before it is rounded to 32 bits: the number is replaced with a zero
+ * of the same sign if, with an unbounded exponent, it would round to a magnitude below the smallest normal number.
  */
 function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
@@ -92,8 +92,8 @@ function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
 }
 
 /**
- * Rounds a 64-bit number on the stack to 32 bits, in one of the modes of `roundingCodes`. The number must be exact or
- * rounded to odd.
+ * Emits code that rounds a 64-bit number on the stack to 32 bits, in one of the modes of `roundingCodes`. The number
+ * must be exact or rounded to odd.
  */
 export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstruction, rounding: number): void {
   if (choices.has("ftz")) flushBeforeRounding(e, rounding);
@@ -105,11 +105,11 @@ export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstructi
   }
 }
 
-/** `.sat`: clamps the number on the stack to the range from 0 to 1. A NaN becomes +0. */
+/** Emits code that, for `.sat`, clamps the number on the stack to the range from 0 to 1. A NaN becomes +0. */
 export function saturate(e: FunctionEmitter, type: ScalarType): void {
   const value = e.temporary(type.value);
   e.code.set(value);
-  // Both comparisons are false for NaN, and the first is false for -0.
+  // Both comparisons below are false for NaN, and the first is false for -0.
   e.code.get(value);
   constant(e, type, 0);
   e.code.get(value);
@@ -119,15 +119,18 @@ export function saturate(e: FunctionEmitter, type: ScalarType): void {
   e.code.ops(inType(type, "Min"));
 }
 
-/** Pushes an operand, flushed if the instruction has `.ftz`. The bits of a 32-bit NaN are unspecified. */
+/**
+ * Pushes an operand. If the instruction has `.ftz`, a subnormal operand is replaced with zero. The bits of a 32-bit NaN
+ * are unspecified.
+ */
 export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, i.type, { anyNaN: true });
   if (i.choices.has("ftz")) flushSubnormal(e);
 }
 
 /**
- * Pushes an operand as {@linkcode pushFloat} does. For a 64-bit operand, also returns the local that holds it, because
- * the instruction's result may be the operand's NaN.
+ * Pushes an operand as {@linkcode pushFloat} does. For a 64-bit operand, also returns the local that contains the
+ * operand, because the result may be the operand's NaN.
  */
 function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): number[] {
   pushFloat(e, i, operand);
@@ -140,8 +143,8 @@ function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedO
 }
 
 /**
- * Assigns the float that `compute` pushes, after applying `.ftz`, `.sat` and NaN canonicalization. `compute` returns
- * the locals of the operands for {@linkcode canonicalizeNaN}.
+ * Assigns the float that `compute` pushes to the destination, after applying `.ftz`, `.sat` and NaN canonicalization.
+ * `compute` returns the locals of the operands for {@linkcode canonicalizeNaN}.
  */
 export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute: () => readonly number[]): void {
   e.assign(i.operands[0], i.type, () => {
@@ -157,7 +160,10 @@ function roundingOf({ choices }: ResolvedInstruction): number {
   return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
 }
 
-/** Whether WebAssembly's instruction gives the same result as the PTX instruction with its rounding mode and `.ftz`. */
+/**
+ * Whether WebAssembly's instruction for an operation gives the same result as the PTX instruction, given its rounding
+ * mode and `.ftz`.
+ */
 function isRoundedAlike(i: ResolvedInstruction, operation: RoundedOperation): boolean {
   if (roundingOf(i) !== roundingCodes.rn) return false;
   return !i.choices.has("ftz") || (operation !== "Mul" && operation !== "Div");
@@ -182,8 +188,8 @@ export function float(operation: RoundedOperation): Emit {
 }
 
 /**
- * Computes a 32-bit operation in 64 bits, and rounds the result again. Only sums must first be rounded to odd; for the
- * other operations, rounding twice gives the correct result.
+ * Emits a 32-bit operation that is computed in 64 bits and then rounded to 32 bits. Sums must be rounded to odd in 64
+ * bits; for the other operations, rounding twice gives the correct result.
  */
 function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: RoundedOperation): void {
   const rounding = roundingOf(i);
@@ -208,7 +214,7 @@ function addToOdd(e: FunctionEmitter, rounding: number): void {
   e.callHelper("addToOdd").ops("f64Neg");
 }
 
-/** Computes a 64-bit operation in a rounding mode. */
+/** Emits a 64-bit operation in a rounding mode. */
 function roundDouble(e: FunctionEmitter, operation: RoundedOperation, rounding: number): void {
   const { code } = e;
   if (operation === "Div" || operation === "Sqrt") {
@@ -225,7 +231,7 @@ function roundDouble(e: FunctionEmitter, operation: RoundedOperation, rounding: 
   e.callHelper("fusedMultiplyAdd64");
 }
 
-/** `rcp` with a rounding mode. */
+/** Emits code for `rcp` with a rounding mode. */
 export const reciprocal: Emit = (e, i) =>
   assignFloat(e, i, () => {
     const rounding = roundingOf(i);
@@ -243,7 +249,7 @@ export const reciprocal: Emit = (e, i) =>
     return kept;
   });
 
-/** `neg` and `abs`. Neither changes a NaN's sign. */
+/** Returns the lowering of `neg` or `abs`, neither of which changes a NaN's sign. */
 export function signChange(operation: "Neg" | "Abs"): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -285,8 +291,8 @@ export const fusedMultiplyAdd: Emit = (e, i) =>
   });
 
 /**
- * Sorts the locals of both factors and the addend by the precedence of their NaNs. The last one, the second factor,
- * takes precedence over the others.
+ * Orders the locals of the two factors and the addend so that, if several are NaNs, the last of them determines the
+ * result. The second factor is last, because its NaN takes precedence.
  */
 function factorLast([a, b, c]: readonly number[]): number[] {
   return [a, c, b].filter((local) => local !== undefined);
@@ -305,9 +311,9 @@ function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
 }
 
 /**
- * Adds two 64-bit numbers and rounds the sum to 32 bits. Rounding to 64 bits first is correct unless the rounded sum is
- * halfway between two 32-bit numbers. The low bits of the sum show that, except if the result is subnormal. In both
- * cases, the sum is rounded to odd first.
+ * Emits code that adds two 64-bit numbers and rounds the sum to 32 bits. Rounding the sum to 64 bits first gives the
+ * correct result, except if the 64-bit sum is halfway between two 32-bit numbers, which its low bits show, or if the
+ * result is subnormal. In these two cases, the sum is rounded to odd in 64 bits.
  */
 function addAndRound(e: FunctionEmitter): void {
   const { code } = e;
@@ -320,8 +326,8 @@ function addAndRound(e: FunctionEmitter): void {
 }
 
 /**
- * `min` and `max`. Of a number and a NaN, the number is the result, and -0 is less than +0. `.xorsign.abs` compares
- * magnitudes, and gives the result the sign of the operands' product.
+ * Returns the lowering of `min` or `max`. If one operand is a NaN, the result is the other one; -0 is less than +0.
+ * `.xorsign.abs` compares magnitudes, and gives the result the sign of the operands' product.
  */
 export function extremeFloat(operation: Extreme): Emit {
   return (e, i) => {
@@ -338,7 +344,7 @@ export function extremeFloat(operation: Extreme): Emit {
   };
 }
 
-/** Selects `min` or `max`. */
+/** The name of the operation `min` or `max`. */
 export type Extreme = "Min" | "Max";
 
 /** Pushes the minimum or the maximum of two numbers of 32 or 64 bits. */
@@ -373,7 +379,7 @@ export function pushExtreme(
   code.ops(`${value}Mul`, `${value}Copysign`);
 }
 
-/** `copysign`: the second operand with the sign of the first. */
+/** Emits code for `copysign`: the second operand with the sign of the first. */
 export const copySign: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[2], i.type);
@@ -409,7 +415,7 @@ export const testProperty: Emit = (e, i) => {
         code.i64(infinity).ops("i64GtU");
         break;
       case "normal":
-        // Zeros count as normal.
+        // In `testp.normal`, zeros count as normal.
         code.i64(smallestNormal).ops("i64Sub").i64(infinity - smallestNormal).ops("i64LtU");
         code.get(magnitude).ops("i64Eqz", "i32Or");
         break;

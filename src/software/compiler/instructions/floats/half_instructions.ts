@@ -18,7 +18,7 @@ const double = typeNamed("f64");
 /** The largest finite number of each 16-bit float type. */
 export const largestHalves: Readonly<Record<string, number>> = { f16: 65504, bf16: (2 - 2 ** -7) * 2 ** 127 };
 
-/** The type of the elements in a register, and the number of elements. */
+/** Returns the type of the elements of a packed or single value, and the number of elements. */
 export function elementsOf({ name, bits }: ScalarType): { readonly element: ScalarType; readonly count: number } {
   return { element: typeNamed(name.replace("x2", "")), count: bits / 16 };
 }
@@ -28,21 +28,21 @@ export function isHalf({ kind, name }: ScalarType): boolean {
   return kind === "float" && name.includes("f16");
 }
 
-/** Converts the bits of a 16-bit float to a 32-bit float. */
+/** Emits code that converts the bits of a 16-bit float on the stack to a 32-bit float. */
 export function widenHalf(e: FunctionEmitter, { name }: ScalarType): void {
   if (name === "f16") e.callHelper("halfToSingle");
   else e.code.i32(16).ops("i32Shl", "f32ReinterpretI32");
 }
 
-/** How to convert a 64-bit float to 16 bits. */
+/** The options of a conversion from a 64-bit float to a 16-bit float. */
 export interface NarrowOptions {
   /** The rounding mode, one of `roundingCodes`. */
   readonly rounding: number;
-  /** Whether a NaN keeps its upper bits. Default: it becomes 0x7fff. */
+  /** Whether a NaN keeps its upper bits. Default: false; every NaN becomes 0x7fff. */
   readonly keepsNaN?: boolean;
 }
 
-/** Converts the 64-bit float on the stack to the bits of a 16-bit float. */
+/** Emits code that converts the 64-bit float on the stack to the bits of a 16-bit float. */
 export function narrowToHalf(
   e: FunctionEmitter,
   { name }: ScalarType,
@@ -73,20 +73,21 @@ export function narrowToHalf(
 }
 
 /**
- * Applies `.relu` and `.satfinite` to the 64-bit float on the stack: clamps it to at least +0, and to the finite range
- * of the result.
+ * Emits code that applies `.relu` and `.satfinite` to the 64-bit float on the stack: `.relu` clamps it to at least +0,
+ * and `.satfinite` to the finite range of the result's type.
  */
 export function clampDouble(e: FunctionEmitter, { choices }: ResolvedInstruction, largest: number): void {
   if (choices.has("relu")) e.code.f64(0).ops("f64Max");
   if (choices.has("satfinite")) e.code.f64(largest).ops("f64Min").f64(-largest).ops("f64Max");
 }
 
-/** The smallest magnitude of an unrounded number that rounds to a normal `.f16` if the exponent is unbounded. */
+/** The smallest magnitude that rounds to a normal `.f16` when the exponent is unbounded. */
 const leastRoundedToNormal = 2 ** -14 * (1 - 2 ** -12);
 
 /**
- * `.ftz`: replaces the 64-bit float on the stack with a zero of the same sign if its magnitude is less than `least`:
- * the smallest normal number, or {@linkcode leastRoundedToNormal} for a number that has not been rounded yet.
+ * Emits code that, for `.ftz`, replaces the 64-bit float on the stack with a zero of the same sign if its magnitude is
+ * less than `least`. `least` is the smallest normal number or, for a number that has not been rounded yet, {@linkcode
+ * leastRoundedToNormal}.
  */
 function flushHalf(e: FunctionEmitter, least: number): void {
   const value = e.temporary("f64");
@@ -105,7 +106,7 @@ export function pushElement(
   else if (count > 1) e.code.i32(0xffff).ops("i32And");
 }
 
-/** Copies the bits of operands to new locals. */
+/** Emits code that copies the bits of operands to new locals, and returns the locals. */
 export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonly ResolvedOperand[]): number[] {
   return operands.map((operand) => {
     const local = e.temporary("i32");
@@ -115,7 +116,7 @@ export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonl
   });
 }
 
-/** Pushes the packed elements that `push` pushes one by one. The first element is the lowest. */
+/** Pushes the packed value whose elements `push` pushes one at a time. The first element is in the lowest bits. */
 export function packElements(e: FunctionEmitter, count: number, push: (index: number) => void): void {
   for (let index = 0; index < count; index++) {
     push(index);
@@ -153,13 +154,13 @@ function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: re
   };
 }
 
-/** Replaces the bits of a subnormal `.f16` on the stack with a zero of the same sign. */
+/** Emits code that replaces the bits of a subnormal `.f16` on the stack with a zero of the same sign. */
 export function flushHalfBits(e: FunctionEmitter): void {
   const bits = e.temporary("i32");
   e.code.tee(bits).i32(0x8000).i32(0xffff).get(bits).i32(0x7c00).ops("i32And", "i32Eqz", "select", "i32And");
 }
 
-/** Returns the lowering of `add` and `sub`. */
+/** Returns the lowering of `add` or `sub`. */
 export function halfSum(operation: "Add" | "Sub"): Emit {
   return half((e, _, [a = 0, b = 0]) => {
     e.code.get(a).get(b);
@@ -179,14 +180,14 @@ export const halfMultiplyAdd: Emit = half((e, _, [a = 0, b = 0, c = 0]) => {
   e.callHelper("addToOdd");
 });
 
-/** Returns the lowering of `neg` and `abs`. */
+/** Returns the lowering of `neg` or `abs`. */
 export function halfSignChange(operation: "Neg" | "Abs"): Emit {
   return half(({ code }, _, [a = 0]) => {
     code.get(a).ops(`f64${operation}`);
   });
 }
 
-/** Returns the lowering of `min` and `max`. */
+/** Returns the lowering of `min` or `max`. */
 export function halfExtreme(operation: Extreme): Emit {
   return half((e, i, [a = 0, b = 0]) => pushExtreme(e, i, { operation, value: "f64", operands: [a, b] }));
 }

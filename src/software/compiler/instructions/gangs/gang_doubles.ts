@@ -12,15 +12,15 @@ import type { Register, ResolvedInstruction } from "../../../../ptx/instructions
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
 import type { SimdOpName } from "../../webassembly/opcodes.ts";
 
-/** The destination, if it is a 64-bit float that is held in vectors. Otherwise undefined. */
+/** Returns the destination register if it is a 64-bit float that is stored in vector locals. Otherwise undefined. */
 function destinationIn(gang: GangEmitter, { operands: [destination] }: ResolvedInstruction): Register | undefined {
   if (destination?.kind !== "register" || !gang.hasDoubles(destination)) return undefined;
   return gang.holding(destination).kind === "vectors" ? destination : undefined;
 }
 
 /**
- * Returns the form of a vector instruction on the operands in order. If the instruction rounds, it must round to
- * nearest even.
+ * Returns the gang form of an instruction that applies one vector instruction to its operands, in order. If the
+ * instruction rounds, it must round to nearest even.
  */
 export function onDoubles(operation: SimdOpName): GangForm {
   return (gang, i) => {
@@ -74,7 +74,7 @@ export const convertToDoubles: GangForm = (gang, i) => {
     const push = gang.vector(i, { operand: source, type: from });
     gang.assignVectors(destination, (part) => {
       push(part >> 1);
-      // Moves the values of the upper two members to the lower half of the vector.
+      // Moves the values of the upper two threads to the lower half of the vector.
       if (part % 2 === 1) push(part >> 1).i8x16Shuffle([8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15]);
       return gang.code.simd(from.kind === "signed" ? "f64x2ConvertLowI32x4S" : "f64x2ConvertLowI32x4U");
     });

@@ -13,8 +13,8 @@ import type { GangEmitter } from "../../simd/gang_emitter.ts";
 import type { OpName, SimdOpName } from "../../webassembly/opcodes.ts";
 
 /**
- * Restricts a form to instructions on 32-bit values whose result is held in vectors. An instruction with a modifier
- * that is not in one of the slots `implemented` is executed member by member.
+ * Restricts a gang form to instructions on 32-bit values whose result is stored in vector locals. An instruction with a
+ * modifier that is not in one of the slots `implemented` is executed for one thread at a time.
  */
 function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly string[] } = {}): GangForm {
   return (gang, i) => {
@@ -23,7 +23,9 @@ function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly 
   };
 }
 
-/** Whether all registers except predicates have 32 bits and the result is held in vectors. */
+/**
+ * Whether all registers of an instruction except predicates have 32 bits, and the result is stored in vector locals.
+ */
 function holdsVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   const [destination] = instruction.operands;
   if (destination?.kind !== "register" || gang.holding(destination).kind !== "vectors") return false;
@@ -38,7 +40,7 @@ function destinationOf({ operands: [destination] }: CompiledInstruction): Regist
   return destination as Register;
 }
 
-/** Returns the form that pushes the operands in order and applies vector instructions. */
+/** Returns the gang form that pushes the operands in order and applies the given vector instructions. */
 function inOrder(...operations: readonly SimdOpName[]): GangForm {
   return (gang, i) => () => {
     const anyNaN = i.type.kind === "float";
@@ -50,7 +52,7 @@ function inOrder(...operations: readonly SimdOpName[]): GangForm {
   };
 }
 
-/** Returns the form of a float operation, if it rounds to nearest even. */
+/** Returns the gang form of a float operation. The form applies only if the instruction rounds to nearest even. */
 function rounded(operation: SimdOpName): GangForm {
   return (gang, i) => {
     const rounding = i.choices.get("rounding") ?? "rn";
@@ -62,7 +64,7 @@ const multiplyAddFloats: GangForm = (gang, i) => {
   return gang.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(gang, i) : undefined;
 };
 
-/** Returns the form of `min` or `max` of floats: if one operand is a NaN, the result is the other one. */
+/** Returns the gang form of `min` or `max` of floats: if one operand is a NaN, the result is the other one. */
 function extremeFloats(operation: SimdOpName): GangForm {
   return (gang, i) => () => {
     const { code, emitter: e } = gang;
@@ -78,7 +80,7 @@ function extremeFloats(operation: SimdOpName): GangForm {
   };
 }
 
-/** Returns a form that chooses a vector instruction by the signedness of the type. */
+/** Returns a gang form that selects a vector instruction by the signedness of the instruction's type. */
 function bySign(signed: SimdOpName, unsigned: SimdOpName): GangForm {
   return (gang, i) => inOrder(i.type.kind === "signed" ? signed : unsigned)(gang, i);
 }
@@ -88,8 +90,8 @@ const move: GangForm = (gang, i) => () => {
 };
 
 /**
- * Decomposes a factor of the form 2^n or 2^n + 1, by which shifts multiply faster than a multiplication. Undefined for
- * other factors.
+ * Decomposes a factor of the form 2^n or 2^n + 1, for which shifts are faster than a multiplication. Returns undefined
+ * for any other factor.
  */
 function shiftsOf(factor: bigint): { readonly distance: number; readonly isPlusOne: boolean } | undefined {
   for (let distance = 0; distance < 32; distance++) {
@@ -114,7 +116,7 @@ const multiplyLow: GangForm = (gang, i) => {
   };
 };
 
-/** Returns the form of a shift by a literal amount. */
+/** Returns the gang form of a shift by a literal amount. */
 function shift(direction: "left" | "right"): GangForm {
   return (gang, i) => {
     const [, value, amount] = i.operands;
@@ -227,7 +229,8 @@ const convert: GangForm = (gang, i) => {
 };
 
 /**
- * Returns a form for predicates, which are masks, and for numbers, by `numbers`. On masks, it implements no modifiers.
+ * Returns a gang form that uses `emit` if the destination is a predicate, which is stored as a mask, and the form
+ * `numbers` otherwise. With any modifier, instructions on masks are executed for one thread at a time.
  */
 function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: CompiledInstruction) => void): GangForm {
   return (gang, i) => {
@@ -241,7 +244,7 @@ function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: CompiledIns
   };
 }
 
-/** Returns the form of a bitwise operation on two operands, both predicates or both numbers. */
+/** Returns the gang form of a bitwise operation on two operands, which are both predicates or both numbers. */
 function logic(onMasks: OpName, onNumbers: SimdOpName): GangForm {
   return alsoOnMasks(onWords(inOrder(onNumbers)), (gang, { operands: [, a, b] }) => {
     gang.pushMask(a);
@@ -263,7 +266,10 @@ const floatComparisons: Readonly<Record<string, readonly [operation: SimdOpName,
   geu: ["f32x4Lt", true],
 };
 
-/** Combines the mask on the stack with the predicate that may be the last operand. */
+/**
+ * Emits code that combines the mask on the stack, the result of a comparison, with the predicate operand, if there is
+ * one.
+ */
 function combine(gang: GangEmitter, i: CompiledInstruction): void {
   const combination = i.choices.get("combine");
   if (combination === undefined) return;
@@ -320,8 +326,9 @@ const mirrored: Readonly<Record<string, string>> = {
 const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", hs: "ge" };
 
 /**
- * Compares strided values with a uniform value. Usually, all members agree, and the first and the last member's
- * comparisons prove it unless a value in between wraps around.
+ * Returns vector code for a comparison of a strided value with a uniform one. Usually, the result is the same for all
+ * threads of the gang: if those of the first and the last thread agree, and no value in between wraps around, all
+ * results agree.
  */
 function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors | undefined {
   const { type, choices, form } = i;
@@ -352,7 +359,7 @@ function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors 
     const push = (operand: ResolvedOperand | undefined, { isLeast, local }: { isLeast: boolean; local: number }) => {
       e.push(operand, type);
       if (isLeast && stride < 0n) constant(span).ops(op("Sub"));
-      // Signed values compare like unsigned ones after half the range is added.
+      // Signed values have the order of unsigned ones after half the range is added.
       if (type.kind === "signed") constant(1n << BigInt(type.bits - 1)).ops(op("Xor"));
       code.set(local);
     };
@@ -369,7 +376,7 @@ function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors 
   };
 }
 
-/** Returns a form that tries `first`, then `second`. */
+/** Returns a gang form that tries `first` and, if it returns undefined, `second`. */
 function either(first: GangForm, second: GangForm): GangForm {
   return (gang, i) => first(gang, i) ?? second(gang, i);
 }

@@ -18,25 +18,28 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
-/** The slots of modifiers that do not affect loads and stores on vectors. */
+/** The slots of modifiers that need no special code in loads and stores on vectors. */
 const implemented: readonly string[] = [
   ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
   ...["space", "nc", "cache", "eviction", "prefetch"],
 ];
 
-/** A load of adjacent values on vectors. */
+/** The gang form of a load whose values are adjacent in memory for adjacent threads. */
 export const gangLoad: GangForm = (gang, instruction) => {
   const [value, address] = instruction.operands;
   return value?.kind === "register" ? access(gang, instruction, { value, address, isLoad: true }) : undefined;
 };
 
-/** A store of adjacent values on vectors. */
+/** The gang form of a store whose values are adjacent in memory for adjacent threads. */
 export const gangStore: GangForm = (gang, instruction) => {
   const [address, value] = instruction.operands;
   return access(gang, instruction, { value, address, isLoad: false });
 };
 
-/** Returns the vector code of a load or store. Undefined if the instruction must be executed member by member. */
+/**
+ * Returns a function that emits the vector code of a load or store. Returns undefined if the instruction must be
+ * executed for one thread at a time.
+ */
 function access(
   gang: GangEmitter,
   instruction: CompiledInstruction,
@@ -101,7 +104,7 @@ function access(
   };
 }
 
-/** Pops a condition, and pushes whether it is true or any member's access is outside of its origin. */
+/** Pops a condition, and pushes whether it is true or the access of any thread of the gang is outside of its origin. */
 function orIsStray(
   { code, emitter: e, width }: GangEmitter,
   address: ResolvedAddress,
@@ -114,7 +117,7 @@ function orIsStray(
   if (pushIsStray(e, address, { location, bytes: bytes * width })) code.ops("i32Or");
 }
 
-/** Stores a value of each member, vector by vector. */
+/** Emits code that stores one value for each thread of the gang, vector by vector. */
 function store(
   gang: GangEmitter,
   instruction: CompiledInstruction,
@@ -128,7 +131,10 @@ function store(
   }
 }
 
-/** Caches the allocation in which the last member's access was found, for gang-wide accesses. */
+/**
+ * Emits code that caches the allocation in which the access of the gang's last thread was found, for later accesses by
+ * the gang.
+ */
 function remember(
   gang: GangEmitter,
   address: ResolvedAddress,
@@ -141,7 +147,7 @@ function remember(
   code.i64(BigInt(gang.width - 1)).ops("i64GtU", "select").set(count);
 }
 
-/** Pushes whether any member's access is outside of shared memory, or the accesses are misaligned. */
+/** Pushes whether the access of any thread of the gang is outside of shared memory or misaligned. */
 function pushBoundedIsOutside(
   gang: GangEmitter,
   { base, offset, firstOffset, bytes }: { base: Register; offset: bigint; firstOffset: number; bytes: number },

@@ -9,7 +9,7 @@ import { constant, extendAmount, inType } from "../../webassembly/opcodes.ts";
 import { constantOf, repeatable, s32, u32 } from "./integer_instructions.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 
-/** `popc` and `clz`. The result always has 32 bits. */
+/** Returns the lowering of `popc` or `clz`, whose result always has 32 bits. */
 export function count(operation: "Popcnt" | "Clz"): Emit {
   return (e, i) =>
     e.assign(i.operands[0], u32, () => {
@@ -19,7 +19,7 @@ export function count(operation: "Popcnt" | "Clz"): Emit {
     });
 }
 
-/** `brev`: reverses the bits by swapping increasingly large groups. */
+/** Emits code for `brev`, which reverses the bits by swapping increasingly large groups. */
 export const reverseBits: Emit = (e, i) => {
   const { code } = e;
   const { type } = i;
@@ -37,14 +37,18 @@ export const reverseBits: Emit = (e, i) => {
     });
     constant(code.get(value), type, 16).ops(inType(type, "Rotl"));
     if (type.value === "i64") {
-      // The rotation has moved the outer 16-bit quarters to the middle. Only the 32-bit halves remain to be swapped.
+      // The rotation by 16 bits has moved the outer 16-bit quarters to the middle. Only the 32-bit halves remain to be
+      // swapped.
       code.set(value).get(value).i64(0xffff_0000_ffff_0000n).ops("i64And").i64(32n).ops("i64Rotl");
       code.get(value).i64(0x0000_ffff_0000_ffffn).ops("i64And", "i64Or");
     }
   });
 };
 
-/** `bfind`: the position of the highest bit that differs from the sign, or -1. */
+/**
+ * Emits code for `bfind`, which finds the position of the highest bit that differs from the sign, or -1 if there is
+ * none.
+ */
 export const findHighestBit: Emit = (e, i) => {
   const { code } = e;
   const { type } = i;
@@ -66,7 +70,7 @@ export const findHighestBit: Emit = (e, i) => {
 
 /**
  * Pushes the position or the length of a bit field. The manual reduces both modulo 256. An H200 does so for 32-bit
- * types; for 64-bit types, all values past the end are equivalent.
+ * types; for 64-bit types, all values past the top bit are equivalent.
  */
 function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
@@ -79,8 +83,8 @@ function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: Res
 }
 
 /**
- * The value that {@linkcode pushFieldBound} pushes, limited to the bits of the type. Undefined if the operand is not a
- * literal.
+ * Returns the value that {@linkcode pushFieldBound} pushes, limited to the width of the type. Undefined if the operand
+ * is not a literal.
  */
 function knownFieldBound(i: ResolvedInstruction, operand: ResolvedOperand | undefined): number | undefined {
   const value = constantOf(operand);
@@ -89,7 +93,10 @@ function knownFieldBound(i: ResolvedInstruction, operand: ResolvedOperand | unde
   return bound > i.type.bits ? i.type.bits : Number(bound);
 }
 
-/** `bfe`: extracts a bit field. Bits past the end are zeros, or copies of the sign. */
+/**
+ * Emits code for `bfe`, which extracts a bit field. Bits of the field past the top of the operand are zeros, or copies
+ * of the sign.
+ */
 export const extractBits: Emit = (e, i) => {
   const position = knownFieldBound(i, i.operands[2]), length = knownFieldBound(i, i.operands[3]);
   e.assign(i.operands[0], i.type, () => {
@@ -125,8 +132,8 @@ function extractKnownBits(
 }
 
 /**
- * Extracts a bit field whose bounds are not literals: shifts it to the top and back down. A field that ends past the
- * top is shifted up less.
+ * Emits code that extracts a bit field whose position or length is not a literal, by shifting it to the top and back
+ * down. A field that extends past the top is shifted up by less.
  */
 function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
@@ -156,7 +163,7 @@ function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   extendAmount(code, type).ops(inType(type, signed ? "ShrS" : "ShrU")).end().end();
 }
 
-/** `bfi`: inserts a field of one number into another. */
+/** Emits code for `bfi`, which inserts a field of one number into another. */
 export const insertBits: Emit = (e, i) => {
   const position = knownFieldBound(i, i.operands[3]), length = knownFieldBound(i, i.operands[4]);
   e.assign(i.operands[0], i.type, () => {
@@ -192,7 +199,8 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   code.set(position);
   pushFieldBound(e, i, i.operands[4]);
   code.set(length);
-  // The mask is (1 << length) - 1, or all ones, shifted to the position, or 0 if the position is past the top.
+  // The mask is (1 << length) - 1, or all ones, shifted left to the position. It is 0 if the position is past the top
+  // bit.
   constant(code, type, 1).get(length);
   extendAmount(code, type).ops(inType(type, "Shl"));
   constant(code, type, 1).ops(inType(type, "Sub"));
@@ -206,7 +214,7 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   constant(code.get(mask), type, -1).ops(inType(type, "Xor"), inType(type, "And"), inType(type, "Or"));
 }
 
-/** Pushes an operand as an i64: clamped to 32 or, with `.wrap`, its low five bits. */
+/** Pushes an operand as an i64: clamped to at most 32 or, with `.wrap`, reduced to its low five bits. */
 function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   const { code } = e;
   e.push(operand, u32);
@@ -220,8 +228,8 @@ function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: Resol
 }
 
 /**
- * `bmsk`: a mask of a given number of ones from a given position on. The shift has 64 bits, so that ones past the top
- * are dropped.
+ * Emits code for `bmsk`, which creates a mask with a given number of ones that begin at a given position. The shift has
+ * 64 bits, so that ones past the top are dropped.
  */
 export const makeMask: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
@@ -233,7 +241,7 @@ export const makeMask: Emit = (e, i) => {
   });
 };
 
-/** `szext`: sign- or zero-extends the low bits. A width of zero gives 0. */
+/** Emits code for `szext`, which sign- or zero-extends the low bits of a number. A width of zero gives 0. */
 export const extendLowBits: Emit = (e, i) => {
   const { code } = e;
   e.assign(i.operands[0], i.type, () => {
@@ -248,8 +256,8 @@ export const extendLowBits: Emit = (e, i) => {
 };
 
 /**
- * `fns`: the position of the n-th set bit from a position, upward or downward. If there is no such bit, the result is
- * -1. The most negative offset gives 0, as on an H200.
+ * Emits code for `fns`, which searches upward or downward from a position for the n-th set bit. The result is the bit's
+ * position, or -1 if there is no such bit. The most negative n gives 0, as on an H200.
  */
 export const findNthSet: Emit = (e, i) => {
   const { code } = e;
@@ -257,7 +265,10 @@ export const findNthSet: Emit = (e, i) => {
   const mask = repeatable(e, i.operands[1], u32);
   const base = repeatable(e, i.operands[2], u32);
   const offset = repeatable(e, i.operands[3], s32);
-  /** Clears `count` set bits one by one, or as many as there are. `pushRest` pushes `bits` without the next one. */
+  /**
+   * Emits code that clears `count` set bits of `bits` one by one, or all of them if there are fewer. `pushRest` pushes
+   * `bits` with the next set bit cleared.
+   */
   const dropBits = (pushRest: () => void) => {
     code.loop().get(count).i32(0).ops("i32GtS").get(bits).i32(0).ops("i32Ne", "i32And").if();
     pushRest();

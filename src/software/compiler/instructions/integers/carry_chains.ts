@@ -26,7 +26,7 @@ export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCa
     });
 }
 
-/** `mad.cc` and `madc`: the low or the high half of a product, added to a third operand. */
+/** Returns the lowering of `mad.cc` and `madc`, which add a third operand to the low or the high half of a product. */
 export function multiplyAddWithCarry({ takesCarry }: { takesCarry: boolean }): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -52,7 +52,7 @@ interface Sum {
   pushSecond(): void;
 }
 
-/** Pushes a sum or a difference, and sets the carry if the instruction has `.cc`. */
+/** Pushes a sum or a difference, and sets the carry flag if the instruction has `.cc`. */
 function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   const { code } = e;
   const { operation, takesCarry, pushFirst, pushSecond } = sum;
@@ -78,8 +78,8 @@ function pushCarry(e: FunctionEmitter, operation: Sum["operation"]): void {
 }
 
 /**
- * Pushes a 32-bit sum, computed in 64 bits, and sets the carry: bit 32 of a sum; a borrow sets the sign of a
- * difference.
+ * Pushes a 32-bit sum or difference, computed in 64 bits, and sets the carry flag. The carry of a sum is its bit 32; a
+ * difference has a borrow if its sign bit is set.
  */
 function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;
@@ -102,8 +102,8 @@ function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
 }
 
 /**
- * Pushes a 64-bit sum, and sets the carry. A sum carries if it is less than its first operand; a difference borrows if
- * its first operand is less than its second.
+ * Pushes a 64-bit sum or difference, and sets the carry flag. A sum has a carry if it is less than its first operand; a
+ * difference has a borrow if its first operand is less than its second.
  */
 function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;
@@ -123,7 +123,7 @@ function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
       code.get(result).set(first);
       pushCarry(e, operation);
       code.ops("i64ExtendI32U").set(second);
-      // At most one of the two additions carries.
+      // At most one of the two additions produces a carry.
       step();
       code.ops("i32Or");
     }

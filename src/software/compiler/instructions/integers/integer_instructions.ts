@@ -27,8 +27,8 @@ export function isSameOperand(a: ResolvedOperand | undefined, b: ResolvedOperand
 }
 
 /**
- * Returns a function that can push an operand several times. Registers and literals are pushed as they are; anything
- * else is computed once, here.
+ * Returns a function that can push an operand several times. It pushes a register or a literal directly. Code that
+ * computes any other operand is emitted once, by this call.
  */
 export function repeatable(
   e: FunctionEmitter,
@@ -48,7 +48,7 @@ export function repeatable(
 }
 
 /**
- * Returns the lowering of an instruction whose destination is computed by `emit` from the other operands, all of the
+ * Returns the lowering of an instruction whose result `emit` computes from the other operands. All operands have the
  * instruction's type.
  */
 export function fromOperands(emit: (e: FunctionEmitter, i: ResolvedInstruction) => void): Emit {
@@ -59,7 +59,7 @@ export function fromOperands(emit: (e: FunctionEmitter, i: ResolvedInstruction) 
     });
 }
 
-/** Clamps an i64 on the stack as a signed number. */
+/** Emits code that clamps the i64 on the stack as a signed number. */
 export function clampSigned64(e: FunctionEmitter, minimum: bigint, maximum: bigint): void {
   const { code } = e;
   const value = e.temporary("i64");
@@ -67,7 +67,7 @@ export function clampSigned64(e: FunctionEmitter, minimum: bigint, maximum: bigi
   code.i64(maximum).get(value).get(value).i64(maximum).ops("i64GtS", "select");
 }
 
-/** Clamps an i32 on the stack as a signed number. */
+/** Emits code that clamps the i32 on the stack as a signed number. */
 export function clampSigned32(e: FunctionEmitter, minimum: number, maximum: number): void {
   const { code } = e;
   const value = e.temporary("i32");
@@ -115,8 +115,8 @@ export function pushHighProduct(
 }
 
 /**
- * Pushes the high half of a 64-bit product, as the sum of four products of 32-bit halves. A signed product differs from
- * the unsigned one: for each negative factor, the other factor is subtracted.
+ * Pushes the high half of a 64-bit product, computed as the sum of four products of 32-bit halves. To obtain a signed
+ * product from the unsigned one, for each negative factor, the other factor is subtracted.
  */
 function pushHighProduct64(
   e: FunctionEmitter,
@@ -155,7 +155,7 @@ function twiceAsWide(type: ScalarType): ScalarType {
   return typeNamed(`${type.kind === "signed" ? "s" : "u"}${type.bits * 2}`);
 }
 
-/** `mul.hi` and `mad.hi`, which adds a third operand. */
+/** Emits code for `mul.hi`, and for `mad.hi`, which adds a third operand. */
 export const multiplyHigh: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     pushHighProduct(e, i.type, i.operands.slice(1, 3));
@@ -174,7 +174,7 @@ export const multiplyLow: Emit = (e, i) => {
   });
 };
 
-/** `mul.wide` and `mad.wide`, which adds a third operand. */
+/** Emits code for `mul.wide`, and for `mad.wide`, which adds a third operand. */
 export const multiplyWide: Emit = (e, i) => {
   const wide = twiceAsWide(i.type);
   e.assign(i.operands[0], wide, () => {
@@ -185,7 +185,10 @@ export const multiplyWide: Emit = (e, i) => {
   });
 };
 
-/** `mul24` and `mad24`: the low or high 32 bits of the 48-bit product of the operands' low 24 bits. */
+/**
+ * Emits code for `mul24` and `mad24`, which compute the low or high 32 bits of the 48-bit product of the operands' low
+ * 24 bits.
+ */
 export const multiply24: Emit = (e, i) => {
   const { code } = e;
   e.assign(i.operands[0], i.type, () => {
@@ -202,14 +205,16 @@ export const multiply24: Emit = (e, i) => {
   });
 };
 
-/** Adds the third source, if there is one, to the value on the stack. */
+/** Emits code that adds the third source operand, if there is one, to the value on the stack. */
 function addThird(e: FunctionEmitter, i: ResolvedInstruction, type: ScalarType): void {
   if (i.operands[3] === undefined) return;
   e.push(i.operands[3], type);
   e.code.ops(inType(type, "Add"));
 }
 
-/** Adds the third source to the i32 on the stack, clamped to the range of an `.s32`. */
+/**
+ * Emits code that adds the third source operand to the i32 on the stack, and clamps the sum to the range of an `.s32`.
+ */
 function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops("i64ExtendI32S");
   pushWide(e, s32, i.operands[3]);
@@ -219,8 +224,8 @@ function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
 }
 
 /**
- * `div` and `rem`. PTX leaves the result of a division by zero to the implementation: as on an H200, all bits of the
- * result are set. The smallest number divided by -1 wraps around.
+ * Returns the lowering of `div` or `rem`. The result of a division by zero, which PTX leaves unspecified, has all bits
+ * set, as on an H200. Dividing the smallest number by -1 wraps around.
  */
 export function divide(part: "quotient" | "remainder"): Emit {
   const operations = part === "quotient" ? ["DivS", "DivU"] as const : ["RemS", "RemU"] as const;
@@ -265,7 +270,7 @@ export const negate: Emit = (e, i) => {
   });
 };
 
-/** `abs`. The most negative number is returned unchanged. */
+/** Emits code for `abs`, which returns the most negative number unchanged. */
 export const absolute: Emit = (e, i) => {
   const { type } = i;
   e.assign(i.operands[0], type, () => {
@@ -278,7 +283,7 @@ export const absolute: Emit = (e, i) => {
   });
 };
 
-/** `min` and `max`. With `.relu`, a negative result becomes 0. */
+/** Returns the lowering of `min` or `max`. With `.relu`, a negative result becomes 0. */
 export function extreme(which: "min" | "max"): Emit {
   const comparisons = which === "min" ? ["LtS", "LtU"] as const : ["GtS", "GtU"] as const;
   return (e, i) => {
@@ -297,7 +302,7 @@ export function extreme(which: "min" | "max"): Emit {
   };
 }
 
-/** `sad`: |a - b| + c */
+/** Emits code for `sad`, which computes |a - b| + c. */
 export const absoluteDifference: Emit = (e, i) => {
   const { type } = i;
   e.assign(i.operands[0], type, () => {
@@ -314,8 +319,8 @@ export const absoluteDifference: Emit = (e, i) => {
 };
 
 /**
- * `dp4a` and `dp2a`: dot products of the bytes or halves of one operand with the bytes of another, plus a third
- * operand.
+ * Returns the lowering of `dp4a` or `dp2a`: a dot product of the bytes or 16-bit halves of one operand with the bytes
+ * of another, plus a third operand.
  */
 export function dotProduct(parts: 2 | 4): Emit {
   return (e, i) => {
@@ -336,7 +341,7 @@ export function dotProduct(parts: 2 | 4): Emit {
   };
 }
 
-/** Pops an i32, and pushes the `bits` bits from bit `first` on, extended. */
+/** Pops an i32, and pushes the bit field of `bits` bits that begins at bit `first`, sign- or zero-extended. */
 export function pushPart(
   { code }: FunctionEmitter,
   { first, bits, isSigned }: { first: number; bits: number; isSigned: boolean },

@@ -11,7 +11,7 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const predicate = typeNamed("pred");
 
-/** `not`, also of predicates. */
+/** Emits code for `not`, also of predicates. */
 export const not: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], i.type);
@@ -20,14 +20,15 @@ export const not: Emit = (e, i) => {
   });
 };
 
-/** `cnot`: 1 if the operand is 0, else 0. */
+/** Emits code for `cnot`: the result is 1 if the operand is 0, else 0. */
 export const logicalNot: Emit = fromOperands((e, i) => {
   e.code.ops(inType(i.type, "Eqz"));
   if (i.type.value === "i64") e.code.ops("i64ExtendI32U");
 });
 
 /**
- * `shl` and `shr`. An amount of at least the width shifts out all bits, while WebAssembly reduces it modulo the width.
+ * Returns the lowering of `shl` or `shr`. If the amount is at least the width, all bits are shifted out, while
+ * WebAssembly's shifts reduce the amount modulo the width.
  */
 export function shift(direction: "left" | "right"): Emit {
   return (e, i) => {
@@ -72,7 +73,10 @@ export function knownDistance(choices: ReadonlyMap<string, string>, amount: bigi
   return choices.get("direction") === "l" ? bits : 32 - bits;
 }
 
-/** `shf`: shifts the concatenation of two words, and returns its upper or its lower half. */
+/**
+ * Emits code for `shf`, which shifts the concatenation of two words and returns the upper or the lower word of the
+ * result.
+ */
 export const funnelShift: Emit = (e, i) => {
   const { code } = e;
   const [, low, high, amount] = i.operands;
@@ -120,8 +124,8 @@ export const funnelShift: Emit = (e, i) => {
 };
 
 /**
- * `lop3`: any function of three bits, given by its truth table. With `.or` or `.and`, a second result is the predicate
- * "any bit is set", combined with another predicate.
+ * Emits code for `lop3`, which computes any function of three bits, given by its truth table. With `.or` or `.and`, a
+ * second result is the predicate "any bit is set", combined with another predicate.
  */
 export const logicOfThree: Emit = (e, i) => {
   const { code } = e;
@@ -191,8 +195,8 @@ export function shortestLogic(truthTable: number): LogicTerm {
 }
 
 /**
- * Finds the shortest expressions of all truth tables, by increasing number of operations n: each combines two
- * expressions that have n - 1 operations in total.
+ * Finds the shortest expression for every truth table, by increasing number of operations n: each candidate combines
+ * two expressions that have n - 1 operations in total.
  */
 function findTerms(): ReadonlyMap<number, LogicTerm> {
   const found = new Map<number, LogicTerm>([

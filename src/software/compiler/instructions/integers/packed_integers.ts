@@ -10,7 +10,10 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
-/** `add.u16x2` and `add.s16x2`. The top bits are added separately, so that no carry crosses halves. */
+/**
+ * Emits code for `add.u16x2` and `add.s16x2`. The top bits of the halves are added separately, so that no carry crosses
+ * from one half to the other.
+ */
 export const addPairs: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
     const a = repeatable(e, i.operands[1], u32), b = repeatable(e, i.operands[2], u32);
@@ -21,7 +24,7 @@ export const addPairs: Emit = (e, i) => {
   });
 };
 
-/** `min` and `max` of pairs of 16-bit integers. With `.relu`, negative results become 0. */
+/** Returns the lowering of `min` or `max` of pairs of 16-bit integers. With `.relu`, negative results become 0. */
 export function extremeOfPairs(which: "min" | "max"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -48,8 +51,8 @@ export function extremeOfPairs(which: "min" | "max"): Emit {
 }
 
 /**
- * `cvt.pack.sat`: clamps two numbers to a few bits each, and packs the first above the second and the bits of a third
- * operand above both.
+ * Emits code for `cvt.pack.sat`, which clamps two numbers to a few bits each. In the result, the second is in the
+ * lowest bits, followed by the first and, if there is a third operand, its low bits.
  */
 export const pack: Emit = (e, i) => {
   const { code } = e;
@@ -73,8 +76,8 @@ export const pack: Emit = (e, i) => {
 };
 
 /**
- * For each mode of `prmt`, the selectors for the values 0 to 3 of the last operand's low two bits. The lowest four bits
- * of a selector select the lowest byte.
+ * For each mode of `prmt`, the four selectors among which the low two bits of the last operand choose. The lowest four
+ * bits of a selector select the lowest byte of the result.
  */
 const modes: ReadonlyMap<string, readonly [number, number, number, number]> = new Map([
   ["f4e", [0x3210, 0x4321, 0x5432, 0x6543]],
@@ -85,7 +88,7 @@ const modes: ReadonlyMap<string, readonly [number, number, number, number]> = ne
   ["rc16", [0x1010, 0x3232, 0x1010, 0x3232]],
 ]);
 
-/** `prmt`: permutes bytes. Four bits of the selector choose each byte of the result. */
+/** Emits code for `prmt`, which permutes bytes. Four bits of the selector choose each byte of the result. */
 export const permuteBytes: Emit = (e, i) => {
   const mode = modes.get(i.choices.get("mode") ?? "");
   const known = constantOf(i.operands[3]);
@@ -101,7 +104,7 @@ export const permuteBytes: Emit = (e, i) => {
   });
 };
 
-/** Pops the last operand, and pushes the selectors that it chooses in a mode. */
+/** Pops the last operand, and pushes the selectors that this operand chooses in a mode. */
 function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   const { code } = e;
   const which = e.temporary("i64");
@@ -129,7 +132,10 @@ function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelecto
   }
 }
 
-/** The bytes of the result that come from one rotation of one source word, or from the sign of one byte. */
+/**
+ * The bytes of the result that are copied from one source word, rotated by one distance, or filled with the sign of one
+ * byte.
+ */
 interface Contribution {
   readonly word: 0 | 1;
   /**
@@ -138,7 +144,7 @@ interface Contribution {
    */
   readonly from: number;
   readonly isSign: boolean;
-  /** The mask of these bytes in the result. */
+  /** The mask of the result's bytes that have this source. */
   mask: number;
 }
 
@@ -163,7 +169,7 @@ function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, select
   });
 }
 
-/** Groups the bytes of the result by the source word and the rotation or sign from which they come. */
+/** Groups the bytes of the result by their source: a source word and the rotation, or the sign of a byte. */
 function findContributions(selectors: number, wordsAreSame: boolean): readonly Contribution[] {
   const contributions: Contribution[] = [];
   for (let index = 0; index < 4; index++) {
@@ -180,7 +186,8 @@ function findContributions(selectors: number, wordsAreSame: boolean): readonly C
 }
 
 /**
- * Pops a word, rotates it right, and pushes the bytes in `mask`. A single shift is used if it clears the other bytes.
+ * Pops a word, rotates it right, and pushes the bytes in `mask`. If a shift also clears the other bytes, a shift is
+ * emitted instead.
  */
 function pushRotated(code: CodeWriter, bits: number, mask: number): void {
   if (bits > 0) {

@@ -22,7 +22,7 @@ export interface RegisterPart {
   readonly bits: number;
 }
 
-/** Returns the part of an operand that its selector names. Undefined for the whole register. */
+/** Returns the part of an operand that its selector names. Undefined if the whole register is used. */
 export function selectedPart(e: FunctionEmitter, i: ResolvedInstruction, index: number): RegisterPart | undefined {
   const selector = i.choices.get(`selector${index}`);
   if (selector === undefined) return undefined;
@@ -32,7 +32,7 @@ export function selectedPart(e: FunctionEmitter, i: ResolvedInstruction, index: 
   return { first: part * bits, bits };
 }
 
-/** Pushes an operand or its selected part as an i64, extended by its type. */
+/** Pushes an operand, or its selected part, as an i64, sign- or zero-extended as `isSigned` says. */
 function pushSelected(e: FunctionEmitter, i: ResolvedInstruction, index: number, isSigned: boolean): void {
   e.push(i.operands[index], isSigned ? s32 : u32);
   const part = selectedPart(e, i, index);
@@ -40,7 +40,7 @@ function pushSelected(e: FunctionEmitter, i: ResolvedInstruction, index: number,
   e.code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
 }
 
-/** Fails if an operand is negated, unless the instruction allows that. */
+/** Reports a compilation error if an operand is negated, unless the instruction allows negation. */
 function checkNegations(e: FunctionEmitter, i: ResolvedInstruction, allowed: boolean): void {
   if (!allowed && [1, 2, 3].some((index) => i.choices.has(`negated${index}`))) e.fail("its operands cannot be negated");
 }
@@ -53,36 +53,37 @@ function pushExtreme(e: FunctionEmitter, which: "min" | "max", { isSigned = true
   code.set(b).set(a).get(a).get(b).get(a).get(b).ops(comparison, "select");
 }
 
-/** Wraps the i64 on the stack to a number of bits, and sign-extends it. */
+/** Emits code that truncates the i64 on the stack to a number of bits, and sign-extends it. */
 function wrapSigned(e: FunctionEmitter, bits: number): void {
   const distance = BigInt(64 - bits);
   e.code.i64(distance).ops("i64Shl").i64(distance).ops("i64ShrS");
 }
 
-/** Clamps the i64 on the stack to the range of 32-bit integers. */
+/** Emits code that clamps the i64 on the stack to the range of 32-bit integers. */
 function clampToWord(e: FunctionEmitter, isSigned: boolean): void {
   if (isSigned) clampSigned64(e, -(1n << 31n), (1n << 31n) - 1n);
   else clampSigned64(e, 0n, (1n << 32n) - 1n);
 }
 
-/** `.sat` of `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax` */
+/** Emits code for `.sat` of `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax`. */
 function saturate(e: FunctionEmitter, { bits, isSigned }: { bits: number; isSigned: boolean }): void {
   if (bits < 32) {
-    // Unlike the manual, a negative result becomes the largest number: the comparison is unsigned.
+    // Unlike in the manual, a negative result becomes the largest number, because the comparison is unsigned.
     e.code.i64((1n << BigInt(isSigned ? bits - 1 : bits)) - 1n);
     pushExtreme(e, "min", { isSigned: false });
   } else if (isSigned) {
     clampToWord(e, isSigned);
   } else {
-    // Unlike the manual, a result of more than 32 bits wraps around: only negative ones are replaced.
+    // Unlike in the manual, a positive result of more than 32 bits wraps around, because only negative results are
+    // clamped.
     e.code.i64(0n);
     pushExtreme(e, "max");
   }
 }
 
 /**
- * Pops the intermediate result, and assigns the result of the second operation, or of the merge into the selected part
- * of the destination.
+ * Pops the intermediate result of an instruction, and assigns the final result: that of the second operation, or of
+ * merging the intermediate result into the selected part of the destination.
  */
 function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): void {
   const { code } = e;
@@ -99,7 +100,8 @@ function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): 
   e.assign(destination, type, () => {
     code.get(result);
     if (second === "min" || second === "max") {
-      // Unlike the manual, these compare 64 bits, and negative results as unsigned ones unless the type is signed.
+      // Unlike in the manual, the second operations `min` and `max` compare 64 bits, and negative results as unsigned
+      // ones unless the type is signed.
       e.push(c, type);
       code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
       pushExtreme(e, second, { isSigned });
@@ -112,7 +114,7 @@ function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): 
       code.ops("i32Add");
     } else if (part !== undefined) {
       const mask = (part.bits === 16 ? 0xffff : 0xff) << part.first;
-      // Unlike the manual, `.h1` stores the upper half of the result, and all other selectors store its lowest bits.
+      // Unlike in the manual, `.h1` stores the upper half of the result, and all other selectors store its lowest bits.
       if (part.bits < 16 || part.first === 0) code.i32(part.first).ops("i32Shl");
       code.i32(mask).ops("i32And");
       e.push(c, type);
@@ -144,7 +146,8 @@ export function videoArithmetic(operation: "add" | "sub" | "absdiff" | "min" | "
     }
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) saturate(e, { bits: selectedPart(e, i, 0)?.bits ?? 32, isSigned });
-    // Unlike the manual, second operations read sums and differences that are truncated to 32 bits and sign-extended.
+    // Unlike in the manual, the second operation reads a sum or difference that is truncated to 32 bits and
+    // sign-extended.
     if (operation === "add" || operation === "sub") wrapSigned(e, 32);
     finish(e, i, isSigned);
   };
@@ -162,9 +165,9 @@ export function videoShift(direction: "left" | "right"): Emit {
     code.ops(direction === "left" ? "i64Shl" : "i64ShrS");
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) {
-      // As in the manual, results first wrap around at 34 bits. Unlike in the manual, they do so only here, they are
-      // clamped to 32 bits even if a part of the destination is selected, and second operations read them
-      // sign-extended.
+      // As in the manual, the result first wraps around at 34 bits. Unlike in the manual, only `vshl` and `vshr` do
+      // this, the result is clamped to 32 bits even if a part of the destination is selected, and the second operation
+      // reads it sign-extended.
       wrapSigned(e, 34);
       clampToWord(e, isSigned);
       wrapSigned(e, 32);
@@ -174,8 +177,8 @@ export function videoShift(direction: "left" | "right"): Emit {
 }
 
 /**
- * `vset`: 1 if the comparison is true, else 0. Unlike the manual, the second operation has the type of the first
- * source.
+ * Emits code for `vset`: the result is 1 if the comparison is true, else 0. Unlike in the manual, the second operation
+ * has the type of the first source.
  */
 export const videoComparison: Emit = (e, i) => {
   checkNegations(e, i, false);
@@ -190,7 +193,7 @@ export const videoComparison: Emit = (e, i) => {
 /** Maps the modifiers of comparisons to WebAssembly's signed comparisons. */
 const comparisons = { eq: "Eq", ne: "Ne", lt: "LtS", le: "LeS", gt: "GtS", ge: "GeS" } as const;
 
-/** `vmad`: a product, plus a third operand, plus 1 with `.po`, shifted right. */
+/** Emits code for `vmad`: a product, plus a third operand, plus 1 with `.po`, shifted right. */
 export const videoMultiplyAdd: Emit = (e, i) => {
   const { code } = e;
   const { choices } = i;
@@ -204,7 +207,8 @@ export const videoMultiplyAdd: Emit = (e, i) => {
   if (choices.has("selector0") || choices.has("selector3")) e.fail("only its factors can be parts of a register");
   const isSigned = types.includes(true) || isNegated || isSumNegated;
   if (isNegated) code.i64(0n);
-  // Unlike the manual, whole registers are read as signed even if their type is unsigned. Parts are read by their type.
+  // Unlike in the manual, whole registers are read as signed even if their type is unsigned. The signedness of selected
+  // parts is that of their type.
   types.forEach((isSignedFactor, at) => {
     pushSelected(e, i, at + 1, isSignedFactor || selectedPart(e, i, at + 1) === undefined);
   });
@@ -213,7 +217,7 @@ export const videoMultiplyAdd: Emit = (e, i) => {
   e.push(i.operands[3], s32);
   code.ops("i64ExtendI32S", isSumNegated ? "i64Sub" : "i64Add");
   if (choices.has("po")) code.i64(1n).ops("i64Add");
-  // An unsigned result is shifted as a number of 64 bits, so that a negative sum becomes a large number.
+  // An unsigned result is shifted as an unsigned 64-bit number, so that a negative sum becomes a large number.
   const distance = BigInt(choices.get("scale")?.slice(3) ?? 0);
   if (distance > 0n) code.i64(distance).ops(isSigned ? "i64ShrS" : "i64ShrU");
   if (choices.has("sat")) clampToWord(e, isSigned);
@@ -225,8 +229,8 @@ export const videoMultiplyAdd: Emit = (e, i) => {
 type Operation = "add" | "sub" | "avrg" | "absdiff" | "min" | "max" | "set";
 
 /**
- * The element numbers in a selector, beginning with the one for the lowest element. `otherwise` is the default
- * selector.
+ * Returns the element numbers in a selector, beginning with the one for the lowest element of the result. `otherwise`
+ * is the default selector.
  */
 function selectedElements(
   e: FunctionEmitter,
@@ -258,7 +262,7 @@ function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Opera
       code.get(a).get(b).ops("i32Sub");
       break;
     case "avrg":
-      // Half of the sum: rounded up if the sum is not negative, else rounded down.
+      // The average: half of the sum, rounded up if the sum is not negative, else rounded down.
       code.get(a).get(b).ops("i32Add").tee(a).get(a).i32(0).ops("i32GeS", "i32Add").i32(1).ops("i32ShrS");
       break;
     case "absdiff":
@@ -273,7 +277,7 @@ function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Opera
   }
 }
 
-/** SIMD instructions such as `vadd2` and `vset4`. */
+/** Returns the lowering of a SIMD video instruction, such as `vadd2` or `vset4`, on `count` packed elements. */
 export function onElements(operation: Operation, count: 2 | 4): Emit {
   const bits = 32 / count;
   return (e, i) => {

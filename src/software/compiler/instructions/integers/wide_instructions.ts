@@ -20,16 +20,16 @@ const b64 = typeNamed("b64");
 
 type Vector = Extract<ResolvedOperand, { kind: "vector" }>;
 
-/** The 64-bit halves of an operand, which is a register or a literal. */
+/** Returns the 64-bit halves of a 128-bit operand, which is a register or a literal. */
 function halvesOf(e: FunctionEmitter, operand: ResolvedOperand | undefined): Vector {
   if (operand?.kind === "vector" && operand.isWide) return operand;
   if (operand?.kind !== "integer") e.fail("it needs a register of 128 bits");
-  // Literals have 64 bits, and are sign-extended.
+  // Literals have 64 bits, and are sign-extended to 128 bits.
   const high = { kind: "integer", value: operand.value < 0n ? -1n : 0n } as const;
   return { kind: "vector", elements: [operand, high], isWide: true };
 }
 
-/** The instruction with an operand replaced by a vector of the operand's two halves. */
+/** Returns the instruction with the operand at `index` replaced by a vector of the operand's two 64-bit halves. */
 function onHalves(e: FunctionEmitter, i: CompiledInstruction, index: number): CompiledInstruction {
   const operands = i.operands.with(index, halvesOf(e, i.operands[index]));
   return { ...i, type: b64, sourceType: b64, choices: new Map(i.choices).set("vector", "v2"), operands };
@@ -41,7 +41,10 @@ export const loadWide: Emit = (e, i) => load(e, onHalves(e, i, 0));
 /** Emits code for `st.b128`. */
 export const storeWide: Emit = (e, i) => store(e, onHalves(e, i, 1));
 
-/** `mov.b128`: moves a register, or moves between a register and a vector of two or four elements. */
+/**
+ * Emits code for `mov.b128`, which copies a register, or moves a value between a register and a vector of two or four
+ * elements.
+ */
 export const moveWide: Emit = (e, i) => {
   const [destination, source] = i.operands.map((operand) => partsOf(e, operand)) as [
     ResolvedOperand[],
@@ -52,7 +55,7 @@ export const moveWide: Emit = (e, i) => {
   }
 };
 
-/** The halves of an operand. Each half may be a vector of two elements. */
+/** Returns the 64-bit halves of an operand. Each half may be a vector of two elements. */
 function partsOf(e: FunctionEmitter, operand: ResolvedOperand): ResolvedOperand[] {
   if (operand.kind !== "vector") return [...halvesOf(e, operand).elements];
   const { elements } = operand;
@@ -62,8 +65,9 @@ function partsOf(e: FunctionEmitter, operand: ResolvedOperand): ResolvedOperand[
 }
 
 /**
- * `atom.exch.b128` and `atom.cas.b128`. Plain loads and stores suffice, because only one thread runs at a time and is
- * never interrupted within an instruction. Other processes that share the memory may see one half before the other.
+ * Emits code for `atom.exch.b128` and `atom.cas.b128`. Plain loads and stores suffice, because only one thread runs at
+ * a time and is never interrupted within an instruction. Other processes that share the memory may see one half of the
+ * new value before the other.
  */
 export const atomicWide: Emit = (e, i) => {
   const { code } = e;

@@ -31,7 +31,7 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 
-/** A memory access. */
+/** A memory access that must be checked. */
 export interface MemoryAccess {
   /** The name of the state space, or `generic`. */
   readonly space: string;
@@ -39,21 +39,21 @@ export interface MemoryAccess {
   readonly bytes: number;
   /** For global memory: the required alignment in bytes, if it is greater than the size. */
   readonly alignment?: number;
-  /** What the access does. A kernel's parameters can only be read. */
+  /** The kind of access. A kernel's parameters can only be read. */
   readonly operation: "read" | "write" | "atomic";
   /**
-   * Whether other threads may access the memory at the same time, as with volatile and ordered accesses. Default:
+   * Whether other threads may access the memory at the same time, as volatile and ordered accesses allow. Default:
    * false.
    */
   readonly isStrong?: boolean;
   /**
-   * The memory order of the access, as `orderBits`. Default: 0, a weak access. Null if no other access conflicts with
-   * it.
+   * The memory order of the access, as `orderBits`. Default: 0, a weak access. Null if the access is not checked for
+   * races.
    */
   readonly order?: number | null;
 }
 
-/** Returns the address in an operand in brackets. Fails for any other operand. */
+/** Returns the address in an operand in brackets. Reports a compilation error for any other operand. */
 export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
   return operand?.kind === "address" ? operand : e.fail("its address must be in brackets");
 }
@@ -67,7 +67,7 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
   return addressOperand(e, operand);
 }
 
-/** Pushes the offset of an address operand in linear memory, after the checks. */
+/** Pushes the offset in linear memory to which an address operand refers, after the checks of the access. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
@@ -93,7 +93,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
   }
 }
 
-/** Pops the offset of an access in linear memory, and faults if the memory there is read-only. */
+/** Emits code that pops the offset of an access in linear memory, and faults if the accessed memory is read-only. */
 function faultIfReadOnly(
   e: FunctionEmitter,
   { location, bytes, operation }: { location: number } & Pick<MemoryAccess, "bytes" | "operation">,
@@ -107,7 +107,10 @@ function faultIfReadOnly(
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** Checks that the access whose offset is on the stack stays in its origin. */
+/**
+ * Emits code that checks that the access whose offset is on the stack stays within its origin, the variable or
+ * allocation that its pointer was derived from.
+ */
 function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { base, offset } = address;
   if (e.originOf(base) === undefined) return;
@@ -149,7 +152,7 @@ function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   }
 }
 
-/** Whether an access is aligned and within a variable, so that it needs no check. */
+/** Whether an access is certainly aligned and within a variable, so that it needs no check at run time. */
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
@@ -167,7 +170,7 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
     code.i64(offset);
   } else if (base.kind === "variable") {
     e.pushVariable(base, offset);
-    // A variable in a frame has a generic address in `.param` too.
+    // The `.param` address of a variable in a frame is the variable's generic address.
     if (space === "param" && base.isInFrame) code.i64(localAddressBase).ops("i64Add");
     if (space !== "generic") return;
     if (base.space === "shared") code.i64(sharedAddressBase).ops("i64Add");
@@ -186,7 +189,7 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
 
 /**
  * If an address is the sum of a kernel parameter and an offset, pushes the offset of the access in linear memory, after
- * the checks. Otherwise returns false.
+ * the checks, and returns true. Otherwise returns false and pushes nothing.
  */
 function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
   const { bytes, space, operation, alignment = bytes } = access;
@@ -211,7 +214,8 @@ function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, acc
     return true;
   }
   if (e.options.boundsChecks) {
-    // The helper computes the sum: code for it here would be hoisted before every check by some engines.
+    // The helper computes the sum of the pointer and the offset. If this were emitted here, some engines would hoist
+    // the addition before every check.
     code.get(offset).get(reach).ops("i64GeU").ifUnlikely().get(pointer).get(offset);
     e.pushPlace({ operation, bytes });
     e.getFixed("bounds");
@@ -226,7 +230,7 @@ function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
 
-/** Pushes the offset of an access to `.global` or `.const` memory, after the checks. */
+/** Pushes the offset in linear memory of an access to `.global` or `.const` memory, after the checks. */
 function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { bytes, space, operation, alignment = bytes } = access;
   const { code } = e;
@@ -260,7 +264,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-/** Pushes the offset of an access by a generic address, after the checks. */
+/** Pushes the offset in linear memory of an access by a generic address, after the checks. */
 function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
@@ -273,7 +277,10 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, oper
   code.set(count).set(begin).set(location).end().get(location);
 }
 
-/** Calls the helper for a generic address: pushes its offset in linear memory, and the allocation to cache. */
+/**
+ * Emits a call of the helper for generic addresses, which pushes the address's offset in linear memory and the
+ * allocation to cache.
+ */
 function pushFound(
   e: FunctionEmitter,
   { address, bytes, operation }: { address: number } & Pick<MemoryAccess, "bytes" | "operation">,
@@ -285,8 +292,8 @@ function pushFound(
 }
 
 /**
- * Pushes the readable memory as the helpers expect it: the offsets and sizes of the block's shared memory, of the
- * thread's local memory and of the kernel's parameters, and the offset of the bounds table.
+ * Pushes arguments that describe the accessible memory to a helper: the offsets and sizes of the block's shared memory,
+ * of the thread's local memory and of the kernel's parameters, and the offset of the bounds table.
  */
 export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
   e.getFixed("shared");
@@ -297,8 +304,8 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 }
 
 /**
- * Pushes the offset of an access by an address in `.param` in a register. The address is either an offset into the
- * kernel's parameters, or the generic address of a variable in a frame.
+ * Pushes the offset in linear memory of an access by a register with an address in `.param`. The address is either an
+ * offset into the kernel's parameters, or the generic address of a variable in a frame.
  */
 function pushParameterOffset(
   e: FunctionEmitter,
@@ -315,8 +322,8 @@ function pushParameterOffset(
 }
 
 /**
- * Pushes the offset of an access to `.shared` or `.local`, whose addresses begin at 0, after the checks. A sum with a
- * 32-bit address wraps around at 32 bits.
+ * Pushes the offset in linear memory of an access to `.shared` or `.local`, whose addresses begin at 0, after the
+ * checks. The sum of a 32-bit address and an offset wraps around at 32 bits.
  */
 function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { space, bytes } = access;
@@ -325,7 +332,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   const begin = space === "shared" ? "shared" : "local";
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   const isAligned = size !== undefined && e.zeroBitsOf(address) >= zeroBitsOf(bytes);
-  // A kernel that uses reserved shared memory may access two ranges with a gap between them.
+  // In a kernel that uses reserved shared memory, valid addresses are in two ranges with a gap between them.
   const isImplied = isAligned && e.isImplied(address) && !(space === "shared" && e.sizes.usesReservedShared);
   if (base?.kind === "register" && base.type.bits === 32) {
     const location = e.temporary("i32");
@@ -372,7 +379,10 @@ function pushCapacity(
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 
-/** Pops the address, calls the helper that checks it, and ends the `if` that a failed check has entered. */
+/**
+ * Emits the code for an access that has failed the first check: it pops the address, calls the helper that checks the
+ * address, and ends the `if`.
+ */
 function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
   e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
   if (space === "shared") e.getFixed("sharedBytes");

@@ -17,10 +17,13 @@ import type { ResolvedAddress, ResolvedOperand } from "../../../../ptx/instructi
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../../webassembly/opcodes.ts";
 
-/** The size that `ptxas` takes at most. */
+/** The maximum size in bytes that `ptxas` accepts for `cp.async.bulk.prefetch`. */
 const mostPrefetchedBytes = 2n ** 20n - 16n;
 
-/** `cp.async.ca` and `cp.async.cg`: copies of 4, 8 or 16 bytes. The trailing bytes may be filled with zeros instead. */
+/**
+ * Emits code for `cp.async.ca` and `cp.async.cg`, which copy 4, 8 or 16 bytes. The trailing bytes may be filled with
+ * zeros instead of being copied.
+ */
 export const copyAsynchronously: Emit = (e, i) => {
   const { code } = e;
   const [destination, source, size, given] = i.operands;
@@ -66,8 +69,8 @@ export const copyAsynchronously: Emit = (e, i) => {
 };
 
 /**
- * Pushes the offset of a copy's source, of which only the bytes that are copied must be accessible. The source must be
- * aligned to the full size.
+ * Pushes the offset in linear memory of a copy's source. Only the bytes that are copied must be accessible, but the
+ * source must be aligned to the full size.
  */
 function pushLocationOfPart(
   e: FunctionEmitter,
@@ -97,8 +100,8 @@ function isPredicate(operand: ResolvedOperand | undefined): boolean {
 }
 
 /**
- * Returns a function that pushes the number of bytes to copy or, if `given` is a predicate to ignore the source,
- * whether to copy.
+ * Returns a function that pushes the number of bytes to copy. If `given` is a predicate, which says to ignore the
+ * source, the function pushes whether to copy instead.
  */
 function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
   if (given.kind === "not" || isPredicate(given)) {
@@ -134,8 +137,8 @@ function copyWords(
 }
 
 /**
- * Emits code for `cp.async.bulk.prefetch`, which is a hint: only the operands are checked. `ptxas` checks no size in a
- * register either.
+ * Emits code for `cp.async.bulk.prefetch`. The instruction is only a hint, so only its operands are checked. Like
+ * `ptxas`, this does not check a size that is in a register.
  */
 export const prefetchBulk: Emit = (e, i) => {
   const [source, size] = i.operands;
@@ -152,7 +155,10 @@ export const prefetchBulk: Emit = (e, i) => {
 /** Emits code for `cp.async.commit_group`. */
 export const commitCopies: Emit = (e) => pushOrder(e, orderBits.commit);
 
-/** `cp.async.wait_group` and `cp.async.wait_all`: no copies are pending. */
+/**
+ * Emits code for `cp.async.wait_group` and `cp.async.wait_all`. Every copy has already completed, so there is nothing
+ * to wait for.
+ */
 export const awaitCopies: Emit = (e, i) => {
   const [count] = i.operands;
   const groups = count === undefined ? 0n : constantOf(count);

@@ -26,19 +26,21 @@ import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
 /** An atomic operation on one element. */
 interface Access {
-  /** The local with the offset of the first element in linear memory. */
+  /** The local that holds the offset of the first element in linear memory. */
   readonly location: number;
-  /** The offset of this element in bytes from there. */
+  /** The distance in bytes from the first element to this element. */
   readonly offset: number;
-  /** Pushes the source operand `b` of the element. */
+  /** Pushes the element of the source operand `b`. */
   readonly b: () => CodeWriter;
-  /** Pushes the source operand `c`, which only compare-and-swap has. */
+  /** Pushes the element of the source operand `c`, which only compare-and-swap has. */
   readonly c: () => CodeWriter;
-  /** The local with the element's old value, as bits. */
+  /** The local for the element's old value, as untyped bits. */
   readonly old: number;
 }
 
-/** `atom` and `red`, on one element or on several adjacent ones. */
+/**
+ * Returns the lowering of `atom`, or of `red` if there is no result, on one element or on several adjacent elements.
+ */
 export function atomic(hasResult: boolean): Emit {
   return (e, i) => {
     const [address, b, c] = hasResult ? i.operands.slice(1) : i.operands;
@@ -102,12 +104,12 @@ function elementsOf(
   return operand.elements;
 }
 
-/** The untyped bits of the element's width. */
+/** Returns the type of untyped bits with the element's width. */
 function bitsType({ type }: ResolvedInstruction): ScalarType {
   return typeNamed(`b${type.bits}`);
 }
 
-/** The WebAssembly instruction for an operation. Undefined if there is none. */
+/** Returns the atomic WebAssembly instruction for an operation, or undefined if there is none. */
 function directName({ type, choices }: ResolvedInstruction): AtomicOpName | undefined {
   if (type.bits === 16) return choices.get("operation") === "cas" ? "i32AtomicCompareExchange16U" : undefined;
   if (type.kind === "float") return undefined;
@@ -130,7 +132,7 @@ function directName({ type, choices }: ResolvedInstruction): AtomicOpName | unde
   }
 }
 
-/** Updates an element by a single atomic instruction. */
+/** Emits code that updates an element by a single atomic instruction. */
 function updateDirectly(e: FunctionEmitter, i: ResolvedInstruction, { location, offset, b, c, old }: Access): void {
   e.code.get(location);
   b();
@@ -138,7 +140,7 @@ function updateDirectly(e: FunctionEmitter, i: ResolvedInstruction, { location, 
   e.code.atomic(directName(i)!, offset).set(old);
 }
 
-/** Updates an element in shared memory by a load and a store. */
+/** Emits code that updates an element in shared memory by a load and a store. */
 function updateAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { code } = e;
   const { location, offset, old } = access;
@@ -149,7 +151,7 @@ function updateAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access)
   code.memory(bits === 64 ? "i64Store" : bits === 32 ? "i32Store" : "i32Store16", offset);
 }
 
-/** Updates an element by a compare-exchange loop. */
+/** Emits code that updates an element by a compare-exchange loop. */
 function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { code } = e;
   const { location, offset, old } = access;
@@ -198,13 +200,13 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstr
       b().ops(inType(type, signed ? "GtS" : "GtU"), "select");
       break;
     case "inc":
-      // ((old >= b) ? 0 : old + 1)
+      // `inc`: ((old >= b) ? 0 : old + 1)
       constant(code, type, 0);
       constant(code.get(old), type, 1).ops(inType(type, "Add")).get(old);
       b().ops(inType(type, "GeU"), "select");
       break;
     case "dec":
-      // ((old == 0 || old > b) ? b : old - 1)
+      // `dec`: ((old == 0 || old > b) ? b : old - 1)
       b();
       constant(code.get(old), type, 1).ops(inType(type, "Sub")).get(old).ops(inType(type, "Eqz")).get(old);
       b().ops(inType(type, "GtU"), "i32Or", "select");
@@ -216,8 +218,8 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstr
 }
 
 /**
- * Pushes a value that depends on the state space: an H200 executes additions to global memory in its cache, and
- * additions to shared memory like the instruction `add`.
+ * Pushes a value that `push` computes differently for shared and global memory: an H200 executes additions to global
+ * memory in its cache, and additions to shared memory like the instruction `add`.
  */
 function pushByMemory(
   e: FunctionEmitter,
@@ -238,7 +240,7 @@ function pushByMemory(
 }
 
 /**
- * Pushes the sum for `.f64`. In global memory, a NaN of the added number takes precedence over one of the old value,
+ * Pushes the sum for `.f64`. In global memory, a NaN of the added number takes precedence over a NaN of the old value,
  * and stays signaling. In shared memory, the old value's NaN takes precedence and is made quiet.
  */
 function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
@@ -285,7 +287,10 @@ function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
   code.ops("i32ReinterpretF32");
 }
 
-/** Pushes the new value of one or two 16-bit floats. Rounding the 32-bit sum again gives the correctly rounded sum. */
+/**
+ * Pushes the new value of one or two 16-bit floats. Sums are first rounded to 32 bits and then to 16, which gives the
+ * correctly rounded sum.
+ */
 function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old }: Access): void {
   const { code } = e;
   const isBrain = i.type.name.startsWith("bf16");
@@ -311,7 +316,7 @@ function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old 
 }
 
 /**
- * Pushes the sum, the minimum or the maximum of two numbers. Of a number and a NaN, the number is both the minimum and
+ * Pushes the sum, the minimum or the maximum of two numbers. If one number is a NaN, the other one is the minimum and
  * the maximum.
  */
 function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
@@ -330,7 +335,7 @@ function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
   const number = e.temporary("f32"), bits = e.temporary("i32");
   code.set(number);
   if (isBrain) {
-    // Adds half of the last bit that is kept, minus the lowest bit if the last kept bit is 0.
+    // Rounds to even: adds half of the last kept bit's value, minus the lowest bit if the last kept bit is 0.
     code.get(number).ops("i32ReinterpretF32").tee(bits).i32(0x7fff).ops("i32Add");
     code.get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(16).ops("i32ShrU");
   } else {

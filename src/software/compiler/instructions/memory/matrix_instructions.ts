@@ -71,7 +71,10 @@ export const transposeMatrix: SuspendingInstruction = {
   },
 };
 
-/** Stores the shadow of a fragment in the shadow of the thread's record, where the scheduler reads it. */
+/**
+ * Emits code that stores the shadow of a fragment in the shadow of the thread's record, from where the scheduler reads
+ * the shadow.
+ */
 function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, field: number): void {
   if (e.shadows === undefined) return;
   e.getFixed("record");
@@ -79,7 +82,7 @@ function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, 
   e.code.memory("i32Store", field + shadowOffset);
 }
 
-/** Loads the shadow of a fragment that the scheduler has stored in the shadow of the thread's record. */
+/** Emits code that loads a fragment's shadow, which the scheduler has stored in the shadow of the thread's record. */
 function takeShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, index: number): void {
   e.shadows?.assign(fragment, b32, () => {
     e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index + shadowOffset);
@@ -91,7 +94,10 @@ function matricesOf({ choices }: ResolvedInstruction): number {
   return Number(choices.get("matrices")!.slice(1));
 }
 
-/** The registers with the thread's fragments. Fails unless there is one for each matrix. */
+/**
+ * Returns the registers with the thread's fragments. Reports a compilation error unless there is one register for each
+ * matrix.
+ */
 function fragmentsOf(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -103,9 +109,9 @@ function fragmentsOf(
 }
 
 /**
- * Stores the offset in linear memory of the row at the thread's address in the thread's record, after the checks. The
- * first eight threads have the rows of the first matrix, and so on. The addresses of threads beyond the last row are
- * ignored: their record gets 0.
+ * Emits code that checks the thread's address, which is that of a matrix row, and stores the row's offset in linear
+ * memory in the thread's record. The first eight threads have the rows of the first matrix, the next eight those of the
+ * second, and so on. The addresses of threads beyond the last row are ignored, and 0 is stored for these threads.
  */
 function leaveRow(
   e: FunctionEmitter,
@@ -129,7 +135,10 @@ function leaveRow(
   e.getFixed("record").get(row).memory("i32Store", threadRecord.value);
 }
 
-/** Stores a full mask in the thread's record: `.aligned` requires all threads of the warp to take part. */
+/**
+ * Emits code that stores a mask of all lanes in the thread's record, because `.aligned` requires all threads of the
+ * warp to take part.
+ */
 function leaveMask(e: FunctionEmitter): void {
   e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
 }

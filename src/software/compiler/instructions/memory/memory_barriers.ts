@@ -25,9 +25,9 @@ const { pending, expected, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
 /**
- * Pushes the offset of a barrier in linear memory. If `ends`, the instruction ends the barrier's lifetime, and its
- * access is not checked for races with earlier arrivals: the last thread to leave a `cuda::pipeline` ends the lifetime
- * of its barriers, and only some lanes of each warp signal to it that they leave.
+ * Pushes the offset of an `mbarrier` object in linear memory. If `ends`, the instruction ends the object's lifetime,
+ * and its access is not checked for races with earlier arrivals: the last thread to leave a `cuda::pipeline` ends the
+ * lifetime of its barriers, and only some lanes of each warp signal to that thread that they leave.
  */
 function pushBarrier(
   e: FunctionEmitter,
@@ -45,7 +45,7 @@ function pushBarrier(
   pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order: ends ? null : order });
 }
 
-/** Pushes a count as an i64. The default is 1. */
+/** Pushes a number of arrivals as an i64. If the operand is missing, the number is 1. */
 function pushCount(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
   if (operand === undefined) {
     e.code.i64(1n);
@@ -73,8 +73,8 @@ export const invalidateBarrier: Emit = (e, i) => {
 };
 
 /**
- * `mbarrier.arrive` and `mbarrier.arrive_drop`. With `.expect_tx`, the operand is a number of bytes to expect, and the
- * count of arrivals is 1.
+ * Returns the lowering of `mbarrier.arrive`, or of `mbarrier.arrive_drop` if `drops`. With `.expect_tx`, the operand is
+ * a number of bytes to expect, and the number of arrivals is 1.
  */
 export function arrive(drops: boolean): Emit {
   return (e, i) => {
@@ -100,7 +100,7 @@ function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
   e.code.ops("i64ExtendI32U");
 }
 
-/** Returns the lowering of `mbarrier.expect_tx` and `mbarrier.complete_tx`. */
+/** Returns the lowering of `mbarrier.expect_tx`, or of `mbarrier.complete_tx` if `completes`. */
 export function transact(completes: boolean): Emit {
   return (e, i) => {
     const [address, bytes] = i.operands;
@@ -114,8 +114,8 @@ export function transact(completes: boolean): Emit {
 }
 
 /**
- * `mbarrier.test_wait` and `mbarrier.try_wait`: returns whether the phase of a state, or the phase with a parity, has
- * completed. Only the current phase and the one before can be tested.
+ * Emits code for `mbarrier.test_wait` and `mbarrier.try_wait`, which return whether a phase has completed. The phase is
+ * given by a state or a parity. Only the current phase and the previous one can be tested.
  */
 export const testWait: Emit = (e, i) => {
   const { code } = e;
@@ -147,8 +147,9 @@ export const pendingCount: Emit = (e, i) => {
 };
 
 /**
- * `cp.async.mbarrier.arrive`: arrives at once, because the thread's copies are complete already. Without `.noinc`, the
- * phase would expect one more arrival for it, so that the barrier remains unchanged.
+ * Emits code for `cp.async.mbarrier.arrive`. The arrival is immediate, because the thread's copies are already
+ * complete. Without `.noinc`, the instruction also adds one to the arrivals that the phase expects, so that both cancel
+ * out and the barrier remains unchanged.
  */
 export const arriveAfterCopies: Emit = (e, i) => {
   pushOrder(e, orderBits.wait);

@@ -71,7 +71,7 @@ export const store: Emit = (e, i) => {
   storeShadows(e, { elements, type: i.type, location });
 };
 
-/** Returns the lowering of `cvta` and `cvta.to`. */
+/** Returns the lowering of `cvta` or `cvta.to`. */
 export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
   return (e, i) => {
     const space = spaceOf(i);
@@ -83,7 +83,7 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
     e.assign(i.operands[0], u64, () => {
       e.push(source, u64);
       if (space === "shared" || space === "local") e.code.i64(spaceBase(space)).ops(operation);
-      // A variable in a frame already has a generic address.
+      // The `.param` address of a variable in a frame is already generic.
       if (space === "param" && operation === "i64Add") addWhereSmall(e);
       if (space === "param" && operation === "i64Sub") e.code.i64(0xffff_ffffn).ops("i64And");
     });
@@ -91,8 +91,8 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
 }
 
 /**
- * Converts an address in `.param` on the stack to a generic address: adds the base of the kernel's parameters, unless
- * the address is generic already.
+ * Emits code that converts an address in `.param` on the stack to a generic address, by adding the base address of the
+ * kernel's parameters unless the address is already generic.
  */
 function addWhereSmall(e: FunctionEmitter): void {
   const address = e.temporary("i64");
@@ -117,8 +117,8 @@ export const isInSpace: Emit = (e, i) => {
 };
 
 /**
- * Pushes whether an address is in `.const`. Constants are in the module's image with the other variables, in a range of
- * their own.
+ * Pushes whether an address is in `.const` memory. Constants are in the module's image, like other variables, but in a
+ * separate range.
  */
 function pushIsConstant(e: FunctionEmitter, address: number): void {
   const { offset, byteLength } = e.sizes.constants;
@@ -133,7 +133,7 @@ export const fence: Emit = (e, i) => {
   if (order !== undefined) pushOrder(e, order);
 };
 
-/** Reports an operation that orders the accesses of a thread to the race checker. */
+/** Emits code that notifies the race checker of an operation that orders the accesses of a thread. */
 export function pushOrder(e: FunctionEmitter, order: number): void {
   if (!e.options.kernelChecks.has("race")) return;
   e.pushPlace().i32(order);
@@ -151,8 +151,8 @@ function spaceBase(space: string): bigint {
 }
 
 /**
- * The registers of an operand: the elements of a vector, or the operand itself. Fails if the vector has the wrong
- * length.
+ * Returns the registers of an operand: the elements of a vector, or the operand itself. Reports a compilation error if
+ * the vector has the wrong length.
  */
 function vectorElements(
   e: FunctionEmitter,
@@ -168,7 +168,7 @@ function vectorElements(
   return operand.elements;
 }
 
-/** Assigns a kernel parameter, or an element of one at a constant offset, to a register. */
+/** Emits code that assigns a kernel parameter, or the value at a constant offset in the parameter, to a register. */
 function loadParameter(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -201,8 +201,8 @@ export function storeOp({ bits, value }: ScalarType): MemoryOpName {
 }
 
 /**
- * `prefetch`, `prefetchu`, `applypriority` and `discard`. PTX leaves the value of discarded memory undefined, so the
- * memory may keep its old value.
+ * Emits code for `prefetch`, `prefetchu`, `applypriority` and `discard`, which have no effect. PTX leaves the value of
+ * discarded memory undefined, so the memory may keep its old value.
  */
 export const cacheHint: Emit = (e, i) => {
   addressOperand(e, i.operands[0]);
@@ -210,7 +210,7 @@ export const cacheHint: Emit = (e, i) => {
   if (size !== undefined && constantOf(size) !== 128n) e.fail("its size must be 128");
 };
 
-/** `createpolicy`. The contents of a policy are unspecified; here, every policy is 0. */
+/** Emits code for `createpolicy`. The bits of a policy are unspecified; here, every policy is 0. */
 export const createPolicy: Emit = (e, i) => {
   const [destination, ...operands] = i.operands;
   for (const operand of operands) {
@@ -227,8 +227,8 @@ const wideScopes: readonly (string | undefined)[] = ["gpu", "sys", "gl"];
  * Returns the memory order of an access, as `orderBits`.
  *
  * @param isStrong whether the access is strong even without an explicit order, as volatile and atomic accesses are
- * @param defaults the order and scope of an instruction that does not specify them: volatile accesses are relaxed in
- * the widest scope
+ * @param defaults the order and scope of an instruction that does not specify them: volatile accesses are relaxed and
+ * have the widest scope
  */
 export function accessOrderOf(
   { choices, form }: ResolvedInstruction,
