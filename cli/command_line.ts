@@ -36,7 +36,7 @@ export interface Terminal {
   readonly signal: AbortSignal;
   /** Returns the command that runs this program in another process, to which arguments can be appended. */
   program?(): readonly string[];
-  /** Whether the command may take over the terminal of the process. */
+  /** Whether the command may show a full-screen view in the terminal of the process. */
   readonly isInteractive?: boolean;
 }
 
@@ -83,7 +83,7 @@ export function readOptions<const Options extends Readonly<Record<string, Option
       ...(short === undefined ? {} : { short }),
     }]),
   );
-  // Not strict, because the error messages of parseArgs suggest a syntax that these commands do not support.
+  // `strict` is false, because the error messages of `parseArgs` suggest a syntax that these commands do not support.
   const { values, positionals, tokens } = parseArgs({
     args: [...args],
     options: config,

@@ -14,7 +14,8 @@ process.on("SIGINT", interrupt);
 process.on("SIGTERM", interrupt);
 process.on("SIGHUP", interrupt);
 process.exitCode = await run(process.argv.slice(2), {
-  // Escape control characters for a terminal, since other processes choose names and messages. A pipe gets all bytes.
+  // Escape control characters for a terminal, since other processes choose names and messages. To a pipe, all bytes are
+  // written.
   print: (text) => console.log(process.stdout.isTTY ? escapeControlsInLines(text) : text),
   printError: (text) => console.error(escapeControlsInLines(text)),
   signal: interrupted.signal,

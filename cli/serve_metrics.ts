@@ -194,8 +194,8 @@ async function answerTo(request: string, text: () => string | Promise<string>): 
   const [, method, target] = /^(\S+) (\S+) HTTP\/1\.[01]$/.exec(first!) ?? [];
   if (target === undefined) return { status: 400, body: "This is no request of HTTP/1.1\n" };
   const hosts = lines.filter((line) => /^host:/i.test(line)).map((line) => line.slice("host:".length).trim());
-  // Prevents DNS rebinding: a web page of another site could otherwise read the metrics by a name that resolves to
-  // here.
+  // Prevents DNS rebinding: a web page of another site could otherwise read the metrics through a host name that
+  // resolves to this address.
   if (!hosts.every(isLoopback)) return { status: 403, body: "The metrics are for this machine alone\n" };
   if (target.split("?")[0] !== "/metrics") return { status: 404, body: "The metrics are at /metrics\n" };
   if (method !== "GET") return { status: 405, body: "The metrics can be read with GET\n" };

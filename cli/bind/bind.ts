@@ -29,7 +29,7 @@ const options = {
   watch: { type: "boolean" },
 } as const;
 
-/** The options that only affect compilation. They are an error for PTX, which is not compiled. */
+/** The options that only affect compilation. With PTX, which is not compiled, they are an error. */
 const compileOptions = [
   "architecture",
   "include",

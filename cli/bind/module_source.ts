@@ -148,7 +148,7 @@ function kernelsSource(
   return `${comment}\nexport interface Kernels {\n${members.join("")}}`;
 }
 
-/** Returns a JSDoc comment with lines of C++, indented as that of an interface member. */
+/** Returns a JSDoc comment that contains lines of C++, with the indentation of a comment in an interface. */
 function commentOf(lines: readonly string[]): string {
   const [only] = lines;
   if (lines.length === 1 && only!.length <= lineWidth - 12) return `  /** \`${inComment(only!)}\` */\n`;

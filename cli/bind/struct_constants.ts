@@ -60,7 +60,7 @@ export class StructConstants {
     this.#alignments = alignments;
   }
 
-  /** All constants so far. */
+  /** All constants created so far. */
   get all(): StructConstant[] {
     return [...this.#constants.values()].filter((constant) => constant !== undefined);
   }

@@ -74,7 +74,7 @@ export async function rebuildOnChange(
   signal.addEventListener("abort", () => notify(), { once: true });
   while (!signal.aborted) {
     const contents = read();
-    // Watch before the build, which takes long, so that no change during the build is missed.
+    // Start to watch before the build, which may last long, so that no change during the build is missed.
     watcher.add(contents.keys());
     build();
     while (!signal.aborted && isSame(contents, read())) {

@@ -33,7 +33,7 @@ const reserveMebibytes = 1024;
 const timeout = 20_000;
 /** The maximum number of characters of the other process's output to keep. */
 const maximumPrinted = 16_384;
-/** The signals that other processes send to end a process, as opposed to those of a crash. */
+/** The signals that other processes send to end a process, as opposed to the signals that a crash causes. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
 /** The outcome of an import in another process. */
@@ -45,7 +45,10 @@ export interface Attempt {
   readonly outcome: Outcome;
 }
 
-/** Checks whether poolpass knows the layout of the driver's handles, and so can validate those of other processes. */
+/**
+ * Checks whether poolpass knows the layout of the driver's handles, and can therefore validate handles of other
+ * processes.
+ */
 export function checkLayouts(): DoctorFinding[] {
   switch (kindOfDriver()) {
     case "cuda":

@@ -171,7 +171,7 @@ function checkSystemd(machine: Machine): DoctorFinding {
   return finding("ok", "systemd", `NOTIFY_SOCKET is ${socket}, and it keeps up to ${kept} descriptors`);
 }
 
-/** The environment variables to report, in addition to those of poolpass. */
+/** The environment variables to report, in addition to poolpass's own environment variables. */
 const variables = [
   "CUDA_VISIBLE_DEVICES",
   "CUDA_DEVICE_ORDER",

@@ -43,7 +43,8 @@ export function tryImport(driver: Driver, byteLength: number): ImportResult {
     const location = { type: memLocationType.device, id: device };
     const pool = driver.memPoolCreate({ handleTypes, location, maxSize: 0n });
     undo.defer(() => driver.memPoolDestroy(pool));
-    // Deferred before the frees, so that it runs after them: a pool may be destroyed once its frees are complete.
+    // Deferred before the frees, so that the synchronization runs after them: a pool may be destroyed once its frees
+    // are complete.
     undo.defer(() => driver.streamSynchronize(device, stream));
     const exported = driver.mallocFromPoolAsync(device, byteLength, pool, stream);
     undo.defer(() => driver.freeAsync(device, exported, stream));

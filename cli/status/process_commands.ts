@@ -2,7 +2,10 @@ import { closeSync, openSync, readSync } from "node:fs";
 
 /** The maximum number of characters of a command line to show. */
 const maximumLength = 60;
-/** The maximum number of bytes of a command line to read, since a process can make its own arbitrarily long. */
+/**
+ * The maximum number of bytes of a command line to read, since a process can make its own command line arbitrarily
+ * long.
+ */
 const maximumByteLength = 16_384;
 
 /** Matches runtimes: their first argument that is not an option or a command names the program. */

@@ -12,7 +12,7 @@ export interface SummaryParts {
   readonly now: number;
 }
 
-/** Returns a description of the listener and its totals: two lines, and a third if rows or holders are left out. */
+/** Returns a description of the listener and its totals: two lines, and a third line if rows or holders are omitted. */
 export function summaryOf({ status, path, listenerPid, now }: SummaryParts): string[] {
   const { kind, version, statistics: { since } } = status;
   const title =

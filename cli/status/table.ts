@@ -43,7 +43,7 @@ export function cutTo(text: string, width: number): string {
   return cut;
 }
 
-/** Matches characters that take no cell, such as combining marks. */
+/** Matches characters that occupy no cell of a terminal, such as combining marks. */
 const combining = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
 /** Matches characters that terminals show in two cells. */
 const wide =

@@ -11,7 +11,7 @@ import type { ViewLine } from "./view.ts";
  * The escape sequences that enter the alternate screen, hide the cursor, disable line wrapping and clear the screen.
  */
 const enter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-/** The escape sequences that revert those of `enter`. */
+/** The escape sequences that undo the effects of `enter`. */
 const leave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 /** The escape sequences around a synchronized update, which prevents flicker on terminals that support it. */
 const [beginUpdate, endUpdate] = ["\x1b[?2026h", "\x1b[?2026l"];

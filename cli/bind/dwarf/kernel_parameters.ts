@@ -54,7 +54,7 @@ export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
 
 /**
  * Returns the entry with the name and the type of a function or parameter: for a function that is also inlined,
- * compilers put these in a separate entry.
+ * compilers put the name and the type in a separate entry.
  */
 function declarationOf(entry: Entry, info: DebugInfo): Entry {
   let declaration = entry;

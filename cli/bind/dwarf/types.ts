@@ -102,7 +102,7 @@ export class TypeReader {
   }
 
   /**
-   * Reads the target types of all pointers so far, so that `target` does not throw later.
+   * Reads the target types of all pointer types read so far, so that `target` does not throw later.
    *
    * @throws {DwarfError} If one of these types is malformed or not known
    */
@@ -246,7 +246,10 @@ function enumeratorsOf(entry: Entry): { name: string; value: number }[] {
   }));
 }
 
-/** Returns the offset of a member in bytes. It is encoded as a number, or as an expression that adds a constant. */
+/**
+ * Returns the offset of a member in bytes, which the entry contains as a number or as an expression that adds a
+ * constant.
+ */
 function memberOffset(entry: Entry): number {
   const block = blockOf(entry, attributes.dataMemberLocation);
   if (block === undefined) return numberOf(entry, attributes.dataMemberLocation) ?? 0;

@@ -383,8 +383,8 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 
   /**
-   * Handles the end of the connection. An event of a dead process never fires, so frames that are not ready by then
-   * never become ready.
+   * Handles the end of the connection. An event of a dead process never fires, so frames that are not ready when the
+   * connection ends never become ready.
    */
   #onEnd(error: SharingError | undefined): void {
     if (this.#disposal !== undefined || this.#end?.error !== undefined) return;

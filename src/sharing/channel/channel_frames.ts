@@ -33,13 +33,13 @@ export interface ChannelFramesParts {
   readonly onDone: (slot: number) => void;
   /** Called when a consumer joins. */
   readonly onJoin: () => void;
-  /** Called when a frame that some consumers have not been sent yet becomes droppable, because no consumer holds it. */
+  /** Called when a frame that has not been sent to all consumers becomes droppable, because no consumer holds it. */
   readonly onDroppable?: () => void;
   /** Called when a connection that held slots has ended, and when such a slot is free again. */
   readonly onQuarantine?: () => void;
 }
 
-/** A frame that the application has sent and that some consumer still needs. */
+/** A frame that the application has sent and that at least one consumer still needs. */
 interface Frame {
   readonly message: FrameMessage;
   /** The consumers that the frame has not been sent to yet. */

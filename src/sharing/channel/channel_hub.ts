@@ -155,7 +155,7 @@ export class FrameBudget {
     return this.#kept < Math.max(1, this.#slots - 2) && held <= producerShare ? kind : undefined;
   }
 
-  /** Adds to the numbers of held and kept frames; the arguments may be negative. */
+  /** Changes the numbers of held and kept frames by `held` and `kept`, which may be negative. */
   count({ held, kept }: { held: number; kept: number }): void {
     this.#held += held;
     this.#kept += kept;

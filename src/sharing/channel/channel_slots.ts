@@ -292,8 +292,8 @@ export class ChannelSlots {
 }
 
 /**
- * Returns a query and a promise for the end of the work that a stream or a whole device has been given so far. If the
- * device is lost, the work counts as done.
+ * Returns a query and a promise for the end of the work enqueued so far on a stream or a whole device. If the device is
+ * lost, the work counts as done.
  */
 function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
   let isDone = false;
@@ -309,7 +309,7 @@ function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done:
  */
 const gracePeriod = 1000;
 /**
- * The grace period, in milliseconds, while one of the processes may be exiting, which takes seconds if many processes
+ * The grace period, in milliseconds, while one of the processes may be exiting. Exiting lasts seconds if many processes
  * with work on a GPU are killed.
  */
 const endingPeriod = 20_000;
@@ -326,7 +326,7 @@ export interface QuarantineParts {
   readonly hasEndingHolders: () => boolean;
   /** Called when all slots are quarantined, so that none becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;
-  /** Called when some slot is no longer quarantined. */
+  /** Called when all slots were quarantined and at least one of them no longer is. */
   readonly onAvailable: () => void;
 }
 

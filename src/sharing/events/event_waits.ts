@@ -6,7 +6,7 @@
 import { whenDone } from "../../support/waiting/waiting.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** Milliseconds for which a new wait is polled promptly: as often as waits for this process's own work. */
+/** Milliseconds for which a new wait is polled promptly, that is, as often as waits for work of this process. */
 const promptMilliseconds = 16;
 /** The maximum number of waits that are polled promptly. */
 const maximumPrompt = 64;
@@ -256,7 +256,7 @@ export class AskedEvents {
     };
   }
 
-  /** Handles FIRED. Returns false if it answers no WAIT. */
+  /** Handles a FIRED message. Returns false if there is no unanswered WAIT for the event. */
   onFired(event: number): boolean {
     const callback = this.#waiting.get(event);
     if (callback === undefined) return false;

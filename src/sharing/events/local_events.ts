@@ -179,7 +179,7 @@ export class EventAnswers {
     return this.#unsent.size > 0;
   }
 
-  /** Handles WAIT. */
+  /** Handles a WAIT message: sends FIRED once the event has fired. */
   onWait(event: number): void {
     const localEvent = this.#parts.find(event);
     if (localEvent === undefined) throw badMessage(`event ${event} is waited for and was not announced`);
@@ -228,7 +228,7 @@ export class EventAnswers {
  */
 export type SendRelease = (event: number) => void;
 
-/** The position in a stream at which memory is released, and the event to record there. */
+/** A release of memory: the stream whose current work must be done first, and the event to record on that stream. */
 export interface MemoryRelease {
   readonly stream: CudaStream;
   /** Whether the exporter can query events of the stream's device. */
@@ -252,7 +252,7 @@ export class ReleaseEvents {
   readonly #sentIdentifiers = new Set<number>();
   /** The events lent to the exporter, which may query an event until it sends EVENT_FREE. */
   readonly #lent = new Set<number>();
-  /** The number of releases that have not been sent because the work before them is not done. */
+  /** The number of releases that have not been sent because the work enqueued before the release is not done. */
   #pending = 0;
   readonly #send: (message: Message) => void;
   /** Called whenever a pending release was sent or the exporter has returned an event. */
@@ -327,8 +327,8 @@ export class ReleaseEvents {
   }
 
   /**
-   * Returns an event to be used for all releases of a slot, instead of being lent for one release; undefined if none is
-   * left.
+   * Returns an event that is used for all releases of a slot, whereas other events are lent for a single release.
+   * Undefined if no event is left.
    */
   tryTake(stream: CudaStream): LocalEvent | undefined {
     return this.#events.tryTake(stream.device);

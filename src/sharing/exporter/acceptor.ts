@@ -90,8 +90,8 @@ export class Acceptor {
       } catch (error) {
         if (closing.aborted) return;
         this.#report(error);
-        // If no descriptors are left, connections stay in the backlog until one is free. Other errors are handled in
-        // the same way.
+        // If no descriptors are left, connections stay in the backlog until a descriptor is free. Other errors are
+        // handled in the same way.
         await delay(acceptRetryPause, closing).catch(() => {});
       }
       // A process that connects repeatedly must not keep messages of other connections from being read.

@@ -38,7 +38,7 @@ export interface ImporterOwner {
   readonly findDevice: RemoteEventsParts["findDevice"];
   /** The exporter's events, which are announced to importers. */
   readonly events: LocalEvents;
-  /** Limits the number of importers' events that are kept. */
+  /** Limits the number of importers' events whose announcements are kept. */
   readonly eventBudget: EventBudget;
   /** Called when an importer can never use an offer again. */
   onOver(sentOffer: SentOffer): void;
@@ -161,7 +161,10 @@ export class ConnectedImporter {
     this.#disconnected(reason === "done" ? undefined : new SharingError(codeOfGoodbye(reason), text));
   }
 
-  /** Cancels all waits for the importer's events. The importer no longer keeps this process alive. */
+  /**
+   * Cancels all waits for the importer's events. Afterwards, waiting for the importer no longer keeps this process
+   * alive.
+   */
   abandon(): void {
     this.#closeEvents();
     for (const sentOffer of this.sentOffers.values()) {

@@ -53,8 +53,8 @@ export interface ExporterOptions {
    */
   maximumImportersPerUser?: number;
   /**
-   * The maximum number of connections that have not completed the handshake: 128 by default. Another one ends the
-   * oldest of the process that has the most of them.
+   * The maximum number of connections that have not completed the handshake: 128 by default. Beyond the maximum, each
+   * new connection ends the oldest one of the process that has most of these connections.
    */
   maximumHandshakes?: number;
   /**
@@ -483,8 +483,8 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Handles the loss of the device: disconnects all importers, so that they do not wait for its work, and refuses new
-   * ones.
+   * Handles the loss of the device: disconnects all importers, so that they do not wait for the device's work, and
+   * refuses new importers.
    */
   #fail(error: unknown): void {
     const text = `the exporter has lost its device: ${messageForPeers(error)}`;

@@ -162,7 +162,7 @@ export class SentOffer {
   /** Whether RECALL is to be sent (`"wanted"`) or was sent. */
   recall: "no" | "wanted" | "sent" = "no";
   isOver = false;
-  /** The sent offer that this one was merged into, which belongs to another connection of the same process. */
+  /** The `SentOffer` into which this one was merged. It belongs to another connection of the same process. */
   successor: SentOffer | undefined;
   #waiting: Set<() => void> | undefined;
 

@@ -137,7 +137,7 @@ export class ReadyEvents {
     this.#assignUnqueried(batch, readyEvent);
   }
 
-  /** Returns an event recorded after all work that the stream has been given so far; undefined if that work is done. */
+  /** Returns an event recorded after all work enqueued on the stream so far. Undefined if this work is done. */
   #eventBehind(stream: CudaStream, batch: Batch): ReadyEvent | undefined {
     if (stream.query()) return undefined;
     if (batch.readyEvent !== undefined) {

@@ -105,8 +105,8 @@ async function connectOnce(
 }
 
 /**
- * Connects within a time limit, because connecting blocks for as long as the listener's backlog is full, which may be
- * forever if its process is stopped.
+ * Connects within a time limit, because connecting blocks while the listener's backlog is full, which may be forever if
+ * the listener's process is stopped.
  */
 async function connectWithin(
   milliseconds: number,

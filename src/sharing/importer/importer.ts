@@ -391,7 +391,7 @@ export class Importer implements AsyncDisposable {
     const errors = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
     const pools = this.#memory.close();
     errors.push(...errorsOf([
-      // If some memory could not be released, its pool must not be destroyed.
+      // If memory could not be released, the pools that contain it must not be destroyed.
       ...this.#isStuck ? [] : pools.map((pool) => () => ignoreLoss(() => pool[Symbol.dispose]())),
       () => this.#remoteEvents.close(),
       () => this.#releases.close(this.#stream.process),

@@ -22,7 +22,7 @@ import { textByteLength } from "../protocol/metadata.ts";
 import { nearestNames } from "../../support/validation.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
-/** The maximum number of left channels that are remembered because messages for them may still arrive. */
+/** The maximum size of `#left`, the set of channels that were left but for which messages may still arrive. */
 const maximumLeftChannels = 1024;
 
 /** The maximum number of offered names that are searched for ones similar to a name that is not offered. */
@@ -58,7 +58,7 @@ export class RemoteOffers {
   readonly #iterations = new Set<OfferIteration>();
   /** The consumers of joined channels, by offer; undefined while the channel is being joined. */
   readonly #joined = new Map<number, ConsumerHub | undefined>();
-  /** The most recently left channels, whose frames may still arrive. */
+  /** The channels that this importer left most recently. Their frames may still arrive. */
   readonly #left = new Set<number>();
   readonly #budget: MetadataBudget;
 
@@ -213,7 +213,7 @@ export class RemoteOffers {
     else this.#joined.set(offer, consumer);
   }
 
-  /** Handles FRAME and END. */
+  /** Handles a FRAME or END message of a joined channel. */
   onFrame(message: FrameMessage | OfferNotice): void {
     const { offer } = message;
     const consumer = this.#joined.get(offer);

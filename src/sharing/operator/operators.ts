@@ -147,7 +147,7 @@ export interface OperatorOwner {
   readonly answerTimeout: number;
   /** Called when the operator has requested the status; `answer` must be called later. */
   onAsk(operator: ConnectedOperator): void;
-  /** Called with the time that sending has taken, in milliseconds. */
+  /** Called with the time spent on sending messages, in milliseconds. */
   onSpent(milliseconds: number): void;
   /** Called when the connection has ended. The error is undefined if the operator sent GOODBYE `done`. */
   onDisconnect(operator: ConnectedOperator, error: SharingError | undefined): void;

@@ -164,7 +164,7 @@ export class ListLimits {
   #metadata = maximumMetadataLength;
   readonly #leftOut = { rows: 0, holders: 0, metadata: 0 };
 
-  /** The numbers of items that were left out so far. */
+  /** The numbers of items omitted so far. */
   get leftOut(): LeftOut {
     return { ...this.#leftOut };
   }

@@ -68,7 +68,7 @@ export function roomFor(message: Message): number {
   else if (message.type === "frame") stringLength = message.metadata.length;
   else if (message.type === "ask" || message.type === "answer") return headerByteLength + 8 + message.part.length;
   else return headerByteLength + messageLayouts[message.type].maximum;
-  // UTF-8 takes at most three bytes for each UTF-16 code unit. Strings that are too long are refused later.
+  // UTF-8 needs at most three bytes for each UTF-16 code unit. Strings that are too long cause an error later.
   return headerByteLength + Math.min(messageLayouts[message.type].minimum + 3 * stringLength, maximumBodyByteLength);
 }
 

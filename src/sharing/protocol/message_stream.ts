@@ -293,7 +293,7 @@ export class MessageStream {
     try {
       for (let operations = 0; this.#deliver(); operations++) {
         if (operations === operationsPerTurn || byteLength >= bytesPerTurn) {
-          // The end of the peer's process is not reported again, so reading must be rescheduled here.
+          // The end of the peer's process is reported only once, so the next read must be scheduled here.
           if (this.#lastError !== undefined) atNextTurn(() => this.#read());
           break;
         }

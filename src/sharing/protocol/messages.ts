@@ -261,7 +261,7 @@ export type Message =
 
 /** Returns the error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
-  // The peer ended the connection for reasons of its own, so for this process the peer is just gone.
+  // These reasons concern only the peer, so this process reports the peer as gone.
   return reason === "out-of-resources" || reason === "not-released" ? "peer-gone" : reason;
 }
 

@@ -30,7 +30,7 @@ export function encodeMetadata(metadata: JsonValue | undefined, maximum: number 
     throw new TypeError(`Cannot send ${whatIs(metadata)} as metadata: give a value that JSON can represent`);
   }
   checkUnchanged(metadata);
-  // UTF-8 takes at most three bytes for each UTF-16 code unit.
+  // UTF-8 needs at most three bytes for each UTF-16 code unit.
   if (json.length * 3 > maximum) {
     const { length } = encoder.encode(json);
     if (length > maximum) {

@@ -15,7 +15,7 @@ import { Documents, maximumAskByteLength, sendDocument, textOf } from "../protoc
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 
-/** The name of a descriptor in a backup: that of the table, or of the memory with a number. */
+/** The name of a descriptor in a backup: `table`, or `memory-` and the number of a memory. */
 export type KeptName = "table" | `memory-${number}`;
 
 /** Holds duplicates of a store's descriptors in another process. */
@@ -52,8 +52,8 @@ interface Notice {
 export class SystemdBackup implements DescriptorBackup {
   readonly #fd: number;
   /**
-   * The number of times that the table was stored, which is part of its name: removing a name removes all descriptors
-   * of that name, so each table needs its own.
+   * The number of times that the table was stored. The number is part of the table's name: removing a name removes all
+   * descriptors with that name, so each table needs a different name.
    */
   #tables: number;
   readonly #queue: Notice[] = [];

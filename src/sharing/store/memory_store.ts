@@ -263,8 +263,8 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Backs up the store until the connection ends. Returns whether this store has taken over; if not, that store or
-   * another one still serves.
+   * Backs up the store until the connection ends. Returns whether this store has taken over; if not, the backed-up
+   * store or another store still serves.
    */
   async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
     await using _marker = listenAsMarker(stream, markerOf(standbyPath));

@@ -12,8 +12,8 @@ import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
 
 /**
- * Milliseconds after the connection was lost for which the store's process may take to exit before it is considered
- * alive.
+ * Milliseconds within which the store's process must exit after the connection was lost. Otherwise, the store is
+ * considered alive.
  */
 const graceMilliseconds = 2000;
 const keptName = /^(?:table|memory-[1-9]\d*)$/;

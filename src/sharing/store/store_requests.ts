@@ -54,7 +54,7 @@ export class StoreRequests {
   }
 
   /**
-   * Handles a request. Returns undefined if the request has to wait; it is then settled later.
+   * Handles a request. Returns undefined if the request has to wait; `pending` is then settled later.
    *
    * @param what the requested operation: the document's member "do"
    * @throws {SharingError} the error to send to the client
@@ -221,7 +221,7 @@ export class StoreRequests {
 
   /** Handles "leave", by which a client that is about to disconnect states the memories that it will still hold. */
   #leave(document: JsonObject): RequestOutcome {
-    // Cancels the client's waiting requests first, so that they do not get the memory released below.
+    // Cancels the client's waiting requests first, so that the memory released below is not allocated to them.
     this.#onLeave();
     const held = new Map<number, number>();
     for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));

@@ -39,9 +39,9 @@ export interface Watch {
   cancel(): void;
 }
 
-/** The callbacks of a watch. An error that one of them throws is reported as uncaught. */
+/** The callbacks of a watch. An error thrown by a callback is reported as an uncaught error. */
 export interface WatchHandlers {
-  /** Called at each poll for as long as some of the events persist, with these events. */
+  /** Called at each poll that finds at least one of the events, with the events found. */
   onReady(events: number): void;
   /** Called if the system cannot poll the descriptor; the watch has then ended. */
   onFailure(error: unknown): void;
@@ -79,7 +79,7 @@ const attentiveSpin = 2;
 const attentiveMilliseconds = 100;
 /** Milliseconds between two polls soon after an event. */
 const attentivePause = 1;
-/** Milliseconds between two polls when no event has occurred for some time. */
+/** Milliseconds between two polls when no event has occurred for `attentiveMilliseconds`. */
 const idlePause = 4;
 
 const waiters = new Set<Waiter>();

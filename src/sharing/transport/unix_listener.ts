@@ -291,7 +291,8 @@ export class DescriptorReserve {
   readonly #reserved = Math.max(leastReserved, Math.min(Math.floor(this.#limit * reservedPart), mostReserved));
 
   /**
-   * Returns the limit that a new connection, whose descriptors are already open, exceeds; undefined if it may be kept.
+   * Returns the limit that a new connection, whose descriptors are already open, exceeds; undefined if the connection
+   * may be kept.
    *
    * @param others returns the peers of all other connections
    */

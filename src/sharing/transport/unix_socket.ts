@@ -337,8 +337,8 @@ export class UnixSocket implements AsyncDisposable {
         if (received.byteLength === 0) throw peerGone(action, "closed the connection", count);
         if (received.byteLength === -errno.ECONNRESET) throw peerGone(action, "reset the connection", count);
         if (received.byteLength === -errno.EAGAIN) {
-          // The peer may have sent bytes just before its process ended, so it counts as gone only if the end was seen
-          // before this read.
+          // The peer may have sent bytes just before its process ended, so the peer counts as gone only if the end of
+          // its process was detected before this read.
           if (this.#peerEnded) throw peerGone(action, "ended", count);
           await this.#ready(readable, signal);
         } else if (received.byteLength < 0 && received.byteLength !== -errno.EINTR) {

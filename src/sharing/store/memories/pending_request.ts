@@ -22,14 +22,14 @@ export interface PendingRequestOwner<Outcome> {
 }
 
 /**
- * A request that was started but not answered. It takes less memory than a promise with an `AbortSignal`, because tens
- * of thousands may wait.
+ * A request that was started but not answered. It occupies less memory than a promise with an `AbortSignal`, because
+ * tens of thousands may wait.
  */
 export class PendingRequest<Outcome = unknown> {
   readonly number: number;
   readonly #owner: PendingRequestOwner<Outcome>;
   #onEnd: (() => void) | undefined;
-  /** Whether the request has ever waited. It then counts as waiting until it is answered. */
+  /** Whether the request has ever waited. If so, the request counts as waiting until it is answered. */
   hasWaited = false;
   /** The reason for which the request was canceled. */
   reason: SharingError | undefined;

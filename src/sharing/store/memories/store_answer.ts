@@ -8,7 +8,7 @@ import type { Stored } from "./store_table.ts";
 import type { SharingError } from "../../../support/errors.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
 
-/** An answer of a store. Until it is sent, it retains the metadata of `memories` and some bytes of its own. */
+/** An answer of a store. Until the answer is sent, it retains the metadata of `memories` and further bytes. */
 export interface StoreAnswer extends PiecewiseDocument {
   readonly memories: readonly Stored[];
   /** The approximate number of bytes that the answer retains in addition to the metadata. */

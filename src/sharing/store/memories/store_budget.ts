@@ -203,7 +203,7 @@ export class StoreBudget {
 
   /**
    * Updates charges after a name was removed: the generations that users still hold are then charged, because no later
-   * one will replace them.
+   * generation will replace them.
    */
   onNameRemoved(name: string): void {
     const last = this.#lastHeld.get(name);

@@ -90,7 +90,7 @@ export class StoreTable implements Disposable {
       fresh = this.#writeAnew();
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // If no descriptor or memory is left, keeps using the old journal for now.
+      // If no descriptor or memory is left, continues with the old journal.
       this.#longestJournal = journal!.byteLength + compactionByteLength;
       return;
     }
