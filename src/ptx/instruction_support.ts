@@ -48,18 +48,18 @@ export interface ApproximateInstruction extends InstructionUse {
 
 /** A hint, such as `prefetch`, which changes no result, and which the software device ignores. */
 export interface IgnoredInstruction extends InstructionUse {
-  /** The instruction has no effect. */
+  /** The software device executes the instruction without any effect. */
   readonly support: "ignored";
 }
 
 /**
- * An instruction that the software device does not support. Kernels that contain the instruction are refused, even if
- * they never execute it.
+ * An instruction that the software device does not support. A kernel that contains the instruction cannot be launched,
+ * even if the kernel never executes it.
  */
 export interface UnsupportedInstruction extends InstructionUse {
-  /** Kernels that contain the instruction are refused. */
+  /** Kernels that contain the instruction cannot be launched. */
   readonly support: "unsupported";
-  /** The reason for refusing the instruction, such as `there are no tensor cores`. */
+  /** The reason why the instruction is not supported, such as `there are no tensor cores`. */
   readonly reason: string;
 }
 
@@ -82,7 +82,7 @@ export interface SurveyedPtx {
  * error for which a GPU, too, refuses to load the whole module.
  */
 export class UnsupportedPtxError extends PtxError {
-  /** The refused instruction. Undefined if other PTX is refused. */
+  /** The unsupported instruction. Undefined if the unsupported PTX is not an instruction. */
   readonly instruction: RefusedInstruction | undefined;
 
   constructor(line: number, message: string, instruction?: RefusedInstruction) {
@@ -90,7 +90,7 @@ export class UnsupportedPtxError extends PtxError {
     this.instruction = instruction;
   }
 
-  /** Creates the error for a refused instruction. */
+  /** Creates the error for an unsupported instruction. */
   static ofInstruction(line: number, instruction: RefusedInstruction): UnsupportedPtxError {
     return new UnsupportedPtxError(line, `cannot compile "${instruction.text}": ${instruction.reason}`, instruction);
   }

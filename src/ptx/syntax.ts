@@ -183,7 +183,10 @@ export interface CallPrototype {
   readonly line: number;
 }
 
-/** A directive in a body that the parser does not support. Code that compiles the body decides whether to refuse it. */
+/**
+ * A directive in a body that the parser does not support. The code that compiles the body decides whether to report an
+ * error.
+ */
 export interface UnknownDirective {
   readonly kind: "directive";
   readonly name: string;

@@ -12,8 +12,8 @@ export interface FlowStep {
 }
 
 /**
- * A variable that decides which target a switch jumps to. Blocks that jump to the switch set it first. Compared by
- * identity.
+ * A variable that decides which target a switch jumps to. Blocks that jump to the switch set the variable first.
+ * Compared by identity.
  */
 export interface Selector {
   readonly kind: "selector";
@@ -292,7 +292,7 @@ function searchDepthFirst(
   return { nodes, order, parent };
 }
 
-/** A natural loop. */
+/** A natural loop of a control-flow graph. */
 export interface Loop<Block> {
   readonly header: Block;
   /** The blocks of the loop that jump back to the header. */

@@ -23,10 +23,14 @@ export interface FormSyntax {
   readonly hasResult: boolean;
   /**
    * Whether operands may be parts of registers, such as `%r1.h1`, or negated registers: the syntax writes them as
-   * `a.sel`. They are recorded as the choices `selector1` and `negated1`, where 1 is the index of the operand.
+   * `a.sel`. Such selectors and signs are recorded as the choices `selector1` and `negated1`, where 1 is the index of
+   * the operand.
    */
   readonly takesSelectors: boolean;
-  /** If set, every instruction with this modifier is refused, regardless of its other modifiers. */
+  /**
+   * A modifier that makes every instruction that has it unsupported, regardless of the instruction's other modifiers.
+   * Undefined if there is none.
+   */
   readonly refusedFor?: string;
 }
 

@@ -28,7 +28,9 @@ interface Float {
   readonly value: number;
 }
 
-/** A single-precision literal such as `0f3F800000`, which must not be an operand of an expression. */
+/**
+ * A single-precision literal such as `0f3F800000`. PTX does not allow such a literal as an operand of an expression.
+ */
 interface SingleFloat {
   readonly kind: "single";
   readonly bits: bigint;

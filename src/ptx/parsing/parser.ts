@@ -158,8 +158,8 @@ class Parser {
   }
 
   /**
-   * Skips the strings of a `.pragma`, and requires its semicolon: skipping up to the next semicolon would also skip an
-   * instruction if it is missing.
+   * Skips the strings of a `.pragma`, and requires its semicolon. If the semicolon is missing, skipping to the next one
+   * would also skip an instruction.
    */
   #skipPragma(): void {
     do {
@@ -256,7 +256,7 @@ class Parser {
     return targets;
   }
 
-  /** Parses the target `name`, or `name<2>` for `name0` and `name1`. */
+  /** Parses one name in a list of targets: `name`, or `name<2>`, which stands for `name0` and `name1`. */
   #targetRange(): string[] {
     const { line } = this.#reader.token;
     const name = this.#reader.identifier();

@@ -116,8 +116,8 @@ export interface CompiledKernel {
   readonly lockstepPointCount: number;
   /**
    * Whether the kernel stores to memory that other lanes of a warp may access. If so, a launch may need other lockstep
-   * points if the x dimension of its blocks is not a multiple of the warp size, or if two of `pointerParameters` point
-   * into the same memory.
+   * points if the threads of its warps are not adjacent along x, or if two of `pointerParameters` point into the same
+   * memory.
    */
   readonly ordersAccesses: boolean;
   /** The offsets of the parameters that the kernel uses as pointers, in bytes. */
@@ -213,7 +213,7 @@ const clusterDirectives: ReadonlySet<string> = new Set([
  * Compiles a PTX module, given as text or parsed.
  *
  * @param options `instructions` replaces the instruction set of the software device
- * @throws {PtxError} If the text is not valid PTX, so that a GPU refuses the module, too. The error states the line
+ * @throws {PtxError} If the text is not valid PTX, which a GPU would not load, either. The error states the line
  */
 export function compilePtx(
   source: string | PtxModule,

@@ -56,7 +56,7 @@ import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFun
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** A kernel as a WebAssembly function, and the properties that its caller needs to run it. */
+/** A kernel compiled to a WebAssembly function, and the properties of the kernel that the function's caller needs. */
 export interface GeneratedKernel {
   readonly definition: FunctionDefinition;
   /**

@@ -60,7 +60,9 @@ export interface SpaceSizes {
   readonly usesReservedShared: boolean;
   /** The size of each thread's local memory, which contains the frames of all functions. */
   readonly local: number;
-  /** Whether the current function's frame may be at an offset from the start of local memory. */
+  /**
+   * Whether functions have frames that may begin after the start of local memory: true if the kernel has callees.
+   */
   readonly hasFrames: boolean;
   /** Whether functions allocate stack memory beyond their frames. */
   readonly hasStackPointer: boolean;
@@ -383,7 +385,7 @@ export class FunctionEmitter {
     if (negated) this.code.ops("i32Eqz");
   }
 
-  /** Throws `PtxError` for the current instruction, which is invalid PTX: a GPU refuses the module, too. */
+  /** Throws `PtxError` for the current instruction, which is invalid PTX: a GPU would not load the module, either. */
   fail(reason: string): never {
     throw new PtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
   }

@@ -46,7 +46,7 @@ const largestConstant = 2n ** 28n;
 const mostTerms = 4;
 
 /**
- * Finds the accesses of a function whose checks are implied by earlier ones.
+ * Finds the accesses of a function whose bounds checks are implied by earlier bounds checks.
  *
  * @param definitions the instructions that set each register
  */

@@ -40,7 +40,7 @@ export function registerReaders(instructions: readonly CompiledInstruction[]): R
   return readers;
 }
 
-/** Emits the steps of a block. Without `readers`, emits every step with its own check. */
+/** Emits the steps of a block. Without `readers`, each step checks its own results for NaNs. */
 export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: RegisterReaders | undefined): void {
   if (readers === undefined) {
     for (const step of steps) step.emit(e);
@@ -56,7 +56,10 @@ export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: R
 /** Consecutive steps of a block that can be executed again, or a single step that cannot. */
 export interface Run {
   readonly run: readonly Step[];
-  /** The instructions of the run to check: if any observable result is a NaN, so is the result of one of these. */
+  /**
+   * The instructions of the run whose results are checked: if any observable result of the run is a NaN, so is one of
+   * these results.
+   */
   readonly checked: readonly CompiledInstruction[];
 }
 

@@ -51,7 +51,7 @@ function contractFunction(resolved: ResolvedFunction, instructions: InstructionS
   return { ...resolved, items };
 }
 
-/** Decides which sums are contracted with which of their terms. */
+/** Decides for each sum whether it is contracted, and with which of its terms. */
 function decide(sums: readonly Sum[]): void {
   // For scalar types, products that are read once are contracted first.
   for (const sum of sums) if (!isPacked(sum.instruction)) contractWith(sum, ({ count }) => count === 1);

@@ -106,7 +106,10 @@ function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<
   return "kind" in terminator.on ? instructions : [...instructions, terminator.on];
 }
 
-/** Adds steps that set registers to 0 before the first instruction that may set them. */
+/**
+ * Adds steps that set registers to 0 before the first predicated instruction that may set them. Skips registers that
+ * may hold a value from elsewhere.
+ */
 export function initializePredicated({ entry }: FunctionFlow): void {
   const blocks = reversePostorder(entry);
   const found = new Map<FlowBlock, Map<ResolvedInstruction, Register[]>>();

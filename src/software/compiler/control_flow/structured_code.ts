@@ -114,7 +114,7 @@ class StructuredEmitter<I> {
     for (let next = this.#rest.pop(); next !== undefined; next = this.#rest.pop()) next();
   }
 
-  /** Schedules parts to be emitted in order, before the rest. */
+  /** Schedules parts to be emitted in the given order, before all parts that are already scheduled. */
   #emitNext(...parts: readonly (() => void)[]): void {
     this.#rest.push(...parts.toReversed());
   }

@@ -128,8 +128,8 @@ function passedAs(variable: VariableDeclaration): string {
 }
 
 /**
- * Functions that CUDA's device runtime defines. If the software device lacks one, a kernel that calls it is refused
- * later.
+ * Functions that CUDA's device runtime defines. If the software device lacks one, kernels that call the function fail
+ * to compile later.
  */
 const systemFunctions: ReadonlySet<string> = new Set([
   "vprintf",
@@ -148,7 +148,7 @@ export interface LinkedSymbols {
 
 /**
  * Returns the names of the functions that a module uses and declares without `.extern`, but does not define. ptxas
- * refuses such a module before it is linked.
+ * reports an error for such a module before it is linked.
  */
 export function unresolvedFunctions({ functions, variables, aliases }: PtxModule): string[] {
   const names = new Set(functions.filter(({ linkage }) => linkage !== "extern").map(({ name }) => name));

@@ -62,7 +62,10 @@ function componentOf(
   throw new UnsupportedPtxError(line, `cannot use "${name}.${component}": it has only ${components.length} components`);
 }
 
-/** The maximum alignment of a variable in a frame, in bytes. Frames are rounded up to their alignment. */
+/**
+ * The maximum alignment of a variable in a stack frame, in bytes. The size of each frame is rounded up to the alignment
+ * of the frame.
+ */
 const maximumLocalAlignment = 65536;
 
 /** Resolves the names and the instruction forms in the body of one function. */
@@ -164,8 +167,8 @@ export class BodyResolver {
   }
 
   /**
-   * Returns the prototype of a list of call targets: the first target's declaration, because all have the same
-   * parameters.
+   * Returns the prototype of the functions in a `.calltargets` list: the first function's declaration, because all have
+   * the same parameters.
    */
   #prototypeOf({ name, targets, line }: CallTargets): Prototype {
     const [declaration] = targets.map((target) => {
@@ -325,7 +328,7 @@ export class BodyResolver {
   }
 
   /**
-   * Returns a writer of instructions that compute an operand, inserted before the instruction that is being resolved.
+   * Returns an object that inserts instructions to compute an operand, before the instruction that is being resolved.
    */
   #inserted(line: number): InsertedInstructions {
     return new InsertedInstructions(this.items, { instructions: this.#module.instructions, line });

@@ -34,7 +34,8 @@ export interface CallLayout {
 }
 
 /**
- * The minimum alignment of frames, in bytes. All frames of a kernel have the largest alignment that one of them needs.
+ * The minimum alignment of stack frames, in bytes. All frames of a kernel have the same alignment: the largest that one
+ * of them needs.
  */
 export const frameAlignment = 16;
 

@@ -89,19 +89,20 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** The instructions and special registers that PTX is resolved against. */
+/** The supported instructions and the names of special registers, to look up the names in PTX. */
 export interface InstructionSet {
   /** The forms of each instruction, by opcode. */
   readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;
-  /** Known opcodes without a form, with the reasons for refusing them. */
+  /** Known opcodes that are not supported in any form, with the reasons. */
   readonly refusals: ReadonlyMap<string, Refusal>;
-  /** Whether a name is a special register or a predefined constant, which need not be supported. */
+  /** Whether PTX defines a special register or a constant with the given name. The device need not support it. */
   isSpecialRegister(name: string): boolean;
 }
 
 /**
- * Inserts instructions that compute an operand which is an expression: the sum of a register and a constant, or the
- * address of an array element whose index is in a register. As in `ptxas`, they precede the instruction.
+ * Inserts instructions before an instruction with an operand that is an expression, as `ptxas` does. The inserted
+ * instructions compute the operand: the sum of a register and a constant, or the address of an array element whose
+ * index is in a register.
  */
 export class InsertedInstructions {
   readonly #items: (CompiledInstruction | LabelName)[];

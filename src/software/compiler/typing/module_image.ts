@@ -150,7 +150,10 @@ export function initializeImage(
   }
 }
 
-/** Places a variable. If the variable is not supported, adds it to `refusals` and returns undefined. */
+/**
+ * Assigns a variable its offset in the image. If the variable is not supported, adds the error to `refusals` and
+ * returns undefined.
+ */
 function placeIfSupported(
   declaration: VariableDeclaration,
   { refusals, ...where }: { space: ImageVariable["space"]; end: number; refusals: Map<string, UnsupportedPtxError> },
@@ -164,7 +167,10 @@ function placeIfSupported(
   }
 }
 
-/** Adds to `refusals` the variables whose initializers contain the address of a variable that is not in the image. */
+/**
+ * Adds an error to `refusals` for each variable whose initializer contains the address of a variable that is not in the
+ * image.
+ */
 function refuseDependents(
   declarations: readonly VariableDeclaration[],
   refusals: Map<string, UnsupportedPtxError>,

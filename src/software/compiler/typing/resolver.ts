@@ -58,8 +58,8 @@ export function resolveKernel(declaration: FunctionDeclaration, context: KernelC
 }
 
 /**
- * Resolves a kernel without its unsupported instructions, and returns the errors for those in `unsupported`. Throws
- * `PtxError` like `resolveKernel`.
+ * Resolves a kernel without its unsupported instructions, and returns the errors for these instructions in
+ * `unsupported`. Throws `PtxError` like `resolveKernel`.
  */
 export function surveyKernel(
   declaration: FunctionDeclaration,

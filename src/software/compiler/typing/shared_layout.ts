@@ -8,7 +8,7 @@ const dynamicSharedAlignment = 16;
 /** Lays out the shared memory of a kernel and the functions that it may call. */
 export class SharedLayout {
   readonly #layout = new SpaceLayout("shared");
-  /** The variables of the module that have been placed, by name. */
+  /** The module's variables that already have an offset, by name. */
   readonly #placed = new Map<string, Variable>();
   /** Variables in dynamic shared memory, which all have the same offset. */
   readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
@@ -17,12 +17,15 @@ export class SharedLayout {
     return this.#layout.byteLength;
   }
 
-  /** Places a variable that a function declares. */
+  /** Assigns an offset in shared memory to a variable that a function declares. */
   place(declaration: VariableDeclaration): Variable {
     return this.#layout.place(declaration);
   }
 
-  /** Places a variable that the module declares, on its first use. */
+  /**
+   * Assigns an offset in shared memory to a variable that the module declares. Called again for the variable, returns
+   * the same result.
+   */
   placeOfModule(declaration: VariableDeclaration): Variable {
     const { name } = declaration;
     const variable = this.#placed.get(name) ?? this.#placeNew(declaration);
@@ -38,7 +41,10 @@ export class SharedLayout {
     return variable;
   }
 
-  /** Places dynamic shared memory after all static variables. Returns whether there is any. */
+  /**
+   * Assigns dynamic shared memory an offset after all static variables. Returns whether the kernel uses dynamic shared
+   * memory.
+   */
   placeDynamic(): boolean {
     if (this.#dynamic.length === 0) return false;
     const begin = this.#layout.align(
