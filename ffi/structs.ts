@@ -17,7 +17,7 @@ export interface NativeLayout {
   readonly fields: Readonly<Record<string, { readonly offset: number; readonly type: NativeFieldType }>>;
 }
 
-/** `cudaMemPoolProps`. The remaining bytes are reserved and must be zero. */
+/** The layout of `cudaMemPoolProps`. The remaining bytes are reserved and must be zero. */
 export const memPoolPropsLayout = {
   name: "cudaMemPoolProps",
   byteLength: 88,
@@ -32,7 +32,7 @@ export const memPoolPropsLayout = {
   },
 } as const;
 
-/** `CUmemAllocationProp`. The remaining bytes are flags, and must be zero. */
+/** The layout of `CUmemAllocationProp`. The remaining bytes are flags, and must be zero. */
 export const memAllocationPropLayout = {
   name: "CUmemAllocationProp",
   byteLength: 32,
@@ -45,14 +45,14 @@ export const memAllocationPropLayout = {
   },
 } as const;
 
-/** `cudaMemLocation`. */
+/** The layout of `cudaMemLocation`. */
 export const memLocationLayout = {
   name: "cudaMemLocation",
   byteLength: 8,
   fields: { "type": { offset: 0, type: "int" }, "id": { offset: 4, type: "int" } },
 } as const;
 
-/** `cudaMemAccessDesc`. */
+/** The layout of `cudaMemAccessDesc`. */
 export const memAccessDescLayout = {
   name: "cudaMemAccessDesc",
   byteLength: 12,
@@ -63,7 +63,7 @@ export const memAccessDescLayout = {
   },
 } as const;
 
-/** `CUlaunchConfig`, which the runtime declares with other names. */
+/** The layout of `CUlaunchConfig`, which the runtime declares with other names. */
 export const launchConfigLayout = {
   name: "CUlaunchConfig",
   byteLength: 56,
@@ -81,7 +81,7 @@ export const launchConfigLayout = {
   },
 } as const;
 
-/** `CUlaunchAttribute`. The `value` is a union, so its fields share their bytes. */
+/** The layout of `CUlaunchAttribute`. The `value` is a union, so its fields share their bytes. */
 export const launchAttributeLayout = {
   name: "CUlaunchAttribute",
   byteLength: 72,

@@ -7,7 +7,7 @@
  * @module
  */
 
-/** `ncclDataType_t`. */
+/** The values of `ncclDataType_t`. */
 export const dataType = {
   int8: 0,
   uint8: 1,
@@ -23,7 +23,7 @@ export const dataType = {
   float8e5m2: 11,
 } as const;
 
-/** `ncclRedOp_t`. */
+/** The values of `ncclRedOp_t`. */
 export const reductionOperation = { sum: 0, product: 1, maximum: 2, minimum: 3, average: 4 } as const;
 
 /**

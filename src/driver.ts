@@ -11,19 +11,19 @@
  */
 import type { KernelChecker } from "./kernel_checker.ts";
 
-/** `cudaMemAllocationHandleType`, a bit set. */
+/** The values of `cudaMemAllocationHandleType`, which is a bit set. */
 export const memHandleType = { none: 0, posixFileDescriptor: 1, fabric: 8 } as const;
 
-/** `cudaMemLocationType`. */
+/** The values of `cudaMemLocationType`. */
 export const memLocationType = { device: 1, host: 2, hostNuma: 3 } as const;
 
-/** `cudaMemAccessFlags`. */
+/** The values of `cudaMemAccessFlags`. */
 export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
 
-/** `CUmemAllocationGranularity_flags`. */
+/** The values of `CUmemAllocationGranularity_flags`. */
 export const allocationGranularity = { minimum: 0, recommended: 1 } as const;
 
-/** `cudaMemPoolAttr`. The first three attributes are ints, and the others are 64-bit byte counts. */
+/** The values of `cudaMemPoolAttr`. The first three attributes are ints, and the others are 64-bit byte counts. */
 export const memPoolAttribute = {
   reuseFollowEventDependencies: 1,
   reuseAllowOpportunistic: 2,
@@ -49,16 +49,16 @@ export const functionAttribute = {
   nonPortableClusterSizeAllowed: 14,
 } as const;
 
-/** `CUfunc_cache`. */
+/** The values of `CUfunc_cache`. */
 export const functionCache = { preferNone: 0, preferShared: 1, preferL1: 2, preferEqual: 3 } as const;
 
-/** `CUshared_carveout`. Any other value is a percentage of a multiprocessor's maximum shared memory. */
+/** The values of `CUshared_carveout`. Any other value is a percentage of a multiprocessor's maximum shared memory. */
 export const sharedCarveout = { default: -1, maxL1: 0, maxShared: 100 } as const;
 
 /** The flags of `cudaStreamCreateWithPriority`. */
 export const streamFlags = { default: 0, nonBlocking: 1 } as const;
 
-/** `CUmemorytype`. The driver reports managed memory as device memory. */
+/** The values of `CUmemorytype`. The driver reports managed memory as device memory. */
 export const memoryType = { host: 1, device: 2 } as const;
 
 /** The flags of `cudaEventCreateWithFlags`. */
@@ -105,7 +105,7 @@ export interface MemLocation {
   readonly id: number;
 }
 
-/** `cudaMemPoolProps`. */
+/** The properties of a new pool, as in `cudaMemPoolProps`. */
 export interface MemPoolProps {
   readonly handleTypes: number;
   readonly location: MemLocation;
@@ -113,13 +113,13 @@ export interface MemPoolProps {
   readonly maxSize: bigint;
 }
 
-/** `CUmemAllocationProp`: memory of a device, or of a NUMA node of the host. */
+/** The properties of memory to create, on a device or on a NUMA node of the host, as in `CUmemAllocationProp`. */
 export interface MemAllocationProps {
   readonly handleTypes: number;
   readonly location: MemLocation;
 }
 
-/** `cudaMemAccessDesc`. */
+/** The access of one device to memory, as in `cudaMemAccessDesc`. */
 export interface MemAccessDesc {
   readonly location: MemLocation;
   readonly flags: number;
@@ -367,9 +367,9 @@ export interface Driver {
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint;
   freeAsync(device: number, address: bigint, stream: bigint): void;
 
-  /** `cudaMalloc`, which is not stream-ordered. */
+  /** Allocates memory by `cudaMalloc`, which is not stream-ordered. */
   malloc(device: number, byteLength: number): bigint;
-  /** `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
+  /** Frees memory by `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
   free(device: number, address: bigint): void;
   /** Returns a `cudaIpcMemHandle_t` of 64 bytes. The memory must come from `malloc`. */
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
@@ -416,7 +416,10 @@ export interface Driver {
   /** Returns the access of `location` to the memory at an address, one of `memAccessFlags`. */
   memGetAccess(address: bigint, location: MemLocation): number;
 
-  /** `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address that the driver does not know. */
+  /**
+   * Returns the attributes of an address, by `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address
+   * that the driver does not know.
+   */
   pointerGetAttributes(device: number, address: bigint): PointerAttributes;
 
   /**
@@ -472,8 +475,8 @@ export interface Driver {
   /** `cuModuleLoadDataEx`: loads `image`, which is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;
   /**
-   * `cuLinkCreate`, `cuLinkAddData` of each image, `cuLinkComplete`, and `cuModuleLoadDataEx` of the result; or the
-   * same by nvJitLink. An error's message names the image. The software device links PTX only.
+   * Links images and loads the result, by `cuLinkCreate`, `cuLinkAddData`, `cuLinkComplete` and `cuModuleLoadDataEx`,
+   * or by nvJitLink. An error's message names the image. The software device links PTX only.
    */
   linkModules(device: number, images: readonly LinkedImage[], options?: JitOptions): bigint;
   moduleUnload(device: number, module: bigint): void;
@@ -493,11 +496,11 @@ export interface Driver {
    * support the variable.
    */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
-  /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
+  /** Returns an attribute of a kernel, by `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
   funcGetAttribute(kernel: bigint, attribute: number): number;
-  /** `cuFuncSetAttribute`; only the last three of `functionAttribute` can be set. */
+  /** Sets an attribute of a kernel, by `cuFuncSetAttribute`; only the last three of `functionAttribute` can be set. */
   funcSetAttribute(kernel: bigint, attribute: number, value: number): void;
-  /** `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
+  /** Sets a kernel's cache preference, by `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
   funcSetCacheConfig(kernel: bigint, config: number): void;
   /**
    * Creates a launch of one thread on the default stream, without calling CUDA. `parameterBytes` is the total size of
@@ -512,8 +515,8 @@ export interface Driver {
   /** Launches a kernel. `launch` must come from this driver's `createKernelLaunch`. */
   launchKernel(launch: KernelLaunch): void;
   /**
-   * `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA 11.6. The software device refuses
-   * clusters of several blocks with `cudaErrorNotSupported`.
+   * Launches a kernel with attributes, by `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA
+   * 11.6. The software device refuses clusters of several blocks with `cudaErrorNotSupported`.
    */
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;
@@ -526,7 +529,10 @@ export interface Driver {
     sharedMemoryBytes: number,
     blockSizeLimit: number,
   ): { minGridSize: number; blockSize: number };
-  /** `cuOccupancyMaxActiveClusters`. Before CUDA 11.7, fails with `cudaErrorCallRequiresNewerDriver`. */
+  /**
+   * Returns the result of `cuOccupancyMaxActiveClusters`. Before CUDA 11.7, fails with
+   * `cudaErrorCallRequiresNewerDriver`.
+   */
   occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number;
 
   /** Enables collection by an attached profiling tool, if there is one. Does nothing on the software device. */

@@ -199,7 +199,8 @@ export function open(options: OpenOptions = {}): Cuda {
   try {
     driver = openDriver(options, observationFor(wanted));
   } catch (error) {
-    // The message is complete, so the stack need not show the search for the libraries.
+    // Makes the stack start at the call of `open`: the message is complete, so the search for the libraries need not be
+    // shown.
     if (error instanceof CudaUnavailableError) startStackAbove(error, open);
     throw error;
   }
@@ -272,7 +273,7 @@ function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefine
 
 type Observation = Pick<SoftwareDriverOptions, "observesAccesses" | "kernelChecks">;
 
-/** Returns the observations that the checks require of the software device. */
+/** Returns the options of the software device that make it observe what the requested checks need. */
 function observationFor(wanted: WantedChecks | undefined): Observation {
   if (wanted === undefined) return {};
   return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
@@ -338,7 +339,7 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   try {
     return new CompileCache(named);
   } catch (error) {
-    // The cache was requested by the environment and not by the program, which works without it.
+    // Only warns, because the environment has requested the cache and not the program, which works without a cache.
     if (!hasWarnedOfCache) console.warn(`poolpass: POOLPASS_CACHE does nothing: ${(error as Error).message}`);
     hasWarnedOfCache = true;
     return undefined;

@@ -20,7 +20,7 @@ import { MemoryRegistry } from "./memory/pools/memory_registry.ts";
 import type { Sanitizer } from "./sanitizer/sanitizer.ts";
 import { Staging, Uploads } from "./memory/transfers/staging.ts";
 
-/** Page-locked memory. Stores the size, because a detached buffer does not have it any more. */
+/** Page-locked memory. `byteLength` is stored here, because a detached buffer has a length of 0. */
 interface HostMemory {
   readonly byteLength: number;
   readonly opened: OpenedObject;
@@ -35,14 +35,14 @@ export interface WaitErrors {
   throwErrorOfStream(device: number, stream: bigint, isDone: boolean): void;
   /** @param isDone whether the event is complete, according to the driver */
   throwErrorOfEvent(event: bigint, isDone: boolean): void;
-  /** Throws the error of a device. Called once all work of the device is complete. */
+  /** Throws the error of a device, if there is one. Called after a wait has found all work of the device complete. */
   throwErrorOfDevice(device: number): void;
   /**
-   * Calls a function whose waits are the library's own. They do not throw these errors, which are left to the program's
-   * waits.
+   * Calls a function whose waits are the library's own. These waits do not throw the errors, which are left to the
+   * program's own waits.
    */
   withoutErrors<Result>(action: () => Result): Result;
-  /** Called when an event was recorded after a default stream's work, but on a separate stream. */
+  /** Called when an event that completes with a default stream's work was recorded on a separate stream. */
   onDefaultStreamRecorded(device: number, event: bigint): void;
   /** Called when the program no longer uses a stream, which may be destroyed at any time from then on. */
   onStreamReleased(device: number, stream: bigint): void;
@@ -103,7 +103,7 @@ export class Session {
   #driver: Driver;
   #waitErrors: WaitErrors | undefined;
   readonly #deferred = new DeferredReleases();
-  /** The page-locked memory, by its buffer. */
+  /** The page-locked allocations, each by its buffer. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
   /** The size in bytes of each host view. */
   readonly #hostViews = new Map<ArrayBuffer, number>();
@@ -299,14 +299,15 @@ export class Session {
       work = [...this.#pendingWork(this.streams), ...this.#contextWork()];
       this.opened.reportLeaks(this.sanitizer);
     } catch (error) {
-      // The memory was lost with the context, so it is not a leak.
+      // Memory that was lost with the context is not reported as a leak.
       if (!isLoss(error)) throw error;
     } finally {
       this.#deferred.clear();
       this.#driver = endedDriver;
       this.launches.stop();
       this.#reportTransferredMemory();
-      // Copied, because the session still releases objects that are disposed of from now on.
+      // The list is copied, because objects that are disposed of from now on are removed from `this.opened`, but must
+      // still be released.
       const opened = [...this.opened];
       if (work.length === 0) this.#releaseAll(driver, opened);
       else if (driver.dropsWork) this.#close(driver);
@@ -361,7 +362,7 @@ export class Session {
         driver.ctxRecordEvent(device, event);
         return event;
       } catch (error) {
-        // Another library is capturing a graph.
+        // The event cannot be recorded while another library captures a graph.
         if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
         throw error;
       }

@@ -179,7 +179,7 @@ const loaderNames = ["libc.so.6", "libdl.so.2"];
 const loaderSymbols = {
   dlopen: { parameters: ["buffer", /* const char *path */ "i32" /* int flags */], result: "u64" },
 } as const;
-/** `RTLD_LAZY`. */
+/** The `dlopen` flag `RTLD_LAZY`. */
 const bindLazily = 1;
 
 interface OpenLibrary {

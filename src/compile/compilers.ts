@@ -92,7 +92,7 @@ const advice = [
   "or compile to PTX elsewhere, with poolpass bind or nvcc -ptx, and load that with loadModule",
 ].join("; ");
 
-/** The possible compilers of a program: the first one that is found is used for all sources. */
+/** The compilers that may be installed. The first one that is found compiles all sources. */
 export class Compilers {
   readonly #searches: readonly CompilerSearch[];
   #found: Compiler | undefined;

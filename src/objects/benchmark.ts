@@ -61,10 +61,13 @@ const benchmarkOptions: KnownOptions<BenchmarkOptions> = {
   meantBy: (value) => typeof value === "number" ? `{ repetitions: ${value} }` : undefined,
 };
 
-/** Triton's defaults. */
+/** The default duration of the warm-up runs in milliseconds, which is that of Triton. */
 const warmUpMilliseconds = 25;
+/** The default duration of the measured runs in milliseconds, which is that of Triton. */
 const measuredMilliseconds = 100;
+/** The minimum number of measured runs by default. */
 const minimumRepetitions = 5;
+/** The maximum number of measured runs by default. */
 const maximumRepetitions = 10_000;
 /**
  * Maximum number of runs that are enqueued before the preceding ones are waited for. CUDA blocks the host when about a
@@ -72,14 +75,14 @@ const maximumRepetitions = 10_000;
  */
 const maximumBatch = 64;
 
-/** The number of runs: fixed, or as many as fit into a time. */
+/** The number of runs of a body: fixed, or as many as fit into `milliseconds`. */
 type Limit = { readonly count: number } | {
   readonly milliseconds: number;
   readonly minimum: number;
   readonly maximum: number;
 };
 
-/** Measures the GPU time of the work that `body` enqueues on a stream. */
+/** Measures the GPU time of the work that `body` enqueues on a stream, over many calls of `body`. */
 export async function benchmark(
   stream: CudaStream,
   body: (stream: CudaStream) => void,
@@ -126,7 +129,7 @@ function describe({ device }: CudaStream): string {
   return `a benchmark on a stream of device ${device.ordinal}`;
 }
 
-/** Executes runs of a body, with an event before and after each. */
+/** Executes runs of a body, and records an event before and after each run. */
 class Runs implements Disposable {
   readonly #stream: CudaStream;
   readonly #body: (stream: CudaStream) => void;
@@ -145,7 +148,7 @@ class Runs implements Disposable {
     this.#stream = stream;
     this.#body = body;
     this.#waitOptions = signal === undefined ? {} : { signal };
-    // The attribute is 0 for a device without an L2 cache, such as the software device.
+    // `l2CacheSize` is 0 for a device without an L2 cache, such as the software device.
     const byteLength = flushCache ? stream.device.attribute("l2CacheSize") : 0;
     if (byteLength > 0) this.#cacheFiller = this.#resources.use(allocate(byteLength, stream));
   }
@@ -167,7 +170,7 @@ class Runs implements Disposable {
       const last = this.#events[count - 1]!.end;
       await waitUntil(() => last.query(), this.#waitOptions, () => describe(this.#stream));
       for (const { start, end } of this.#events.slice(0, count)) samples.push(end.elapsedTime(start));
-      // Includes the time between the runs, so that the measurement of a body that enqueues nothing ends soon.
+      // `spent` includes the time between the runs, so that the measurement of a body that enqueues nothing ends soon.
       spent += last.elapsedTime(this.#events[0]!.start);
     }
   }
@@ -213,7 +216,7 @@ function remainingOf(limit: Limit, { count, spent }: { count: number; spent: num
 /** Throws if a body has returned a promise: work that it enqueues later would not be measured. */
 function refusePromise(result: unknown): void {
   if (typeof result !== "object" || result === null || !("then" in result) || typeof result.then !== "function") return;
-  // If the promise rejected without a handler, the process would end.
+  // Adds a handler, because an unhandled rejection of the promise would end the process.
   Promise.resolve(result).catch(() => {});
   throw new TypeError(
     "Cannot benchmark a body that returns a promise: it must enqueue all work before it returns, without await",

@@ -86,7 +86,7 @@ export class Cuda implements Disposable {
       const known = isOrdinal
         ? this.devices.length === 1 ? "0" : `0 to ${this.devices.length - 1}`
         : this.devices.map(({ uuid }) => uuid).join(", ");
-      // Recognizes "0" and "cuda:0", the forms that PyTorch uses.
+      // Recognizes the strings "0" and "cuda:0", as PyTorch writes a device, for the error's advice.
       const number = isOrdinal ? undefined : /^(?:\w+:)?(\d{1,9})$/.exec(ordinalOrUuid)?.[1];
       const advice = number === undefined ? "" : `; an ordinal is a number: device(${Number(number)})`;
       throw new RangeError(`Cannot find device ${wanted}: the devices are ${known}${advice}`);

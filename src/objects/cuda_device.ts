@@ -61,7 +61,7 @@ import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/w
 const attributePrefix = "cudaDevAttr";
 /** The prefix of the driver API's attribute names: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
 const driverAttributePrefix = "CU_DEVICE_ATTRIBUTE_";
-/** The properties of this library that correspond to fields of cudaDeviceProp that are not attributes. */
+/** The properties of this library to use for fields of cudaDeviceProp for which CUDA has no device attribute. */
 const propertyNames: Readonly<Record<string, string>> = {
   totalGlobalMem: "CudaDevice.memoryInfo",
   name: "CudaDevice.name",
@@ -77,7 +77,7 @@ export class CudaDevice {
   readonly defaultStream: CudaStream;
   readonly #session: Session;
   readonly #streams: DeviceStreams;
-  /** The peers whose memory the device was given access to. */
+  /** The peer devices to whose memory this device was given access. */
   readonly #peerAccess = new Map<CudaDevice, OpenedObject>();
   readonly #attributes = new Map<number, number>();
   #uuid: string | undefined;
@@ -700,7 +700,7 @@ export class CudaDevice {
     checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal);
-      // Opening memory of another process also enables access.
+      // Access may also have been enabled by opening memory of another process, which adds nothing to `#peerAccess`.
       const opened = this.#peerAccess.get(peer);
       if (opened !== undefined) this.#session.opened.delete(opened);
       this.#peerAccess.delete(peer);

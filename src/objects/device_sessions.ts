@@ -12,7 +12,7 @@ import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { CudaStream, finishStream } from "./streams/cuda_stream.ts";
 
-/** The part of a device's state that other objects need. */
+/** The parts of a device's private state that other modules use. */
 interface DeviceParts {
   readonly session: Session;
   /** Like `CudaDevice.finished`, but does not throw errors of collectives, which are left to the program's waits. */

@@ -21,11 +21,11 @@ const eventFields = { process: 0, place: 4 } as const;
 const zeroFields = [1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] as const;
 /** The number of event slots; valid indices are below this. */
 const eventPlaces = 4096;
-/** The indices of a memory handle's fields, in units of u32. A size occupies two of them. */
+/** The indices of a memory handle's fields, in units of u32. The `size` occupies two units. */
 const memoryFields = { process: 2, size: 4, blockPages: 6, offset: 7 } as const;
 const pageByteLength = 4096;
 
-/** The handle being read. */
+/** The IPC handle that is being checked, as 32-bit words. */
 const words = new Uint32Array(ipcHandleByteLength / Uint32Array.BYTES_PER_ELEMENT);
 const bytes = new Uint8Array(words.buffer);
 
@@ -133,14 +133,14 @@ function isMemoryLayoutKnown(session: Session, device: number): boolean {
       bytes.set(driver.ipcGetMemHandle(device, address));
       return words[memoryFields.process] === processId && memoryByteLength() === expected && isMemory();
     } finally {
-      // Freed later, because freeing would block until all work of the device is done.
+      // The allocations are freed later, because freeing them would block until all work of the device is done.
       session.afterWork(session.streams, () => driver.free(device, address));
     }
   });
 }
 
 /**
- * Returns the result of an attempt; false if CUDA refuses it, as it does where IPC is not supported. Throws errors that
+ * Returns the result of `attempt`, or false if it fails because CUDA does not support IPC here. Rethrows errors that
  * may be temporary.
  */
 function ignoreRefusal(attempt: () => boolean): boolean {

@@ -1,7 +1,7 @@
 import type { Driver } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
 
-/** An allocation, identified for the sanitizer. */
+/** An allocation, in the form in which the sanitizer identifies it. */
 export interface MemoryPiece {
   /** The address, or the buffer if the memory is page-locked. */
   readonly at: bigint | ArrayBufferLike;
@@ -20,9 +20,12 @@ export interface UnfreedMemory {
   pieces(): Iterable<MemoryPiece>;
 }
 
-/** Reports memory that was not freed: the sanitizer. */
+/** Reports memory that was not freed. Implemented by the sanitizer. */
 export interface LeakReporter {
-  /** Reports the memory. Returns whether it did, in which case a warning would be redundant. */
+  /**
+   * Reports memory that was not freed. Returns false if it does not report leaks, so that the caller prints a warning
+   * instead.
+   */
   reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean;
 }
 
@@ -78,7 +81,9 @@ export class OpenedObjects {
     return this.#objects.values();
   }
 
-  /** Passes memory that the user has not freed to `reporter`. Returns the memory that it did not report. */
+  /**
+   * Passes the memory that the user has not freed to `reporter`. Returns the memory that the reporter has not reported.
+   */
   reportUnfreed(reporter: LeakReporter | undefined, before: string): UnfreedMemory[] {
     const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
     return reporter?.reportLeaks(unfreed, before) ? [] : unfreed;

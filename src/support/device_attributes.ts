@@ -131,7 +131,10 @@ export type DeviceAttributeName =
   | "hostMemoryPoolsSupported"
   | "onlyPartialHostNativeAtomicSupported";
 
-/** The numbers in `cudaDeviceAttr` by name: `multiProcessorCount` is `cudaDevAttrMultiProcessorCount`. */
+/**
+ * The values of `cudaDeviceAttr` by the attribute's name: `multiProcessorCount` stands for
+ * `cudaDevAttrMultiProcessorCount`.
+ */
 export const deviceAttributes: Readonly<Record<DeviceAttributeName, number>> = {
   maxThreadsPerBlock: 1,
   maxBlockDimX: 2,

@@ -40,8 +40,8 @@ const overridingAdvice: Readonly<Record<string, string | undefined>> = {
 };
 
 /**
- * The driver's error for each error that `cannot` has created. It is not stored as `cause`, because the message repeats
- * all of it, and runtimes print the stack of every cause of an uncaught error.
+ * Maps each error that `cannot` has created to the driver's error. The driver's error is not stored as `cause`, because
+ * the new message repeats all of it, and runtimes print the stack of every cause of an uncaught error.
  */
 const driverErrors = new WeakMap<CudaError, CudaError>();
 
@@ -120,7 +120,8 @@ export function messageForPeers(error: unknown): string {
 /** The error for using an object after the `Cuda` object that created it was disposed. */
 export class EndedError extends ReferenceError {
   static {
-    // Uncaught errors are printed with their class's name. This class is documented as a ReferenceError.
+    // Sets the name, because uncaught errors are printed with their class's name, and this class is documented as a
+    // ReferenceError.
     Object.defineProperty(this, "name", { value: "ReferenceError" });
   }
 }

@@ -54,7 +54,7 @@ export interface LogOutput {
   write(line: string): boolean;
 }
 
-/** The state of the rate limit of one event. */
+/** The state of the rate limit of one kind of event. */
 interface EventRate {
   /** The number of lines that may be written now. */
   allowed: number;
@@ -64,9 +64,9 @@ interface EventRate {
   suppressed: number;
 }
 
-/** The maximum number of lines of one event that are written in a burst. */
+/** The maximum number of lines of one kind of event that are written in a burst. */
 const burst = 100;
-/** The maximum number of lines of one event per second on average. */
+/** The maximum average number of lines per second of one kind of event. */
 const linesPerSecond = 10;
 /** Time in milliseconds after which suppressed lines are reported. */
 const reportPause = 1000;
@@ -78,7 +78,7 @@ const maximumValueLength = 300;
 /** Matches a value that needs no quotes. */
 const plainValue = /^[\w.:/@%+-]+$/;
 
-/** The fields of a line. Those that are undefined are left out. */
+/** The fields of a line, by name. Undefined fields are left out. */
 export type LogFields = Readonly<Record<string, string | number | undefined>>;
 
 /** Formats events, and limits how many of them are written. */
@@ -93,7 +93,7 @@ export class EventLog {
     this.#output = output;
   }
 
-  /** Logs an event, or only counts it if there were too many of the same kind. */
+  /** Logs an event, or only counts the event if the rate limit of its kind is exceeded. */
   add(event: LoggedEvent, fields: LogFields): void {
     const rate = this.#rateOf(event);
     if (rate.allowed >= 1) {

@@ -26,7 +26,7 @@ export interface LaunchObserver {
   launchesUnderWay(): readonly LaunchesUnderWay[];
 }
 
-/** The first error of a lost device. */
+/** A loss of a device's context, as the first error reported it. */
 interface Loss {
   /** The failed action, as it follows "Cannot". */
   readonly what: string;
@@ -34,7 +34,7 @@ interface Loss {
   isSeen: boolean;
 }
 
-/** The consequence of every loss, for error messages. */
+/** The consequence of every lost context, for error messages. */
 export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
 
 /** The maximum number of streams, and of descriptions for each stream, that a message lists. */
@@ -45,9 +45,9 @@ const maxListed = 8;
  * it.
  */
 const observers = new Set<WeakRef<LaunchObserver>>();
-/** The first loss whose error listed an observer's launches. */
+/** For each observer, the first loss whose error listed the observer's launches. */
 const firstLosses = new WeakMap<LaunchObserver, Loss>();
-/** The losses by the driver's errors, and by the errors that were created from them. */
+/** The loss that each of the driver's errors reports, and each error that was created from one of them. */
 const lossesByError = new WeakMap<object, Loss>();
 
 /** Lists an observer's launches in the next error of a lost device. Returns a function that removes the observer. */
@@ -62,7 +62,7 @@ export function observeLosses(observer: LaunchObserver): () => void {
  * Returns the rest of the message for a loss that a kernel has caused, to follow the driver's message.
  *
  * @param what The failed action, as it follows "Cannot".
- * @param error The driver's error. The result for the same error is always the same.
+ * @param error The driver's error. Calls with the same error return the same text.
  */
 export function explainLoss(what: string, error: object): string {
   const lost = [...observers].map((each) => each.deref()).filter((each) => each?.areDevicesLost()) as LaunchObserver[];

@@ -76,7 +76,8 @@ export function refusedExport<Refusal extends Error & { readonly code: string }>
 }
 
 /**
- * Counts an event that is not opened. Logs only forged ones, because there may be many others.
+ * Counts an event that is not opened. Logs only events with forged handles, because there may be many events that are
+ * not opened for other reasons.
  *
  * @param processId the ID of the process that sent the handle, if it is known
  */

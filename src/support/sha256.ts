@@ -19,7 +19,8 @@ export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at < wholeByteLength; at += blockByteLength) addBlock(state, schedule, view, at);
 
-  // The padding: the remaining bytes, a 1 bit that ends them, and the length in bits in the last eight bytes.
+  // The last block or two: the remaining bytes, a 1 bit, zeros, and the message's length in bits in the last eight
+  // bytes.
   const rest = bytes.length - wholeByteLength;
   const last = new DataView(new ArrayBuffer(rest + 9 > blockByteLength ? 2 * blockByteLength : blockByteLength));
   new Uint8Array(last.buffer).set(bytes.subarray(wholeByteLength));

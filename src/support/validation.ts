@@ -23,7 +23,7 @@ function refuseByteLength(value: unknown, what: string): never {
   throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it must be a number of bytes${advice}`);
 }
 
-/** Separate from `checkByteLength` for the same reason. */
+/** Separate from `checkByteLength`, which must stay small to be inlined. */
 function refuseNumberOfBytes(value: number, what: string, minimum: number): never {
   const bounds = Number.isInteger(value) && value > 0 && value >= minimum
     ? "it must be at most 2 ** 53 - 1 bytes"
@@ -53,8 +53,8 @@ export type OptionNames<Options extends object> = { readonly [Name in keyof Opti
 
 /**
  * Throws a `TypeError` unless `options` is an object with only known options. An unknown name counts as mistyped even
- * if its value is undefined. Inherited options count, as they do where options are read. Symbols do not count, because
- * they cannot be mistyped names.
+ * if its value is undefined. Inherited properties are checked too, because options are also read from them. Symbols are
+ * not checked, because they cannot be mistyped names.
  */
 export function checkOptions<Options extends object>(options: Options, known: KnownOptions<Options>): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) refuseOptions(options, known);
@@ -88,7 +88,10 @@ export function refuseUnknownOption<Options extends object>(
   throw new TypeError(`Cannot ${known.action} with the option "${name}": there is no such option; ${suggestion}`);
 }
 
-/** Returns whether an object may be meant as options: its class is not one without any known option. */
+/**
+ * Returns whether an object may be meant as options: it is a plain object, or has a property with the name of a known
+ * option.
+ */
 function mayBeOptions<Options extends object>(options: Options, { names }: KnownOptions<Options>): boolean {
   if (ArrayBuffer.isView(options)) return false;
   return Object.getPrototypeOf(options) === null || options.constructor?.name === "Object" ||
@@ -97,7 +100,7 @@ function mayBeOptions<Options extends object>(options: Options, { names }: Known
 
 function refuseOptions(options: unknown, { action, names, required, meantBy }: KnownOptions<object>): never {
   const known = Object.keys(names);
-  // A caller that passes a CudaStream as the options means the option "stream".
+  // Finds the option that the caller means: a CudaStream that is passed as the options is meant as the option "stream".
   const className = whatIs(options).toLowerCase();
   const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
   const advice = required ?? `an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;
@@ -232,11 +235,11 @@ export function refuseToReplace(constructor: { readonly prototype: object }, pro
 
 /** The maximum number of names that a message lists. */
 const maximumListed = 12;
-/** With at most this many typing errors, a similar name is preferred to names that contain the given one. */
+/** The maximum number of typing errors for which a similar name is preferred to names that contain the given name. */
 const fewMistakes = 2;
 /** The minimum length of a name that suggests the names containing it: "threshold" for "releaseThreshold". */
 const minimumPartLength = 4;
-/** If more names than this contain the given one, none of them is suggested. */
+/** The maximum number of names that contain the given name: if there are more, none of them is suggested. */
 const maximumContaining = 4;
 /** The maximum length of a name that is compared. A longer name is not a typing error, and comparing it takes long. */
 const maximumLength = 100;
@@ -299,7 +302,9 @@ function lettersOf(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 }
 
-/** Replaces words for a size, so that "slotByteLength", "slotBytes" and "slotSize" are the same. */
+/**
+ * Replaces words for a size in a name by one word, so that "slotByteLength", "slotBytes" and "slotSize" are the same.
+ */
 function withSize(letters: string): string {
   return letters.replace(/bytelength|bytes/g, "size");
 }

@@ -22,9 +22,9 @@ export interface RuntimeGlobals {
 }
 
 /**
- * Throws if this runtime is too old. The packages begin with the text of this function, so that importing them throws
- * this error before anything fails for lack of a feature. It therefore uses no names from elsewhere, and only syntax
- * that old runtimes support.
+ * Throws if this runtime is too old. The published packages begin with the source text of this function, so that
+ * importing them throws this error before anything fails for lack of a feature. The function therefore uses no names
+ * from outside, and only syntax that old runtimes support.
  */
 export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as RuntimeGlobals): void {
   let name = "this runtime";
@@ -36,7 +36,7 @@ export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as 
     if (bun !== undefined) name = `Bun ${bun}`;
     else if (node !== undefined) {
       name = `Node ${node}`;
-      // Only Node's version determines whether it has FFI without a flag; its other features do not.
+      // The version is compared, because no feature of Node shows whether FFI is available without a flag.
       const [major = 0, minor = 0] = node.split(".").map(Number);
       isNew = major > 26 || (major === 26 && minor >= 10);
     }

@@ -244,7 +244,7 @@ function load(): Shim {
   });
   const { memfd_create: memfdCreate, write, close, fcntl } = libc.symbols;
   const name = cString("poolpass-shim");
-  // Kernels before 6.3 do not support the second flag. Later kernels may be configured to require it.
+  // Linux before 6.3 does not support the flag `notExecutable`. Later kernels may be configured to require it.
   let fd = memfdCreate!(name, closeOnExec | notExecutable);
   if (fd < 0) fd = memfdCreate!(name, closeOnExec);
   let loadedFrom = fd;

@@ -148,7 +148,7 @@ interface Entry {
   readonly modified: number;
 }
 
-/** Returns a search for a compiler that uses a cache. */
+/** Wraps a compiler search, so that the compiler that it finds uses a cache. */
 export function cachedSearch(search: CompilerSearch, cache: CompileCache): CompilerSearch {
   return () => {
     const found = search();

@@ -222,7 +222,7 @@ export class FreeList {
   }
 }
 
-/** Blocks smaller than this many units of `blockAlignment` have one bucket per size. */
+/** The block size, in units of `blockAlignment`, below which there is one bucket per size. */
 const exactBuckets = 1024;
 /** The binary logarithm of the number of buckets that larger blocks share. */
 const hashBits = 10;

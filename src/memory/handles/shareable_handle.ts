@@ -32,7 +32,7 @@ const constructionToken = Symbol();
  * ```
  */
 export class ShareableHandle implements Disposable {
-  /** A `"posix-fd"` handle has `fd`, a `"fabric"` handle has `bytes`. */
+  /** The type of the handle: a `"posix-fd"` handle has `fd`, a `"fabric"` handle has `bytes`. */
   readonly type: "posix-fd" | "fabric";
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;

@@ -32,7 +32,7 @@ export const allocateAsyncOptions: KnownOptions<AllocateAsyncOptions> = {
 
 /** An allocation that may have to wait for memory. */
 export interface QueuedAllocation extends WaitOptions {
-  /** Names the allocation in error messages: `"allocate 4 bytes from the pool on device 0"`. */
+  /** The description of the allocation in error messages: `"allocate 4 bytes from the pool on device 0"`. */
   readonly what: string;
   readonly stream: CudaStream;
   /** Throws if the allocation has become impossible: the pool or the stream was disposed. */

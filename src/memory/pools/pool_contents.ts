@@ -144,7 +144,7 @@ export interface PoolOrigin {
   readonly byteLength: number;
   /** The call stack of the allocation. */
   readonly stack: string;
-  /** The `performance.now()` of the allocation. */
+  /** The time of the allocation, as `performance.now()`. */
   readonly time: number;
 }
 

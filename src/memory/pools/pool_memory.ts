@@ -28,7 +28,7 @@ const reservedUnit = 32 * 2 ** 20;
 export class PoolMemory {
   /** The device of the pool; undefined for host memory. */
   readonly device: CudaDevice | undefined;
-  /** Names the pool in error messages: `"the pool on device 0"`. */
+  /** The name of the pool in error messages: `"the pool on device 0"`. */
   readonly name: string;
   readonly contents: PoolContents;
   readonly freedStreams: FreedStreams = new FreedStreams();

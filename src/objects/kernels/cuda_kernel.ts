@@ -70,7 +70,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #onStream: (stream: CudaStream) => void;
   /** The stream of the latest launch. */
   #lastStream: CudaStream | undefined;
-  /** The record of the launches on that stream. */
+  /** The record of the launches on `#lastStream`. */
   #launches: StreamLaunches | undefined;
   readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];
@@ -80,7 +80,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
   readonly #buffers: (Allocation | undefined)[] = [];
   readonly #sharedMemory: KernelSharedMemory;
-  /** Created for the first launch that has attributes. */
+  /** The launches with attributes. The object is created for the first such launch. */
   #attributedLaunches: AttributedLaunches | undefined;
   #attributes: KernelAttributes | undefined;
   #cacheConfig: CacheConfig = "none";
@@ -106,7 +106,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       handle: bigint;
       signature: KernelSignature;
       isLoaded: () => boolean;
-      /** Called before a launch on a stream other than the previous launch's. */
+      /** Called before a launch on another stream than that of the previous launch. */
       onStream: (stream: CudaStream) => void;
     } = {} as never,
   ) {
@@ -149,7 +149,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
     let attributes: AttributedLaunches | undefined;
     for (const name in options) {
-      // The names are compared here instead of by `checkOptions`, which takes twice as long.
+      // The option names are compared here instead of in `checkOptions`, which would take twice as long.
       if (name === "grid" || name === "block" || name === "stream" || name === "sharedMemoryBytes") continue;
       attributes = this.#readAttributes(options, args);
       break;
@@ -189,7 +189,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     const buffers = this.#buffers;
     for (let index = 0; index < buffers.length; index++) {
       const allocation = buffers[index];
-      // The stream belongs to this session, so only a buffer of another stream can belong to another session.
+      // `stream` belongs to this session, so a buffer with the same stream does too. Other buffers are checked by
+      // `#noteUse`.
       if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
     }
     try {
@@ -382,7 +383,10 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
   }
 
-  /** Records that a launch uses a buffer of another stream. If the launch fails afterwards, the record does no harm. */
+  /**
+   * Records that a launch uses a buffer whose own stream is another one. The record does no harm if the launch then
+   * fails.
+   */
   #noteUse(allocation: Allocation, stream: CudaStream): void {
     if (allocation.session !== this.#session) throw errorOfAnotherCuda("pass a buffer");
     allocation.noteUse(stream);

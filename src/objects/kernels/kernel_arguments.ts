@@ -96,8 +96,8 @@ function copyAggregate(argument: ArrayBufferView, view: DataView, offset: number
 }
 
 /**
- * Returns the writer of a parameter of which only the size is known. It accepts arguments that have a size of their
- * own, but not a number, which could be a float or an integer.
+ * Returns the writer of a parameter of which only the size is known. The parameter accepts arguments with a known size,
+ * but not a number, which could be a float or an integer.
  */
 function untypedWriter(
   parameter: Parameter,
@@ -118,7 +118,7 @@ function untypedWriter(
         return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
       }
       copyAggregate(argument, view, parameter.offset);
-      // An earlier launch may have stored a buffer here.
+      // Clears the buffer that an earlier launch may have stored for this parameter.
       if (word !== undefined) buffers[index] = undefined;
       return undefined;
     }
@@ -179,7 +179,8 @@ function wordWriter(
 ): ParameterWriter {
   const { offset, isPointer } = parameter;
   const [minimum, maximum] = rangeOf(parameter, 64);
-  // 0 is always valid, so a single comparison excludes small addresses or negative numbers.
+  // The minimum for values other than 0, which is always valid: a single comparison then excludes small addresses, or
+  // negative numbers.
   const least = isPointer ? firstAddress : minimum;
   const leastNumber = Number(least);
   const index = buffers.push(undefined) - 1;
@@ -193,7 +194,7 @@ function wordWriter(
     const allocation = allocationOf(argument);
     buffers[index] = allocation;
     if (allocation !== undefined) {
-      // An address that comes from the driver needs no check.
+      // The address of a buffer comes from the driver and needs no check.
       view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
     } else if (typeof argument === "object" && argument !== null && "address" in argument) {
       if (argument instanceof HostBuffer && sessionOfHost(argument) !== session) {
@@ -223,7 +224,7 @@ function wordWriter(
   };
 }
 
-/** Matches a buffer that was converted to a string, as by adding it to a number. */
+/** Matches a string to which a buffer was converted, as by adding the buffer to a number. */
 const printedBuffer = /^(?:Device|Host)(?:Array|Buffer) \{/;
 
 /** Maximum number of arguments that an error lists. */
@@ -253,7 +254,8 @@ export function checkLaunchOptions(
 }
 
 function adviceForOptions(options: unknown, args: readonly unknown[], types: readonly string[]): string {
-  // If there are as many values as parameters, the first two are most likely arguments of the kernel as well.
+  // If the caller passed as many values as the kernel has parameters, the first two values are most likely not a grid
+  // and a block, but arguments.
   const isShape = args.length + 1 !== types.length && [options, args[0]].every(isExtents);
   const example = isShape ? `{ grid: ${format(options)}, block: ${format(args[0])} }` : "{ grid, block }";
   const such = isShape ? "" : ", such as { grid: 4, block: 256 }";

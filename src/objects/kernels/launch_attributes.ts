@@ -23,12 +23,12 @@ import type { Session } from "../../session.ts";
 import { checkBoolean, checkByteLength } from "../../support/validation.ts";
 import { checkPriority } from "../streams/device_streams.ts";
 
-/** The number of blocks of a cluster that every device with clusters supports. */
+/** The number of blocks per cluster that every device with cluster support accepts. */
 const portableClusterSize = 8;
 
 type Extents = [x: number, y: number, z: number];
 
-/** The kernel to be launched. */
+/** The kernel that is launched with attributes. */
 export interface LaunchedKernel {
   readonly name: string;
   readonly handle: bigint;
@@ -89,7 +89,7 @@ export class AttributedLaunches implements LaunchAttributes {
 
   #checkGrid(grid: Dim3, cluster: Dim3): void {
     const extents = extentsOf(grid);
-    // If an extent of the grid is invalid, the launch itself refuses it.
+    // An invalid extent of the grid is reported later, by the launch itself.
     if (extents.includes(0)) return;
     for (const axis of [0, 1, 2] as const) {
       const [blocks, clusterBlocks] = [extents[axis], this.#cluster[axis]];
@@ -109,7 +109,7 @@ export class AttributedLaunches implements LaunchAttributes {
     this.#kernel.session.driver.launchKernelEx(launch, this);
   }
 
-  /** Returns how many clusters can be active at a time. Overwrites `launch`. */
+  /** Returns how many clusters can be active at the same time. Overwrites the fields of `launch`. */
   maxActiveClusters(launch: KernelLaunch, { block, cluster, sharedMemoryBytes = 0 }: ActiveClustersOptions): number {
     const { device, name, session } = this.#kernel;
     const action = `compute how many clusters of ${name} fit`;
@@ -132,13 +132,13 @@ export class AttributedLaunches implements LaunchAttributes {
 
   /**
    * Allows the kernel to be launched in clusters of more blocks than every device supports. CUDA requires an opt-in for
-   * this, as for shared memory; a launch that requests such a cluster implies it.
+   * such clusters, as for more shared memory. The first launch that requests such a cluster makes the opt-in.
    */
   #allowCluster(): void {
     const { device, handle, session } = this.#kernel;
     const [x, y, z] = this.clusterDim ?? [1, 1, 1];
     if (x * y * z <= portableClusterSize || this.#allowsNonPortableClusters) return;
-    // A device without clusters refuses the launch itself.
+    // On a device without clusters, no opt-in is possible, and the launch itself reports the error.
     if (device.attribute("clusterLaunch") === 0) return;
     session.driver.funcSetAttribute(handle, functionAttribute.nonPortableClusterSizeAllowed, 1);
     this.#allowsNonPortableClusters = true;
@@ -214,11 +214,11 @@ function missingAttribute(
 const clusterHint = "maxActiveClusters says how many clusters fit; " +
   `every device with clusters supports ${portableClusterSize} blocks in each`;
 
-/** The maximum of the parameter's C type, an unsigned int. */
+/** The largest number of bytes of shared memory that can be passed to CUDA, as an unsigned int. */
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
 const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
-/** The names of the opt-in in other libraries, with advice. */
+/** Advice for the options by which other libraries opt in to more shared memory, by the options' names. */
 export const optInInstead: Readonly<Record<string, string>> = {
   maxDynamicSharedMemorySize: optsIn,
   max_dynamic_shared_size_bytes: optsIn,

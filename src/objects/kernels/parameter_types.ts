@@ -31,7 +31,7 @@ export function signatureFromTypes(
     throw new TypeError(`Cannot use ${whatIs(types)} as the parameters of ${name}: give an array of their types`);
   }
   for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
-  // Copied because the caller may change its own objects later.
+  // Copies the types, because the caller may change its own objects later.
   const copies = types.map(copyOf);
   const layout = layoutParameters(name, copies);
   const parameters = layout.parameters.map((parameter, index) => {
@@ -106,8 +106,8 @@ export function checkPlaces(known: KernelSignature, given: KernelSignature): voi
 }
 
 /**
- * Returns whether two parameters have the same offset and size, and matching types; structs must also have the same
- * alignment. Untyped bits match any type; a float and an integer do not match.
+ * Returns whether two parameters have the same offset, the same size and matching types, and, if they are structs, the
+ * same alignment. Untyped bits match any type; a float and an integer do not match.
  */
 function areCompatible(known: KernelParameter, given: KernelParameter): boolean {
   const kinds = [kindOf(known.type), kindOf(given.type)];

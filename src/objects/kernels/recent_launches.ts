@@ -16,7 +16,7 @@ class Launch {
    */
   grid: Dim3 = 0;
   block: Dim3 = 0;
-  /** The stream's position before the launch; see `StreamProgress`. -1 if the object is unused. */
+  /** The stream's position before the launch, as in `StreamProgress`; -1 if this object is unused. */
   position = -1;
   /** The call site of the launch, with POOLPASS_DEBUG=1. */
   site: string | undefined;
@@ -45,7 +45,8 @@ export class StreamLaunches {
   readonly #name: string;
   readonly #progress: StreamProgress;
   /**
-   * The ring buffer. An array index is cheaper than a reference to the next object, which would need a write barrier.
+   * The ring buffer of launches. The latest launch is stored as an index, because storing a reference to an object
+   * would need a write barrier of the garbage collector.
    */
   readonly #ring: Ring;
   /** The index of the latest launch. */
@@ -57,7 +58,7 @@ export class StreamLaunches {
     this.#ring = ring;
   }
 
-  /** Returns the emptied ring for reuse by another stream. This stream must be gone. */
+  /** Empties the ring and returns it for reuse by another stream. This object's stream must have been destroyed. */
   takeRing(): Ring {
     for (const launch of this.#ring) {
       if (launch.position < 0) continue;
@@ -91,8 +92,8 @@ export class StreamLaunches {
     const inOrder = [...this.#ring.slice(oldest), ...this.#ring.slice(0, oldest)];
     const launches = inOrder.filter(({ position }) => position >= completed);
     if (launches.length === 0) return undefined;
-    // If all launches in the ring are pending, earlier ones may be too. The oldest then only indicates that, and is not
-    // listed.
+    // If all launches in the ring are pending, launches before them may be pending too. The oldest launch of the ring
+    // only serves to detect this, and is not listed.
     const hasEarlier = launches.length === ringSize;
     if (hasEarlier) launches.shift();
     const equal = Map.groupBy(launches, (launch) => describe(launch, 1));
@@ -112,7 +113,7 @@ class TracedStreamLaunches extends StreamLaunches {
   }
 }
 
-/** The parts of a session that are used here. */
+/** The members of a session that `RecentLaunches` uses. */
 interface LaunchSession {
   /** The driver, which is replaced when the session ends. */
   readonly driver: Driver;
@@ -157,7 +158,7 @@ export class RecentLaunches implements LaunchObserver {
     const ordinals = new Set(Array.from(this.#session.streams, ({ device }) => device.ordinal));
     return [...ordinals].some((ordinal) => {
       try {
-        // A default stream cannot have been destroyed meanwhile.
+        // Queries the default stream, because it cannot have been destroyed meanwhile.
         this.#session.driver.streamQuery(ordinal, defaultStream, { peek: true });
         return false;
       } catch (error) {

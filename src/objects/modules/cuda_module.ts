@@ -228,7 +228,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     let global = this.#globals.get(name);
     if (global === undefined) {
       try {
-        // The name expression of a variable is that of its address.
+        // A variable is also found by its name without `&`: the name expression of a variable is its address, such as
+        // `&table`.
         const lowered = this.#loweredNames.get(name) ?? this.#loweredNames.get(`&${name}`) ?? name;
         const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, lowered);
         const device = this.#device;
@@ -375,7 +376,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   #suggestKernel(name: string): string {
-    // A program that compiles name expressions probably means one of them, or must add one.
+    // If the program compiles name expressions, no mangled name is suggested: the kernel is probably one of these
+    // expressions, or must be added to them.
     const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.kernelNames);
     if (mangled !== undefined) return mangled;
     if (this.#variableNames.includes(this.#loweredNames.get(name) ?? name)) {
@@ -389,7 +391,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     if (this.#signatures.has(this.#loweredNames.get(name) ?? name)) return `it is a kernel: use kernel("${name}")`;
     const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.#variableNames);
     if (mangled !== undefined) return mangled;
-    // Leaves out variables that the compiler has generated, such as strings.
+    // Leaves out the names of variables that the compiler has generated, such as those of strings.
     const names = this.#variableNames.filter((name) => !/^(?:\$|__unnamed_)/.test(name)).map((name) =>
       this.#nameOf(name)
     );

@@ -34,7 +34,8 @@ function eventInsteadOf(value: unknown): string {
 }
 
 /**
- * Returns an event's handle without side effects: reading `unsafeHandle` means that other code may record the event.
+ * Returns an event's handle without the side effect of `unsafeHandle`, whose getter makes the library assume that other
+ * code may record the event.
  */
 export let handleOf: (event: CudaEvent) => bigint;
 
@@ -58,8 +59,8 @@ export class CudaEvent implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   /**
-   * Whether the event is interprocess. Another process may then record it at any time before work that never completes,
-   * so the library never synchronizes with it on its own.
+   * Whether the event is interprocess. The library never synchronizes with such an event on its own, because another
+   * process may record the event at any time, after work that never completes.
    */
   readonly #isInterprocess: boolean;
   readonly #hasTiming: boolean;
@@ -155,7 +156,8 @@ export class CudaEvent implements Disposable {
 
   /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
-    // A query does not wait: a program may use it to find out whether it has recorded the event.
+    // With a sanitizer, there is no warning: a query does not wait, and a program may query to find out whether it has
+    // recorded the event.
     if (this.#recordedBy === undefined && this.#session.sanitizer === undefined) {
       this.#checkRecorded("the host queries");
     }
@@ -251,15 +253,15 @@ export class CudaEvent implements Disposable {
     }
   }
 
-  /** "done", "pending", "disposed", or the code of the driver's error. */
+  /** The state in the event's printed form: "done", "pending", "disposed", or the code of the driver's error. */
   get #state(): string {
     if (this.#handle === undefined || this.#session.hasEnded) return "disposed";
     return stateOf(() => this.#session.driver.eventQuery(handleOf(this), { peek: true }) ? "done" : "pending");
   }
 
   /**
-   * With POOLPASS_DEBUG=1 or the sanitizer, warns once if the event was never recorded. Only for events without
-   * `#recordedBy`.
+   * With POOLPASS_DEBUG=1 or the sanitizer, warns once if the event was never recorded. Must only be called if
+   * `#recordedBy` is undefined.
    */
   #checkRecorded(wait: string): void {
     const origin = this.#unrecordedOrigin;

@@ -66,7 +66,7 @@ export let launchesOf: (stream: CudaStream) => StreamLaunches;
  * true when the work is known to be complete, with false if the wait was canceled.
  */
 export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
-/** The kind of a stream among the objects that a session has opened. */
+/** The `kind` by which a session's list of opened objects identifies streams. */
 export const streamKind = "stream";
 
 /** Returns the work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
@@ -132,7 +132,7 @@ export class CudaStream implements Disposable {
     pendingWorkOf = (stream) => {
       if (stream.#handle !== undefined) return stream.#workOf(stream.#handle, PendingWork.of);
       const work = stream.#lastWork;
-      // Not queried twice, because software devices make progress at each query.
+      // `isComplete` is read only once, because software devices make progress at each query.
       if (work === undefined || !work.isComplete) return work;
       return void lastWorkOf(stream);
     };
@@ -419,7 +419,7 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** "idle", "busy", "disposed", or the code of the driver's error. */
+  /** The state in the stream's printed form: "idle", "busy", "disposed", or the code of the driver's error. */
   get #state(): string {
     if (this.disposed || this.#session.hasEnded) return "disposed";
     return stateOf(() => {

@@ -59,8 +59,8 @@ export class DeviceStreams {
   async finished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const known = () => this.#knownStreamsFinished(options, throwsErrors);
     if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await known();
-    // Pools count memory as free after a synchronization with an event of the stream, but not with an event of the
-    // context.
+    // The streams' ends are marked too, because pools count freed memory as available only after a synchronization with
+    // an event of the stream, not of the context.
     const ends = [...this.#created].map(markEnd);
     let isComplete = false;
     try {
@@ -71,8 +71,8 @@ export class DeviceStreams {
       await this.#markers.wait(marker, options, throwsErrors);
       isComplete = true;
       progress.complete(position);
-      // An event on the default stream would be a barrier. Instead, its work counts as done for pools if it is still
-      // idle then.
+      // No event is recorded on the default stream, because the event would be a barrier for other streams. Instead,
+      // pools count the work of the default stream as done if the stream is still idle when they synchronize.
       this.#session.completed.add(this.#defaultStream);
     } finally {
       for (const end of ends) end(isComplete);
@@ -85,7 +85,7 @@ export class DeviceStreams {
     try {
       return this.#markers.record((event) => driver.ctxRecordEvent(this.#device, event));
     } catch (error) {
-      // A stream that is not in `#created` is being captured.
+      // The error means that a stream outside `#created` is being captured.
       if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
       throw error;
     }
@@ -153,7 +153,7 @@ export class DeviceStreams {
     driver.eventRecord(this.#device, event, stream);
   }
 
-  /** Returns whether nothing needs to wait any longer for the work before an event. */
+  /** Returns whether no later wait needs to include the work before an event. */
   #isPast(event: bigint): boolean {
     const { driver, sanitizer } = this.#session;
     return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);
@@ -167,7 +167,7 @@ export class DeviceStreams {
       return isDone;
     }, options);
     if (!this.#disposedStreamMarkers.has(marker)) return;
-    // Pools count the work as done only after a synchronization.
+    // Synchronizes with the event, because pools count the work as done only after a synchronization.
     ignoreLoss(() => this.#session.driver.eventSynchronize(marker));
     this.#destroyDisposedStreamMarker(marker);
   }
@@ -245,8 +245,8 @@ function checkHandle(handle: bigint): void {
 }
 
 /**
- * The number of bits of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do
- * not fit.
+ * The number of bits of a C int, as which a priority is passed. Priorities are checked to fit, because the runtimes
+ * differ in how they treat numbers that do not.
  */
 const priorityBits = 32;
 

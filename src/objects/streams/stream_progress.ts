@@ -10,8 +10,8 @@ import type { Session } from "../../session.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 
 /**
- * The maximum number of streams whose waits are kept, in addition to the last one. Dropping a wait only causes a
- * redundant wait before a free.
+ * The maximum number of streams whose waits are kept, in addition to the stream that was waited for last. Dropping a
+ * wait only causes a redundant wait before a free.
  */
 const rememberedWaits = 16;
 
@@ -68,7 +68,7 @@ export class StreamProgress {
     if (this.#last !== undefined) others.set(this.#last, this.#lastPosition);
     this.#last = other;
     this.#lastPosition = others.get(other) ?? 0;
-    // Bounds the memory: a program may use a new stream for each task.
+    // Limits the size of the map, because a program may use a new stream for each task.
     if (others.size > rememberedWaits) others.clear();
   }
 }
@@ -177,7 +177,7 @@ export class PendingWork {
 /** A recorded event. */
 export interface Marker {
   readonly event: bigint;
-  /** The number of the record, counted over all markers. */
+  /** The sequence number of the record among all records of a `Markers` object. */
   readonly order: number;
 }
 
@@ -238,7 +238,8 @@ export class Markers implements Disposable {
   }
 
   /**
-   * Removes a marker that is known to be complete. Overlapping waits may complete in another order than their records.
+   * Removes a marker that is known to be complete. If waits overlap, their markers may become complete in another order
+   * than they were recorded.
    */
   complete(marker: Marker): void {
     if (this.#isDisposed) return this.#observe(marker);

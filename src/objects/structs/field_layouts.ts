@@ -17,7 +17,7 @@ export interface FieldRefusal {
   readonly what: string;
   readonly reason: string;
   readonly isRangeError: boolean;
-  /** Whether `what` is the complete description, to which the expected type is not appended. */
+  /** Whether `what` is the complete description of the value, so that the expected type is not appended. */
   readonly isComplete?: true;
 }
 

@@ -119,7 +119,7 @@ export interface StructOptions {
 /** Returns the layout of a struct's bytes; undefined for any other view. */
 export let layoutOfBytes: (view: ArrayBufferView) => StructLayout | undefined;
 
-/** The bytes of a struct, with its alignment. */
+/** The bytes of a struct, together with the struct's alignment. */
 class StructBytes extends DataView<ArrayBuffer> implements StructValue {
   readonly alignment: number;
   readonly #layout: StructLayout;

@@ -14,8 +14,8 @@ interface DeferredRelease {
 
 const pollMilliseconds = 10;
 /**
- * The number of other releases that adding one polls, in turn, so that they do not accumulate in a program that never
- * waits.
+ * The number of other releases that are polled whenever one is added, so that releases do not accumulate in a program
+ * that never waits.
  */
 const polledByNew = 2;
 
@@ -35,8 +35,8 @@ export class DeferredReleases {
   }
 
   /**
-   * Runs the releases whose work is complete. Prints an error of a release, because the caller that could catch it has
-   * already returned.
+   * Runs the releases whose work is complete. Prints the error of a release that throws, because the caller that could
+   * catch the error has already returned.
    */
   poll(limit: number = Infinity): void {
     for (const deferred of this.#releases.values().take(limit).toArray()) {

@@ -73,7 +73,7 @@ export function delay(milliseconds: number, signal?: AbortSignal | null, awaited
   });
 }
 
-/** An integer that is always 0, so that `Atomics.wait` always waits until its timeout. */
+/** A shared integer that is always 0, so that `Atomics.wait` on it always waits until the timeout. */
 let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
 
 /**

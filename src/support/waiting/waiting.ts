@@ -77,7 +77,10 @@ const eagerMilliseconds = 2;
 const intervalMilliseconds = 1;
 
 const waits = new Set<Wait>();
-/** The time, as `performance.now()`, until which the waits are polled in every turn of the event loop. */
+/**
+ * The time, as `performance.now()`, until which pending waits are polled in every turn of the event loop; later they
+ * are polled by a timer.
+ */
 let eagerEnd = 0;
 let isNextTurnAwaited = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -119,7 +122,7 @@ export async function waitUntil(
 export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOptions = {}): unknown {
   if (error instanceof EndedError) return disposedMeanwhile(`complete the wait for ${awaited}`, "the Cuda object");
   if (signal?.aborted !== true) return error;
-  // An inner wait may already have added what was awaited.
+  // The error of an inner wait may already state what was awaited.
   const isNamed = error instanceof DOMException && (error as Error).cause === signal.reason;
   return isNamed || error === signal.reason ? abortError(signal.reason, awaited) : error;
 }
@@ -208,7 +211,7 @@ export function throwIfAborted(
   awaited?: string,
   why?: () => string | undefined,
 ): void {
-  // The web's own functions also accept null.
+  // Null is accepted, as by the web's own functions.
   if (signal === undefined || signal === null) return;
   if (typeof signal.throwIfAborted !== "function") {
     throw new TypeError(
