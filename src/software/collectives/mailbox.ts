@@ -15,34 +15,37 @@ import { elementType } from "./reduction.ts";
 
 /** The number of entries in a ring. */
 export const ringLength = 1024;
-/** An entry: its number, its operation, type, reduction and root (u32 each), its count, offset and length (f64 each). */
+/**
+ * The size of a ring entry in bytes: its number, its operation, type, reduction and root (u32 each), padding, and its
+ * count, offset and length (f64 each).
+ */
 const entryByteLength = 48;
 const numberByteLength = 4;
 const ringByteLength = ringLength * entryByteLength;
 
-/** The rings that every mailbox has once. */
+/** The indices of the rings that every mailbox has once. */
 export const commonRings = {
-  /** Collectives, with the rank's input. */
+  /** The collectives that the rank has called, each with the rank's input. */
   collectives: 0,
-  /** The collectives of which the rank has read all inputs. */
+  /** The collectives whose inputs the rank has read from all mailboxes. */
   finished: 1,
-  /** Colors and keys by which communicators are divided. */
+  /** The colors and keys that the rank gives for divisions of the communicator. */
   divisions: 2,
 } as const;
 
 const firstRingOfRanks = 3;
 
-/** The ring of messages to a rank. */
+/** Returns the index of the ring of messages to a rank. */
 export function sentTo(rank: number): number {
   return firstRingOfRanks + 2 * rank;
 }
 
-/** The ring of messages that were received from a rank. */
+/** Returns the index of the ring that confirms the messages received from a rank. */
 export function receivedFrom(rank: number): number {
   return firstRingOfRanks + 2 * rank + 1;
 }
 
-/** The numbers of the operations in entries. */
+/** The operation numbers in ring entries. */
 export const operationNumbers = {
   allReduce: 1,
   reduce: 2,
@@ -57,14 +60,14 @@ export const operationNumbers = {
 /** The name of an operation. */
 export type OperationName = keyof typeof operationNumbers;
 
-/** A posted call, and where its bytes are. */
+/** A posted call, and the location of its bytes in the mailbox. */
 export interface MailboxEntry {
-  /** One of `operationNumbers`. */
+  /** The number of the operation in `operationNumbers`. */
   readonly operation: number;
   readonly type: number;
-  /** One of `reductionOperation`; 0 if nothing is reduced. */
+  /** The number of the reduction in `reductionOperation`; 0 if nothing is reduced. */
   readonly reduction: number;
-  /** The root, or the peer of a message; 0 if there is neither. */
+  /** The root of a collective or the peer of a message; 0 if the call has neither. */
   readonly root: number;
   readonly count: number;
   /** The offset of the bytes in the mailbox. */
@@ -72,7 +75,10 @@ export interface MailboxEntry {
   readonly byteLength: number;
 }
 
-/** Describes a call for messages: "allReduce of 8 float32 with sum". The entry may be another rank's, and invalid. */
+/**
+ * Returns a description of a call for messages: "allReduce of 8 float32 with sum". The entry may come from another
+ * rank, and may be invalid.
+ */
 export function describe(entry: Omit<MailboxEntry, "offset" | "byteLength">): string {
   const { operation, type, reduction, root, count } = entry;
   const { allReduce, reduce, broadcast, reduceScatter } = operationNumbers;
@@ -84,7 +90,7 @@ export function describe(entry: Omit<MailboxEntry, "offset" | "byteLength">): st
   return operation === broadcast ? `${elements} from rank ${root}` : elements;
 }
 
-/** Whether two ranks have made the same call. */
+/** Returns whether two entries describe the same call, apart from the bytes. */
 export function agree(one: MailboxEntry, other: MailboxEntry): boolean {
   return one.operation === other.operation && one.type === other.type && one.reduction === other.reduction &&
     one.root === other.root && one.count === other.count;
@@ -94,7 +100,7 @@ function nameIn(names: Readonly<Record<string, number>>, number: number): string
   return Object.keys(names).find((name) => names[name] === number) ?? `operation ${number}`;
 }
 
-/** The mailbox of any rank, for reading. Its entries are untrusted: check them before use. */
+/** The read-only view of any rank's mailbox. Its entries are untrusted: check them before use. */
 export class Mailbox {
   readonly #file: IpcFile;
 
@@ -111,14 +117,14 @@ export class Mailbox {
     return "not a handle";
   }
 
-  /** Whether an entry has been posted. */
+  /** Returns whether the entry with a number has been posted in a ring. */
   has(ring: number, number: number): boolean {
     const found = new Uint32Array(1);
     this.#file.readInto(new Uint8Array(found.buffer), placeOf(ring, number));
     return found[0] === number;
   }
 
-  /** An entry that has been posted. */
+  /** Returns an entry that has been posted. */
   entry(ring: number, number: number): MailboxEntry {
     const bytes = new ArrayBuffer(entryByteLength);
     this.#file.readInto(new Uint8Array(bytes), placeOf(ring, number));
@@ -135,7 +141,7 @@ export class Mailbox {
     };
   }
 
-  /** Fills `bytes` from an offset. Returns false if the file has fewer bytes there. */
+  /** Fills `bytes` from an offset in the mailbox. Returns false if the file has too few bytes there. */
   read(bytes: Uint8Array, offset: number): boolean {
     if (!Number.isSafeInteger(offset) || offset < 0) return false;
     return this.#file.readInto(bytes, offset) === bytes.length;
@@ -151,10 +157,10 @@ export class OwnMailbox extends Mailbox {
   readonly #file: IpcFile;
   readonly #firstOffset: number;
   #end: number;
-  /** The number of ranges of bytes that are in use. */
+  /** The number of reserved ranges of bytes that are not released yet. */
   #used = 0;
 
-  /** @throws {SystemError} If the system cannot create it */
+  /** @throws {SystemError} If the system cannot create the mailbox */
   static create(size: number, deviceUuid: Uint8Array): OwnMailbox {
     const header = { kind: ipcKind.mailbox, deviceUuid, byteLength: byteLengthFor(size) };
     return new OwnMailbox(IpcFile.create("poolpass-mailbox", header));
@@ -167,12 +173,15 @@ export class OwnMailbox extends Mailbox {
     this.#end = this.#firstOffset;
   }
 
-  /** The handle by which other ranks open it. */
+  /** Returns the handle by which other ranks open this mailbox. */
   handle(): Uint8Array<ArrayBuffer> {
     return this.#file.handle();
   }
 
-  /** Posts an entry. The entry that it overwrites, `ringLength` numbers earlier, must no longer be in use. */
+  /**
+   * Posts an entry in a ring. It overwrites the entry with the number lower by `ringLength`, which must no longer be in
+   * use.
+   */
   post(ring: number, number: number, entry: MailboxEntry): void {
     const { operation, type, reduction, root, count, offset, byteLength } = entry;
     const bytes = new ArrayBuffer(entryByteLength);
@@ -183,7 +192,7 @@ export class OwnMailbox extends Mailbox {
     this.#file.write(new Uint8Array(bytes, 0, numberByteLength), place);
   }
 
-  /** Reserves bytes behind the rings, and returns their offset. */
+  /** Reserves bytes after the rings, and returns their offset. */
   reserve(byteLength: number): number {
     const offset = this.#end;
     this.#end += wholePages(byteLength);
@@ -199,12 +208,12 @@ export class OwnMailbox extends Mailbox {
   /** Releases bytes that all ranks have read, and returns their memory to the system. */
   release({ offset, byteLength }: { readonly offset: number; readonly byteLength: number }): void {
     if (byteLength > 0) this.#file.punchHole(offset, wholePages(byteLength));
-    // Released bytes are holes without memory, so the file may grow until nothing in it is in use.
+    // Released bytes are holes that occupy no memory, so the offset need not be reset before everything is released.
     if (--this.#used === 0) this.#end = this.#firstOffset;
   }
 }
 
-/** The length of the rings of a mailbox. */
+/** Returns the size in bytes of the rings of a mailbox. */
 function byteLengthFor(size: number): number {
   return Math.ceil(sentTo(size) * ringByteLength / pageByteLength) * pageByteLength;
 }

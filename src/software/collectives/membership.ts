@@ -16,7 +16,7 @@ import { sharedMemoryRefusal } from "../memory/shared_file.ts";
 import { Mailbox, OwnMailbox } from "./mailbox.ts";
 
 const idByteLength = 128;
-/** The first bytes of every id, by which ids of NCCL are refused. */
+/** The first bytes of every id. They distinguish the ids from those of NCCL, which are rejected. */
 const magic = new TextEncoder().encode("poolpass collectives 1 ");
 
 /** Creates the id of a new communicator. */
@@ -26,7 +26,10 @@ export function createId(): Uint8Array<ArrayBuffer> {
   return id;
 }
 
-/** The key of the ranks that have an id: 64 hexadecimal digits. Throws if `createId` did not create it. */
+/**
+ * Returns the key that all ranks with the same id share: 64 hexadecimal digits. Throws if `createId` did not create the
+ * id.
+ */
 export function keyOfId(id: Uint8Array): string {
   if (id.byteLength !== idByteLength) {
     throw new RangeError(
@@ -43,12 +46,18 @@ export function keyOfId(id: Uint8Array): string {
   return sha256(id).toHex();
 }
 
-/** The key of a communicator that is divided from another one. `which` is unique among those. */
+/**
+ * Returns the key of a communicator that is divided from the one with the given key. `which` distinguishes the
+ * divisions.
+ */
 export function derivedKey(key: string, which: string): string {
   return sha256(new TextEncoder().encode(`${key} ${which}`)).toHex();
 }
 
-/** The phases of a rank. Ranks from `connected` on count as connected; those that ended early are reported as gone. */
+/**
+ * The phases of a rank, in its roster record. Ranks in phase `connected` or a higher one count as connected; those that
+ * ended early are reported as gone.
+ */
 export const phases = {
   absent: 0,
   present: 1,
@@ -60,29 +69,33 @@ export const phases = {
   gaveUp: 7,
 } as const;
 
-/** A rank's record: the handle of its mailbox, its phase, and how many ranks it expects (u32 each). */
+/**
+ * The size in bytes of a rank's roster record: the handle of its mailbox, its phase, and the number of ranks that it
+ * expects (u32 each).
+ */
 const recordByteLength = ipcHandleByteLength + 8;
-/** The advice of errors after the communicator was ready. */
+/** The advice in errors that occur after the communicator was ready. */
 const adviceToShrink = ": the communicator can do no more; shrink it to go on without that rank, or abort it";
+/** The advice in errors that occur before the communicator is ready. */
 const adviceToCreateAnother = ": not all can come any more; create another communicator, with an id of its own";
 /** Milliseconds between two checks for ranks that are gone. */
 const checkInterval = 2;
 
 /** The communicator to join, and the rank to join as. */
 export interface MembershipOptions {
-  /** A key that all ranks share, and no other communicator has. */
+  /** A key that all ranks of the communicator share, and no other communicator has. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;
   readonly deviceUuid: Uint8Array;
-  /** The communicator that it was split or shrunk from, if any. */
+  /** The communicator that this one was split or shrunk from, if any. */
   readonly origin?: ParentRanks | undefined;
 }
 
-/** The communicator that another one was split or shrunk from. */
+/** The parent: the communicator that another one was split or shrunk from. */
 export interface ParentRanks {
   readonly membership: Membership;
-  /** The ranks in the parent, by rank in the new communicator. */
+  /** For each rank of the new communicator, its rank in the parent. */
   readonly ranks: readonly number[];
 }
 
@@ -92,7 +105,7 @@ interface RankRecord {
   readonly size: number;
 }
 
-/** A rank's membership. */
+/** The membership of this process's rank in a communicator: its place in the roster, and the mailboxes of all ranks. */
 export class Membership {
   readonly key: string;
   readonly rank: number;
@@ -100,17 +113,17 @@ export class Membership {
   readonly own: OwnMailbox;
   readonly #roster: Roster;
   readonly #origin: ParentRanks | undefined;
-  /** The mailboxes that were opened, by rank. */
+  /** The opened mailboxes, by rank. */
   readonly #mailboxes: Mailbox[] = [];
   #connected = 0;
-  /** The error that the last check found. */
+  /** The error that the last check found: a rank is gone. */
   #gone: SharingError | undefined;
-  /** The ranks that left properly, after their work. */
+  /** The ranks that left without an error, after completing their work. */
   readonly #left = new Set<number>();
   #nextCheck = 0;
 
   /**
-   * Takes the rank's place in the roster.
+   * Claims the rank's slot in the roster.
    *
    * @throws {SharingError} `"not-supported"` if the system lacks named memory, `"limit-exceeded"` if there is no memory
    * for the roster
@@ -156,7 +169,7 @@ export class Membership {
     this.#origin = origin;
     roster.write(own.handle());
     roster.write(new Uint8Array(Uint32Array.of(size).buffer), ipcHandleByteLength + 4);
-    // The phase is written last: a process that sees it sees the rest of the record.
+    // Write the phase last, so that a process that sees the phase sees the rest of the record, too.
     this.publish(phases.present);
   }
 
@@ -176,12 +189,15 @@ export class Membership {
     );
   }
 
-  /** The mailbox of any rank, once the communicator is ready. */
+  /** Returns the mailbox of any rank. Call only when the communicator is ready. */
   mailbox(rank: number): Mailbox {
     return this.#mailboxes[rank]!;
   }
 
-  /** Connects to the ranks that have joined by now. Returns whether all are connected. Throws if some never can be. */
+  /**
+   * Connects to the ranks that have joined so far. Returns whether all ranks are connected. Throws if a rank can never
+   * connect.
+   */
   advance(): boolean {
     if (this.isReady) return true;
     while (this.#mailboxes.length < this.size && this.#openMailboxOf(this.#mailboxes.length));
@@ -221,16 +237,16 @@ export class Membership {
     if (opened === "unseen") {
       throw new SharingError("not-supported", `${what} cannot be seen; all ranks must be in one PID namespace`);
     }
-    // The process is ending and has closed its mailbox; soon its place in the roster shows that it is gone.
+    // The process of that rank is ending and has closed its mailbox. The roster will soon show that the rank is gone.
     if (!(opened instanceof Mailbox)) return false;
     this.#mailboxes.push(opened);
     return true;
   }
 
   /**
-   * The error if a rank is gone that should be there. Checks every two milliseconds at most.
+   * Returns the error to report if a rank is gone that the others still need. Checks at most once in two milliseconds.
    *
-   * @param needed a rank that must still be there, even if it left properly
+   * @param needed a rank that counts as gone even if it left without an error
    */
   findGone(needed?: number): SharingError | undefined {
     const now = performance.now();
@@ -248,20 +264,20 @@ export class Membership {
       if (rank === this.rank || this.#left.has(rank)) continue;
       const state = this.#roster.stateOf(rank);
       const { phase } = this.#record(rank);
-      // A rank that died is the cause, and comes before ranks that aborted because of it.
+      // Prefer a rank that has died: other ranks may have aborted because of it.
       if (state === "ended" && phase !== phases.finished) {
         gone = this.#goneError(rank, "has ended");
         break;
       }
       gone ??= this.#reasonOf(rank, state, phase);
-      // Ranks that stopped waiting because of it come last.
+      // A rank that only stopped waiting is reported last: another rank was the cause.
       if (phase === phases.gaveUp) gaveUp ??= this.#gaveUpError(rank);
       if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }
     this.#gone = gone ?? gaveUp;
   }
 
-  /** The error if a rank has ended the communicator. */
+  /** Returns the error to report if a rank has made the communicator unusable. */
   #reasonOf(rank: number, state: PlaceState, phase: number): SharingError | undefined {
     if (state === "free") return this.#reasonNotToJoin(rank);
     if (state === "ended" && phase !== phases.finished) return this.#goneError(rank, "has ended");
@@ -271,7 +287,7 @@ export class Membership {
     return state === "taken" || this.isReady ? undefined : this.#goneError(rank, "has left");
   }
 
-  /** The error if a rank cannot join any more, because it is gone from the parent communicator. */
+  /** Returns the error to report if a rank can no longer join, because it is gone from the parent communicator. */
   #reasonNotToJoin(rank: number): SharingError | undefined {
     if (this.#origin === undefined || this.#origin.membership.hasLeft) return undefined;
     const { membership, ranks } = this.#origin;
@@ -281,7 +297,7 @@ export class Membership {
     return reason ?? (state === "taken" ? undefined : membership.#goneError(there, "has left"));
   }
 
-  /** Publishes the phase of this rank. */
+  /** Publishes the phase of this rank in the roster. */
   publish(phase: number): void {
     if (!this.hasLeft) this.#roster.write(new Uint8Array(Uint32Array.of(phase).buffer), ipcHandleByteLength);
   }
@@ -299,7 +315,7 @@ export class Membership {
     this.#roster.readInto(bytes, rank);
     const words = new Uint32Array(bytes.buffer, ipcHandleByteLength);
     const phase = words[0]!;
-    // Read again: what was read together with the phase may be older.
+    // Read the record again: the other values may have been read before the phase was written.
     if (phase !== phases.absent) this.#roster.readInto(bytes, rank);
     return { handle: bytes.subarray(0, ipcHandleByteLength), phase, size: words[1]! };
   }
@@ -345,7 +361,7 @@ function notSupported(): SharingError {
   return new SharingError("not-supported", `Cannot create a communicator: processes cannot find each other: ${reason}`);
 }
 
-/** An error of the system, with a message that says what failed. */
+/** Returns an error of the system with a message that says what failed. */
 function describeSystemError(error: unknown, what: string): unknown {
   if (error instanceof RosterFullError) {
     return new SharingError("limit-exceeded", `${what}: ${error.message}`, { cause: error.cause });

@@ -13,27 +13,29 @@
 import { dataType, reductionOperation } from "../../collective_library.ts";
 import type { TypedArray } from "../../support/validation.ts";
 
-/** The typed arrays that elements are reduced in. */
+/** The typed arrays whose elements can be reduced. */
 type ElementArray = Exclude<TypedArray, Uint8ClampedArray>;
 
-/** A type of elements. */
+/** An element type of collectives. */
 export interface ElementType {
-  /** Its name in `dataType`. */
+  /** The name of the type in `dataType`. */
   readonly name: string;
   readonly byteLength: number;
   readonly isInteger: boolean;
-  /** A view of whole elements at a multiple of 8 bytes. The elements of a type with `codec` are its codes. */
+  /**
+   * Returns a typed array over bytes that begin at a multiple of 8. For a type with `codec`, its elements are codes.
+   */
   view(bytes: Uint8Array<ArrayBuffer>): ElementArray;
-  /** Converts between numbers and the codes of a type that JavaScript lacks. */
+  /** Converts between numbers and codes, for a type that has no typed array in JavaScript. */
   readonly codec?: Codec;
 }
 
 /** Converts between numbers and their codes in memory, for a float type of 8 or 16 bits. */
 interface Codec {
   decode(code: number): number;
-  /** Rounds to the nearest value, or to the even one of two. A NaN loses its sign and payload; infinities stay. */
+  /** Rounds to the nearest value, ties to even. Infinities are kept. A NaN loses its sign and payload. */
   encode(value: number): number;
-  /** Rounds a result to a value of the type. In 8 bits, it saturates: an overflow gives the largest value. */
+  /** Rounds a number to a value of the type. In an 8-bit type, an overflow gives the largest finite value. */
   round(value: number): number;
 }
 
@@ -52,7 +54,7 @@ interface EightBitFormat {
 
 let types: Readonly<Record<number, ElementType>> | undefined;
 
-/** A type by its number in `dataType`. Undefined if there is none. */
+/** Returns the type with a number in `dataType`. Undefined if there is none. */
 export function elementType(number: number): ElementType | undefined {
   return (types ??= elementTypes())[number];
 }
@@ -126,11 +128,11 @@ function eightBitCodec({ mantissaBits, bias, largest, infinity }: EightBitFormat
     const magnitude = Math.abs(float[0]!);
     if (magnitude === Infinity) return sign | (infinity ?? largest);
     const exponent = Math.max((floatBits[0]! >>> 23 & 0xff) - 127, smallestExponent);
-    // A mantissa that is rounded up to the next power of two becomes the first of the next exponent.
+    // If the mantissa is rounded up to the next power of two, the carry increments the exponent.
     const steps = roundToEven(magnitude / 2 ** (exponent - mantissaBits));
     return sign | Math.min(((exponent - smallestExponent) << mantissaBits) + steps, largest);
   };
-  // Saturates, as CUDA's conversion with __NV_SATFINITE does.
+  // Saturates like CUDA's conversion with __NV_SATFINITE.
   const round = (value: number): number => {
     const code = encode(value);
     return values[(code & 0x7f) === infinity ? (code & 0x80) | largest : code]!;
@@ -144,24 +146,26 @@ function roundToEven(value: number): number {
   return below % 2 === 0 ? below : below + 1;
 }
 
-/** Element arrays of numbers. */
+/** The typed arrays whose elements are numbers, not BigInts. */
 type NumberArray = Exclude<ElementArray, BigIntArray>;
 type BigIntArray = BigInt64Array | BigUint64Array;
 
-/** The sum of elements of several ranks, or another reduction of them. */
+/** Reduces the elements of several ranks, one rank after another. */
 export class ElementReduction {
   readonly #type: ElementType;
   readonly #operation: number;
   #result: ElementArray | undefined;
   #ranks = 0;
 
-  /** @param operation one of `reductionOperation` */
+  /** @param operation the number of the reduction in `reductionOperation` */
   constructor(type: ElementType, operation: number) {
     this.#type = type;
     this.#operation = operation;
   }
 
-  /** Adds the elements of the next rank. The bytes of the first rank are overwritten with the result. */
+  /**
+   * Combines the elements of the next rank with the result. `bytes` of the first rank are overwritten with the result.
+   */
   add(bytes: Uint8Array<ArrayBuffer>): void {
     const elements = this.#decoded(bytes);
     this.#ranks++;
@@ -174,7 +178,7 @@ export class ElementReduction {
     this.#round();
   }
 
-  /** Fills `bytes` with the result. */
+  /** Completes the reduction, and writes the result to `bytes`. */
   finish(bytes: Uint8Array<ArrayBuffer>): void {
     const result = this.#result!;
     if (this.#operation === reductionOperation.average) this.#divide(result);
@@ -190,7 +194,7 @@ export class ElementReduction {
     return codec === undefined ? elements : Float32Array.from(elements as Uint8Array, codec.decode);
   }
 
-  /** Rounds the result to the type. A maximum or minimum is a value of the type already. */
+  /** Rounds the result to values of the type. A maximum or minimum already is such a value. */
   #round(): void {
     const { codec } = this.#type;
     const { maximum, minimum } = reductionOperation;
@@ -205,7 +209,7 @@ export class ElementReduction {
       for (let i = 0; i < result.length; i++) result[i]! /= BigInt(ranks);
       return;
     }
-    // Arrays of integers round toward zero themselves.
+    // Assigning to an integer array rounds toward zero.
     for (let i = 0; i < result.length; i++) result[i]! /= ranks;
     this.#round();
   }
@@ -215,7 +219,7 @@ function isBigIntArray(array: ElementArray): array is BigIntArray {
   return array instanceof BigInt64Array || array instanceof BigUint64Array;
 }
 
-/** Sets each element of `result` to its combination with that of `next`. */
+/** Combines each element of `result` with that of `next`, and stores it in `result`. */
 function combineNumbers(result: NumberArray, next: NumberArray, operation: number): void {
   const { product, maximum, minimum } = reductionOperation;
   const { length } = result;

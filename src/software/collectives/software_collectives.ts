@@ -32,18 +32,18 @@ import { createId, derivedKey, keyOfId, Membership } from "./membership.ts";
 import { type ElementType, elementType } from "./reduction.ts";
 import { type OperationName, operationNumbers } from "./mailbox.ts";
 
-/** The collectives of one driver. */
+/** The collective library of the software driver. */
 export class SoftwareCollectives implements CollectiveLibrary {
   readonly name = "the software device's collectives";
   readonly shrinkRefusal: string | undefined = undefined;
   readonly #services: CollectiveServices;
   readonly #communicators = new Map<bigint, SoftwareCommunicator>();
   #lastHandle = 0n;
-  /** The number of nested groups that are open. */
+  /** The number of open nested groups. */
   #depth = 0;
-  /** The operations of the outermost group. */
+  /** The operations of the outermost open group. */
   #group: StreamOperation[] = [];
-  /** The first error that a call of the group has thrown. */
+  /** The first error that a call of the open group has thrown. */
   #groupFailure: { readonly error: unknown } | undefined;
 
   constructor(services: CollectiveServices) {
@@ -141,7 +141,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#depth++;
   }
 
-  /** If a call of the group has thrown, throws its error again and enqueues nothing. */
+  /**
+   * Ends a group, and enqueues its operations if it is the outermost one. If a call of the group has thrown, throws
+   * that error again and enqueues nothing.
+   */
   groupEnd(): void {
     if (this.#depth === 0) throw new Error("Cannot end a group: none has begun");
     if (--this.#depth > 0) return;
@@ -151,10 +154,11 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (failure !== undefined) throw failure.error;
     checkGroup(group);
     const communicators = new Set(group.map(({ communicator }) => communicator));
-    // A communicator runs its groups one after another, on whichever streams they are.
+    // A communicator runs its groups one after another, even on different streams.
     const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
     for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
-    // A send completes after its receive, which the receiver may have enqueued behind sends of its own.
+    // Enqueue the completion of sends last: a send completes after the matching receive, which the receiver may have
+    // enqueued after its own sends.
     const isLast = (operation: StreamOperation): boolean => operation instanceof SendOperation;
     for (const operation of group) if (!isLast(operation)) operation.enqueueCompletion();
     for (const operation of group) if (isLast(operation)) operation.enqueueCompletion();
@@ -196,7 +200,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#addMessage("recv", call);
   }
 
-  /** Revokes the work of all communicators and leaves them, when the driver closes. */
+  /** Revokes the work of all communicators, and removes their ranks from the rosters. Called when the driver closes. */
   close(): void {
     for (const communicator of this.#communicators.values()) communicator.destroy();
     this.#communicators.clear();
@@ -249,7 +253,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     });
   }
 
-  /** Adds a call to the open group, or to a group of its own. */
+  /** Adds a call to the open group, or runs it as a group of its own. */
   #addToGroup(
     name: OperationName,
     { comm, type, count }: CollectiveCall,

@@ -14,23 +14,23 @@ import type { MemoryShadow } from "../memory/check_memory.ts";
 /** The parts of the software driver that collectives use. */
 export interface CollectiveServices {
   readonly scheduler: Scheduler;
-  /** The record of initialized memory, if the sanitizer keeps one. */
+  /** The shadow state that records which memory is initialized, if the sanitizer checks that. */
   readonly shadow: MemoryShadow | undefined;
   /** Throws if there is no such device, or if the devices were lost. */
   checkDevice(device: number, call: string): void;
   /** Whether the devices were lost. */
   areLost(): boolean;
   deviceUuid(device: number): Uint8Array;
-  /** The stream of a device that has a handle. Throws if there is none. */
+  /** Returns the stream of a device with a handle. Throws if there is none. */
   stream(device: number, handle: bigint, call: string): Stream;
-  /** The bytes of a range. Throws if the device may not access them so. */
+  /** Returns the bytes of a range of addresses. Throws if the device may not access them as requested. */
   range(address: bigint, byteLength: number, access: AccessRequest): Uint8Array;
 }
 
-/** The device that accesses a range of memory, how, and in which call. */
+/** An access to memory: the accessing device, the kind of access, and the name of the call for errors. */
 export interface AccessRequest {
   readonly device: number;
-  /** One of `memAccessFlags`. */
+  /** The kind of access, as one of `memAccessFlags`. */
   readonly flags: number;
   readonly call: string;
 }
@@ -41,22 +41,25 @@ interface UnreadEntry {
   readonly entry: MailboxEntry;
 }
 
-/** Entries that work waits for: the ranks that post them, their ring, and their number. */
+/** Entries of other ranks that this rank's work waits for: those with `number` in `ring`, of each of `ranks`. */
 export interface AwaitedPosts {
   readonly ranks: readonly number[];
   readonly ring: number;
   readonly number: number;
 }
 
-/** A rank of a communicator. */
+/** One rank of a communicator. */
 export class SoftwareCommunicator {
   readonly device: number;
   readonly services: CollectiveServices;
-  /** Joins the ranks of a division, once all of its colors are known. */
+  /**
+   * Joins the communicator. Returns undefined until that is possible: a divided communicator needs the colors of all
+   * ranks.
+   */
   readonly #join: () => Membership | undefined;
   #membership: Membership | undefined;
   #failure: unknown;
-  /** Whether its unfinished work was revoked. */
+  /** Whether the unfinished work of the communicator was revoked. */
   #isStopped = false;
   #isFinalizing = false;
   #isDestroyed = false;
@@ -64,18 +67,19 @@ export class SoftwareCommunicator {
   #awaited: AwaitedPosts | undefined;
   /** The last work on each stream. */
   readonly #work = new Map<Stream, Work>();
-  /** The number of collectives that are complete, and of messages that are not. */
+  /** The number of collectives that are complete. */
   #completedCollectives = 0;
+  /** The number of sends and receives that are enqueued and not complete. */
   #unfinishedMessages = 0;
-  /** The number of the last entry of each ring that was posted, or expected from another rank. */
+  /** By ring: the number of the last entry that this rank has posted or expects from another rank. */
   readonly #numbers = new Map<number, number>();
-  /** The collectives whose bytes other ranks may still read, oldest first. */
+  /** The collectives whose input in this mailbox other ranks may still read, oldest first. */
   readonly #unread: UnreadEntry[] = [];
   readonly #divisions = new Set<Division>();
-  /** The number of communicators shrunk from it, by the excluded ranks. */
+  /** The number of communicators that were shrunk from this one, by the excluded ranks. */
   readonly #shrinks = new Map<string, number>();
 
-  /** @param joined the membership, or a function that joins and returns undefined as long as it cannot */
+  /** @param joined the membership, or a function that joins, and that returns undefined until it can */
   constructor(services: CollectiveServices, device: number, joined: Membership | (() => Membership | undefined)) {
     this.services = services;
     this.device = device;
@@ -83,7 +87,7 @@ export class SoftwareCommunicator {
     this.#membership = typeof joined === "function" ? undefined : joined;
   }
 
-  /** The membership. Throws unless the communicator is ready, or was before it failed. */
+  /** Returns the membership. Throws unless the communicator is ready, or was ready before it failed. */
   membershipFor(action: string): Membership {
     if (this.#membership !== undefined && (this.#membership.isReady || this.state === "ready")) return this.#membership;
     if (this.#failure !== undefined) throw this.#failure;
@@ -92,7 +96,10 @@ export class SoftwareCommunicator {
     );
   }
 
-  /** As `membershipFor`. Throws also if the communicator has failed, or was revoked or finalized. */
+  /**
+   * Returns the membership, like `membershipFor`. Also throws if the communicator has failed or was revoked or
+   * finalized.
+   */
   usableFor(action: string): Membership {
     const membership = this.membershipFor(action);
     if (this.#failure !== undefined) throw this.#failure;
@@ -101,7 +108,7 @@ export class SoftwareCommunicator {
     throw new Error(`Cannot ${action}: the communicator was ${why}; create another one`);
   }
 
-  /** Advances joining, divisions and finalization, and returns the state after that. */
+  /** The state of the communicator. Reading it advances joining, divisions and finalization. */
   get state(): CommunicatorState {
     if (this.#failure === undefined && !this.#isDestroyed) {
       try {
@@ -114,12 +121,12 @@ export class SoftwareCommunicator {
     return this.stateOfWork;
   }
 
-  /** The state without advancing anything: the error that has ended its work, or "ready". */
+  /** The error that has ended the communicator's work, or "ready". Reading it advances nothing. */
   get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
   }
 
-  /** The work that was complete before the error; undefined without an error. */
+  /** The work that was complete before the communicator failed. Undefined if it has not failed. */
   get validPrefix(): ValidPrefix | undefined {
     const error = this.#failure as Error | undefined;
     return error && { collectives: this.#completedCollectives, messages: this.#unfinishedMessages === 0, error };
@@ -129,7 +136,9 @@ export class SoftwareCommunicator {
     this.#unfinishedMessages++;
   }
 
-  /** @param collective the number of the completed collective; undefined if it is a message. They complete in order. */
+  /**
+   * @param collective the number of the completed collective; undefined for a message. Collectives complete in order.
+   */
   onComplete(collective: number | undefined): void {
     if (collective === undefined) this.#unfinishedMessages--;
     else this.#completedCollectives = collective;
@@ -142,40 +151,43 @@ export class SoftwareCommunicator {
     if (gone !== undefined) throw gone;
     this.releaseRead();
     let areDivided = true;
-    // Ranks that are in a part ask the new communicator instead.
+    // Wait only for divisions that give this rank no new communicator. Otherwise, the new communicator reports the
+    // progress.
     for (const division of this.#divisions) if (!division.advance() && division.isAwaitedHere) areDivided = false;
     return areDivided && !(this.#isFinalizing && this.hasWork);
   }
 
-  /** Whether its unfinished work is not to be done any more. */
+  /** Whether the communicator's unfinished work was revoked or has failed, so that it must not run. */
   get hasEnded(): boolean {
     return this.#isStopped || this.#failure !== undefined;
   }
 
-  /** Whether it has unfinished work on streams. */
+  /** Whether the communicator has unfinished work on streams. */
   get hasWork(): boolean {
     return this.#work.values().some(({ done }) => !done);
   }
 
-  /** Ends its work with an error. Only the first error is kept. */
+  /** Fails the communicator's work with an error. Only the first error is kept. */
   fail(error: unknown): void {
     if (this.#failure !== undefined || this.#isDestroyed) return;
     this.#failure = error;
   }
 
-  /** As `fail`, with an error of this rank alone: publishes that it has failed. */
+  /**
+   * Like `fail`, but also publishes that this rank has failed. For errors that other ranks do not detect themselves.
+   */
   failAndPublish(error: unknown, phase: number = phases.failed): void {
     if (this.#failure === undefined && !this.#isDestroyed) this.#membership?.publish(phase);
     this.fail(error);
   }
 
-  /** As `fail`, because the devices were lost and its work with them. */
+  /** Like `fail`, after the devices were lost together with the communicator's work. */
   failByDeviceLoss(): void {
     const message = "The communicator can do no more: its device was lost; see the error of the stream";
     this.failAndPublish(new SharingError("device-lost", message), phases.lost);
   }
 
-  /** The earlier work on all streams, which the next work comes after. */
+  /** The last work on each stream, after which the communicator's next work runs. */
   get earlierWork(): readonly Work[] {
     return [...this.#work.values()];
   }
@@ -185,14 +197,14 @@ export class SoftwareCommunicator {
     this.#work.set(work.stream, work);
   }
 
-  /** Counts the next entry of a ring. Returns its number. */
+  /** Increments the number of the last entry of a ring, and returns it. */
   nextNumber(ring: number): number {
     const number = (this.#numbers.get(ring) ?? 0) + 1;
     this.#numbers.set(ring, number);
     return number;
   }
 
-  /** Done when the ring has room for another collective. */
+  /** A condition to wait for: the ring of collectives has room for another entry. */
   get room(): Awaited {
     // deno-lint-ignore no-this-alias
     const communicator = this;
@@ -203,13 +215,16 @@ export class SoftwareCommunicator {
     };
   }
 
-  /** Keeps the bytes of a collective until all ranks have read them. */
+  /** Keeps the bytes of a collective in the mailbox until all ranks have read them. */
   keep(posted: UnreadEntry): void {
     this.releaseRead();
     this.#unread.push(posted);
   }
 
-  /** Releases the bytes that all ranks have read. Returns whether the ring has room for another collective. */
+  /**
+   * Releases the bytes of collectives that all ranks have read. Returns whether the ring has room for another
+   * collective.
+   */
   releaseRead(): boolean {
     const { own, size } = this.#membership!;
     const isRead = ({ number }: UnreadEntry): boolean => {
@@ -236,14 +251,14 @@ export class SoftwareCommunicator {
     return division;
   }
 
-  /** Counts the communicators without some ranks, so that each has a key of its own. */
+  /** Counts the communicators that were shrunk without the given ranks, so that each has a different key. */
   nextShrink(excluded: string): number {
     const count = (this.#shrinks.get(excluded) ?? 0) + 1;
     this.#shrinks.set(excluded, count);
     return count;
   }
 
-  /** The ranks that have not joined, or not posted what its work waits for. */
+  /** The ranks that have not joined, or have not posted an entry that this rank's work waits for. */
   get lateRanks(): readonly number[] {
     const membership = this.#membership;
     if (membership?.isReady !== true) return membership?.absentRanks ?? [];
@@ -255,12 +270,12 @@ export class SoftwareCommunicator {
     this.#awaited = posts;
   }
 
-  /** Revokes its work, and takes no more. */
+  /** Revokes the communicator's work, and makes it reject new work. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** As `stop`, and publishes that this rank no longer waits for the others. */
+  /** Like `stop`, but also publishes that this rank no longer waits for the other ranks. */
   giveUp(): void {
     this.stop();
     if (this.#hasGivenUp || this.#isDestroyed || this.#failure !== undefined) return;
@@ -273,7 +288,10 @@ export class SoftwareCommunicator {
     this.#isFinalizing = true;
   }
 
-  /** Revokes its work and leaves. Ranks that need nothing from it any more fail only if it has aborted. */
+  /**
+   * Revokes the communicator's work and leaves the roster. Other ranks that still need an entry of this rank fail. With
+   * `isAborted`, all of them fail.
+   */
   destroy({ isAborted = false }: { isAborted?: boolean } = {}): void {
     const phase = this.#hasGivenUp
       ? phases.gaveUp
@@ -285,37 +303,40 @@ export class SoftwareCommunicator {
     this.#membership?.leave(phase);
   }
 
-  /** Resolves when none of its work is left on streams. */
+  /** Resolves when no work of the communicator is left on streams. */
   async whenWorkIsGone(): Promise<void> {
     await waitUntil(() => !this.hasWork);
   }
 }
 
-/** The most incomplete divisions of a communicator: no entry may be overwritten before all ranks have read it. */
+/**
+ * The maximum number of incomplete divisions of a communicator. It ensures that all ranks have read an entry before it
+ * is overwritten.
+ */
 export const divisionLimit: number = ringLength / 2;
 
-/** The posted color of a rank that is in no part. */
+/** The color posted by a rank that joins no new communicator. */
 const noColor = -1;
 
-/** The color and key that a rank posts. */
+/** The color and key that a rank posts for a division. */
 interface DivisionOptions {
   readonly number: number;
-  /** Undefined if the rank is in no part. */
+  /** Undefined if the rank joins no new communicator. */
   readonly color: number | undefined;
   readonly key: number;
 }
 
-/** This rank's membership in its part. */
+/** This rank's membership options in its new communicator. */
 export type DivisionPlace = Required<Omit<MembershipOptions, "deviceUuid">>;
 
-/** A division of a communicator: complete when all ranks have posted their colors. */
+/** A division of a communicator. It is complete when all ranks have posted their colors. */
 export class Division {
-  /** Whether this rank is in no part: then the divided communicator itself reports when the division is complete. */
+  /** Whether this rank joins no new communicator, so that the divided one reports when the division is complete. */
   readonly isAwaitedHere: boolean;
   readonly #membership: Membership;
   readonly #number: number;
   readonly #color: number;
-  /** The colors and keys of the first ranks, as far as they were read. */
+  /** The colors and keys that were read so far, in the order of ranks. */
   readonly #colors: { readonly rank: number; readonly color: number; readonly key: number }[] = [];
 
   constructor(membership: Membership, { number, color, key }: DivisionOptions) {
@@ -327,7 +348,7 @@ export class Division {
     membership.own.post(commonRings.divisions, number, { ...nothing, count: this.#color, offset: key });
   }
 
-  /** Reads the colors that were posted by now. Returns whether all were. */
+  /** Reads the colors that were posted since the last call. Returns whether all ranks have posted theirs. */
   advance(): boolean {
     const { size } = this.#membership;
     while (this.#colors.length < size) {
@@ -339,7 +360,7 @@ export class Division {
       if (!mailbox.has(commonRings.divisions, this.#number)) {
         const gone = this.#membership.findGone(rank);
         if (gone === undefined) return false;
-        // It may have posted its color before it left.
+        // The rank may have posted its color before it left.
         if (!mailbox.has(commonRings.divisions, this.#number)) throw gone;
       }
       const { count: color, offset: key } = mailbox.entry(commonRings.divisions, this.#number);
@@ -351,7 +372,7 @@ export class Division {
     return true;
   }
 
-  /** This rank's place in its part, once the division is complete. */
+  /** Returns this rank's membership options in its new communicator. Undefined until the division is complete. */
   part(): DivisionPlace | undefined {
     if (!this.advance()) return undefined;
     const ranks = this.#colors.filter(({ color }) => color === this.#color)

@@ -23,17 +23,20 @@ import {
 import type { Membership } from "./membership.ts";
 import { ElementReduction, type ElementType, elementType } from "./reduction.ts";
 
-/** The bytes that are read, written or sent before an operation yields to other streams. */
+/** The maximum number of bytes that an operation reads or writes before it yields to other streams. */
 const sliceByteLength: number = 2 ** 20;
 
-/** A phase of an operation, which yields after each slice. */
+/** A phase of an operation, as a generator that yields after each slice of bytes. */
 type Slices = Generator<undefined, void>;
 
-/** An operation that is about to be enqueued on its stream. */
+/**
+ * An operation on a stream. It posts an entry in this rank's mailbox, and completes once the other ranks have posted
+ * theirs.
+ */
 export abstract class StreamOperation {
   readonly communicator: SoftwareCommunicator;
   readonly stream: Stream;
-  /** The number of its entries, counted when it is enqueued. */
+  /** The number of the operation's entries in their rings, assigned when the operation is enqueued. */
   protected number = 0;
 
   constructor(communicator: SoftwareCommunicator, stream: Stream) {
@@ -41,7 +44,7 @@ export abstract class StreamOperation {
     this.stream = stream;
   }
 
-  /** The ring of its entries. */
+  /** The index of the ring in which the operation posts its entry. */
   abstract readonly ring: number;
   protected abstract get postsAfter(): readonly Awaited[];
   protected abstract get completesAfter(): readonly Awaited[];
@@ -52,7 +55,9 @@ export abstract class StreamOperation {
     return this.communicator.membershipFor("do the work of the communicator");
   }
 
-  /** Enqueues the post. All operations of a group post before one of them waits for another rank. */
+  /**
+   * Enqueues posting the operation's entry. In a group, call it for all operations before any waits for another rank.
+   */
   enqueuePost(earlier: readonly Work[]): void {
     this.number = this.communicator.nextNumber(this.ring);
     this.#enqueue(this.post(), [...earlier, ...this.postsAfter]);
@@ -66,7 +71,7 @@ export abstract class StreamOperation {
     communicator.onWorkEnqueued(this.#enqueue(this.complete(), this.completesAfter, done));
   }
 
-  /** @param done called when the work is complete, and not when it was revoked */
+  /** @param done called when the work is complete, but not if it was revoked */
   #enqueue(slices: Slices, after: readonly Awaited[], done?: () => void): Work {
     const { communicator } = this;
     let isDone = false;
@@ -75,14 +80,14 @@ export abstract class StreamOperation {
       if (isDone && !communicator.hasEnded) done?.();
       return isDone;
     };
-    // Work is released unfinished only if the device was lost.
+    // Work is released before it is complete only if the device was lost.
     const release = (): void => {
       if (!isDone && !communicator.hasEnded) communicator.failByDeviceLoss();
     };
     return communicator.services.scheduler.enqueue(this.stream, run, { after, release });
   }
 
-  /** Writes bytes to the rank's own mailbox, and posts an entry for them. */
+  /** Writes bytes to this rank's mailbox, and posts an entry for them. */
   protected *postBytes(
     bytes: Uint8Array,
     entry: Omit<MailboxEntry, "offset" | "byteLength">,
@@ -98,7 +103,7 @@ export abstract class StreamOperation {
     return posted;
   }
 
-  /** Copies what a rank has posted to linear memory. */
+  /** Copies bytes that a rank has posted to linear memory. */
   protected *copy(to: Uint8Array, from: PostedBytes): Slices {
     for (let at = 0; at < to.byteLength; at += sliceByteLength) {
       const part = to.subarray(at, at + sliceByteLength);
@@ -113,7 +118,7 @@ export abstract class StreamOperation {
     this.communicator.services.shadow?.noteCopy(bytes, undefined);
   }
 
-  /** Done when ranks have posted an entry of this operation's number. */
+  /** Returns a condition to wait for: the ranks have posted their entries with this operation's number in a ring. */
   protected whenPosted(ranks: readonly number[], ring: number): Awaited {
     return new Posts(this.communicator, { ranks, ring, number: this.number });
   }
@@ -124,21 +129,21 @@ interface PostedBytes {
   readonly rank: number;
   readonly mailbox: Mailbox;
   readonly entry: MailboxEntry;
-  /** Where the part to read begins in the posted bytes. */
+  /** The offset in the posted bytes of the part to read. */
   readonly begin: number;
 }
 
-/** Fills `bytes` from an offset in what a rank has posted. Throws if the rank has posted fewer bytes. */
+/** Fills `bytes` from offset `at` of the part of a rank's posted bytes. Throws if the rank has posted too few bytes. */
 function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedBytes, at: number): void {
   const end = begin + at + bytes.byteLength;
   if (end <= entry.byteLength && mailbox.read(bytes, entry.offset + begin + at)) return;
   throw new Error(`Cannot read what rank ${rank} gives: it has posted less than it says`);
 }
 
-/** The most operations of a kind in a group: their entries must fit in a ring. */
+/** The maximum number of operations in a group that use the same ring, whose entries must fit in the ring. */
 export const groupLimit: number = ringLength;
 
-/** Runs one slice. Returns whether it was the last one, which it is if it throws. */
+/** Runs one slice of a phase. Returns true if that was the last slice or if it has thrown an error. */
 function finishes(slices: Slices, communicator: SoftwareCommunicator): boolean {
   try {
     return slices.next().done === true;
@@ -148,7 +153,7 @@ function finishes(slices: Slices, communicator: SoftwareCommunicator): boolean {
   }
 }
 
-/** A wait for entries of other ranks. It ends, too, when the communicator's work is revoked or fails. */
+/** A wait for entries of other ranks. It also ends when the communicator's work is revoked or fails. */
 class Posts implements Awaited {
   readonly #communicator: SoftwareCommunicator;
   readonly #posts: AwaitedPosts;
@@ -182,14 +187,14 @@ class Posts implements Awaited {
       this.#communicator.setAwaited(this.#posts);
       return false;
     }
-    // It may have posted before it left.
+    // The rank may have posted its entry before it left.
     if (mailbox.has(ring, number)) return true;
     this.#communicator.fail(gone);
     return true;
   }
 }
 
-/** The call, its stream, and its memory. */
+/** The parameters of a `CollectiveOperation`: the call, its stream, and its memory. */
 interface CollectiveWork {
   readonly call: Omit<MailboxEntry, "offset" | "byteLength">;
   readonly type: ElementType;
@@ -200,7 +205,7 @@ interface CollectiveWork {
   readonly target: Uint8Array;
 }
 
-/** The sizes of a rank's input and result, as multiples of a call's count. */
+/** Returns the sizes of a rank's input (`gives`) and result (`gets`), as multiples of a call's count. */
 export function sharesOf(
   { operation, root }: { readonly operation: number; readonly root: number },
   { rank, size }: { readonly rank: number; readonly size: number },
@@ -214,7 +219,7 @@ export function sharesOf(
   };
 }
 
-/** An operation of all ranks. */
+/** A collective, in which all ranks take part. */
 export class CollectiveOperation extends StreamOperation {
   readonly ring: number = commonRings.collectives;
   readonly #call: CollectiveWork["call"];
@@ -247,13 +252,13 @@ export class CollectiveOperation extends StreamOperation {
     const { rank, size, own } = this.membership;
     const sources = this.#findSources();
     const disagreement = this.#findDisagreement(sources);
-    // The other ranks find the same disagreement.
+    // Do not publish the error: the other ranks find the same disagreement.
     if (disagreement !== undefined) return this.communicator.fail(disagreement);
     this.#checkLengths(sources);
     const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operationNumbers;
     const { operation, root, count } = this.#call;
     const byteLength = count * this.#type.byteLength;
-    // An operation reads the same part of the input of each rank.
+    // The part that this rank reads begins at the same offset in the input of each rank.
     const begin = operation === reduceScatter || operation === allToAll ? rank * byteLength : 0;
     const parts = sources.map((source) => ({ ...source, begin }));
     if (this.#target.byteLength > 0) {
@@ -271,7 +276,7 @@ export class CollectiveOperation extends StreamOperation {
     this.communicator.releaseRead();
   }
 
-  /** The posted input of each rank. */
+  /** Returns the posted inputs, by rank. */
   #findSources(): PostedBytes[] {
     return Array.from({ length: this.membership.size }, (_, rank) => {
       const mailbox = this.membership.mailbox(rank);
@@ -279,7 +284,7 @@ export class CollectiveOperation extends StreamOperation {
     });
   }
 
-  /** The error if the ranks have made different calls: the same on every rank. */
+  /** Returns the error to report if the ranks have made different calls. It is the same on every rank. */
   #findDisagreement(sources: readonly PostedBytes[]): Error | undefined {
     const first = sources[0]!.entry;
     const other = sources.find(({ entry }) => !agree(entry, first));
@@ -316,16 +321,16 @@ export class CollectiveOperation extends StreamOperation {
   }
 }
 
-/** A call that sends or receives a message. */
+/** The parameters of a `MessageOperation`, which sends or receives a message. */
 interface MessageWork {
-  /** The other rank. */
+  /** The rank at the other end of the message. */
   readonly peer: number;
   readonly count: number;
-  /** The number of the type in `dataType`. */
+  /** The number of the element type in `dataType`. */
   readonly typeNumber: number;
   readonly type: ElementType;
   readonly stream: Stream;
-  /** The bytes to send, or where the received ones go. */
+  /** The bytes to send, or the memory for the received bytes. */
   readonly bytes: Uint8Array;
 }
 
@@ -364,7 +369,7 @@ abstract class MessageOperation extends StreamOperation {
   }
 }
 
-/** A send to another rank, or to this one. */
+/** A send to any rank, including this one. */
 export class SendOperation extends MessageOperation {
   #posted: MailboxEntry | undefined;
 
@@ -385,14 +390,14 @@ export class SendOperation extends MessageOperation {
     const { own, rank } = this.membership;
     own.release(this.#posted!);
     const received = this.peerEntry(receivedFrom(rank));
-    // The receiver finds the same mismatch.
+    // Do not publish the error: the receiver finds the same mismatch.
     if (!this.isLike(received)) {
       this.communicator.fail(mismatch(rank, this.describe(), this.peer, describeEntry(received)));
     }
   }
 }
 
-/** A receive from another rank, or from this one. */
+/** A receive from any rank, including this one. */
 export class ReceiveOperation extends MessageOperation {
   get ring(): number {
     return receivedFrom(this.peer);
