@@ -33,7 +33,7 @@ export interface GeneratedModule {
   readonly log: string;
 }
 
-/** The PTX of a source, with the data for the generated module. */
+/** The PTX of a source, and further data for the generated module. */
 interface Program {
   readonly ptx: string;
   /** The PTX of the same kernels with debug information. */

@@ -31,7 +31,7 @@ const fatalMebibytes = 5280;
 const reserveMebibytes = 1024;
 /** The time limit for an import in another process, in milliseconds. */
 const timeout = 20_000;
-/** The maximum number of characters of the other process's output to keep. */
+/** The maximum number of characters of the importing process's output to keep. */
 const maximumPrinted = 16_384;
 /** The signals that other processes send to end a process, as opposed to the signals that a crash causes. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
@@ -39,7 +39,10 @@ const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHU
 /** The outcome of an import in another process. */
 export type Outcome = ImportResult | { readonly result: "died" | "hung"; readonly why: string };
 
-/** The size and the outcome of an import, which was not tried if there is too little memory. */
+/**
+ * The size and the outcome of an import. The outcome states that the import was not tried if too little memory was
+ * free.
+ */
 export interface Attempt {
   readonly mebibytes: number;
   readonly outcome: Outcome;
@@ -116,7 +119,10 @@ export async function checkImports({ program, signal }: Terminal): Promise<Docto
   }
 }
 
-/** Returns the kind of driver that `open` uses, or undefined if there is none, which `checkDevices` reports. */
+/**
+ * Returns the kind of driver that `open` uses, or undefined if there is no driver. `checkDevices` reports a missing
+ * driver.
+ */
 function kindOfDriver(): Cuda["driver"] | undefined {
   try {
     using cuda = open();

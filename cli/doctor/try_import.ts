@@ -9,7 +9,10 @@ import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
 import { type Driver, memHandleType, memLocationType, streamFlags } from "../../src/driver.ts";
 import { isOutOfMemory } from "../../src/memory/pools/pool_contents.ts";
 
-/** The first argument of `poolpass doctor` in the process that tries an import. The second one is the size in bytes. */
+/**
+ * The first argument of `poolpass doctor` in the process that tries an import. The second argument is the size in
+ * bytes.
+ */
 export const tryImportOption = "--try-import-of";
 
 /** The outcome of an import. */

@@ -8,7 +8,9 @@ const maximumLength = 60;
  */
 const maximumByteLength = 16_384;
 
-/** Matches runtimes: their first argument that is not an option or a command names the program. */
+/**
+ * Matches the names of runtimes, whose first argument that is neither an option nor a command is the program to run.
+ */
 const runtimes = /^(deno|bun|node|python[\d.]*)$/;
 /** The commands of runtimes that run a program. */
 const runCommands = ["run", "x", "exec"];

@@ -3,7 +3,7 @@ import { escapeControls } from "../../src/support/printing.ts";
 /** A column of a table. */
 export interface Column {
   readonly name: string;
-  /** The alignment of the cells. Default: left. */
+  /** The alignment of the cells. They are aligned to the left if this is absent. */
   readonly align?: "right";
 }
 

@@ -49,7 +49,10 @@ export interface RemoteEventsParts {
   readonly send: (message: Message) => void;
   /** The peer's process. */
   readonly process: PeerProcess;
-  /** Whether the peer's events may be opened at all; true by default. Even then, a peer of another user is refused. */
+  /**
+   * Whether the peer's events may be opened at all; true by default. Even then, events of a peer of another user are
+   * not opened.
+   */
   readonly mayOpen?: boolean;
 }
 
@@ -345,7 +348,7 @@ const maximumOfProcess = 4096;
 /** Milliseconds until the next attempt to open an event after a lack of resources. */
 const retryPause = 100;
 
-/** The `OpenedEvents` of all peers that have closable open events. */
+/** The `OpenedEvents` of all peers that have open events which may be closed. */
 const holders = new Set<OpenedEvents>();
 let openInProcess = 0;
 

@@ -221,8 +221,8 @@ export interface PendingHandshake {
 
 /**
  * The connections that have not sent HELLO. A process that opens connections without sending anything must not keep
- * other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new one ends
- * the oldest of the process that has most of them.
+ * other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new handshake
+ * ends the oldest one of the process that has the most pending handshakes.
  */
 export class Handshakes {
   readonly #maximum: number;
@@ -244,8 +244,8 @@ export class Handshakes {
   }
 
   /**
-   * Adds a pending handshake. If there are too many, picks the user with the most and that user's process with the
-   * most, and ends the oldest one of that process.
+   * Adds a pending handshake. If there are too many pending handshakes, selects the user with the most of them, and
+   * that user's process with the most, and ends the oldest pending handshake of that process.
    */
   add(handshake: PendingHandshake): void {
     this.#pending.add(handshake);

@@ -354,7 +354,7 @@ export class ConnectedImporter {
     return sentOffer;
   }
 
-  /** Ends a sent offer that is completely released, and notifies those waiting for a release. */
+  /** Ends a sent offer that is completely released, and notifies the callers that wait for its release. */
   #settle(sentOffer: SentOffer): void {
     if (sentOffer.held === 0 && sentOffer.releasing === 0) {
       sentOffer.countRelease();

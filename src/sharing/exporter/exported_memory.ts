@@ -135,7 +135,7 @@ export class ExportedMemory {
     return undefined;
   }
 
-  /** Unexports all memory without offers. The rest is unexported when its last offer ends. */
+  /** Unexports all memory without offers. Other memory is unexported when its last offer ends. */
   close(): void {
     for (const exported of this.#allocations.values()) {
       exported.isFreed = true;

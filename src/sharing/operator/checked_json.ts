@@ -12,7 +12,7 @@ import type { JsonValue } from "../protocol/metadata.ts";
 export const maximumDepth = 200;
 
 /**
- * Returns a JSON value if it has the right type. Omits unexpected members of objects.
+ * Returns a JSON value if it has the type `T`. Omits unexpected members of objects.
  *
  * @param at the path of the value in the document, for the error message
  * @throws {SharingError} `bad-message` if the value has another type

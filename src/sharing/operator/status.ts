@@ -169,14 +169,17 @@ export class ListLimits {
     return { ...this.#leftOut };
   }
 
-  /** Returns whether another row may be listed, and counts it. */
+  /** Returns whether another offer or entry may be listed, and counts it as listed or omitted. */
   takeRow(): boolean {
     if (this.#rows-- > 0) return true;
     this.#leftOut.rows++;
     return false;
   }
 
-  /** Returns the first holders of a row, as many as may still be listed. */
+  /**
+   * Returns the first holders of an offer or entry, as many as may still be listed. Counts the holders as listed or
+   * omitted.
+   */
   takeHolders<Holder>(holders: readonly Holder[]): readonly Holder[] {
     const taken = holders.length <= this.#holders ? holders : holders.slice(0, this.#holders);
     this.#holders -= taken.length;
@@ -184,7 +187,10 @@ export class ListLimits {
     return taken;
   }
 
-  /** Returns an object with the metadata of a row, which is empty if there is none or it may not be listed. */
+  /**
+   * Returns an object with the metadata of an offer or entry. The object is empty if there is no metadata, or if the
+   * metadata may not be listed.
+   */
   takeMetadata(json: string): { readonly metadata?: JsonValue } {
     if (json === "") return {};
     if (json.length > this.#metadata || depthOf(json) > maximumDepth) {

@@ -31,7 +31,8 @@ interface Outgoing {
 }
 
 /**
- * A spare buffer for the next message queued on any connection, so that the many idle connections do not need one each.
+ * A spare buffer for the next message queued on any connection, so that idle connections, of which there may be many,
+ * do not need a buffer each.
  */
 let spareBuffer: Uint8Array<ArrayBuffer> | undefined;
 
@@ -119,7 +120,10 @@ export class MessageWriter {
     for (const outgoing of this.#queue.splice(0)) closeDuplicate(outgoing);
   }
 
-  /** Appends a message to the last buffer of the queue if it fits, or to a new one with room for more. */
+  /**
+   * Appends a message to the last buffer of the queue if the message fits, or else to a new buffer with room for more
+   * messages.
+   */
   #append(message: Message, room: number): void {
     const last = this.#queue.at(-1);
     if (last !== undefined && last.end + room <= last.bytes.length) {

@@ -76,7 +76,7 @@ interface Container {
 function checkUnchanged(metadata: unknown, seen?: Set<unknown>): void {
   refuseIfChanged(metadata, undefined, "");
   if (!isContainer(metadata)) return;
-  // Iterative, because metadata may be nested more deeply than the call stack allows.
+  // The traversal is iterative, because metadata may be nested more deeply than the call stack allows.
   const containers: Container[] = [{ value: metadata, key: "", parent: undefined }];
   for (const container of containers) {
     const isArray = Array.isArray(container.value);

@@ -199,8 +199,8 @@ interface SentChange {
 }
 
 /**
- * The store's end of a connection to a standby, which requests one change after another. Each request confirms the
- * previous change.
+ * The store's end of a connection to a standby. The standby requests one change after another, and each request
+ * confirms the previous change.
  */
 export class StandbyConnection implements DescriptorBackup {
   readonly #stream: MessageStream;

@@ -113,7 +113,7 @@ export class StoredMemory implements AsyncDisposable {
 /** Options of `StoreClient.connect`. */
 export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
   /**
-   * Milliseconds within which a store must be available again if the connected one is gone: 30,000 by default. Until
+   * Milliseconds within which a store must be available again if the connected store is gone: 30,000 by default. Until
    * then, requests wait.
    */
   reconnectTimeout?: number;

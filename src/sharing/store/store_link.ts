@@ -57,7 +57,7 @@ interface LinkParts {
   readonly options: ImporterOptions;
   /** The maximum number of bytes of all incomplete answers. */
   readonly maximumAnswer: number;
-  /** Milliseconds within which a store must be available again after one is gone. */
+  /** Milliseconds within which a store must be available again after the connected store is gone. */
   readonly reconnectTimeout: number;
   /** Returns the memories that this process holds and claims when it connects to the next store. */
   readonly claims: () => readonly JsonObject[];
@@ -97,7 +97,7 @@ export class StoreLink {
 
   /**
    * Sends a request, and returns its answer. If the store is gone before it answers, resends the request to the next
-   * one.
+   * store.
    *
    * @throws {SharingError} the error that the store answers, or `peer-gone`
    */

@@ -104,8 +104,8 @@ export class StoreService {
     this.#endAttention();
     await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
     await Promise.all(this.#acceptors.map(({ finished }) => finished));
-    // The path is free now. Standbys are closed before clients, so that a standby has taken over when clients
-    // reconnect.
+    // The path can be used by another store from now on. Standbys are closed before clients, so that a standby has
+    // taken over when clients reconnect.
     for (const standby of [...this.#standbys]) standby.close();
     this.#operators.close("the store was closed");
     for (const connection of [...this.#connections]) {

@@ -20,9 +20,10 @@ import type { Peer } from "./unix_socket.ts";
 const pollInterval = 50;
 
 /**
- * Processes whose end is polled by a timer instead of a watch, and whether each keeps this process alive: processes
- * that do not keep it alive, and further processes if there are too many connections to watch. Polling suffices,
- * because most processes that end also end their connections, which are always watched.
+ * The processes whose end is polled by a timer instead of a watch: the processes that do not keep this process alive,
+ * and further processes if there are too many connections to watch. The value states whether the process keeps this
+ * process alive. Polling suffices, because most processes that end also end their connections, which are always
+ * watched.
  */
 const polled = new Map<PeerProcess, boolean>();
 let timer: ReturnType<typeof setInterval> | undefined;

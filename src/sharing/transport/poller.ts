@@ -259,7 +259,7 @@ function removeWaiter(waiter: Waiter): void {
 
 async function serve(): Promise<void> {
   serving = true;
-  // Defers the first poll, so that waits that begin in the same synchronous code are served by the same call.
+  // Defers the first poll, so that waits that begin in the same synchronous code are served by the same call of `poll`.
   await undefined;
   while (waiters.size > 0) {
     await waitBetweenPolls();

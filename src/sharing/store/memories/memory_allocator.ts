@@ -15,7 +15,7 @@ import type { PendingRequest } from "./pending_request.ts";
 import type { BudgetLimits, SpaceRequest, StoreBudget, TakenMemory } from "./store_budget.ts";
 
 /**
- * Milliseconds between attempts to allocate memory for waiting requests, because other programs may have freed some.
+ * Milliseconds between attempts to allocate memory for waiting requests, because other programs may have freed memory.
  */
 const retryPause = 100;
 

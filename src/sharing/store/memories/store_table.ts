@@ -333,7 +333,7 @@ export interface Holder {
   readonly peer: Peer;
 }
 
-/** The number of a process's mappings of a memory, and the time of the first one. */
+/** The number of a process's mappings of a memory, and the time of the first mapping. */
 interface Reading {
   count: number;
   readonly since: number;

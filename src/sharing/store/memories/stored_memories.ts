@@ -231,7 +231,7 @@ export class StoredMemories implements Disposable {
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Releases one or more of a holder's mappings of a memory. Returns whether the holder held it. */
+  /** Releases one or more of a holder's mappings of a memory. Returns whether the holder held the memory. */
   release(holder: Holder, id: number, times = 1): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
