@@ -45,9 +45,9 @@ export class Sanitizer {
   readonly #hasListener: boolean;
   readonly #outputs: Outputs;
   readonly #kernels: KernelOptions;
-  /** Removes the listener for the end of the process. */
+  /** Removes this sanitizer's listener for the end of the process. */
   readonly #forgetEnd: () => void;
-  /** Removes the observer of the library's reads of the program's memory. */
+  /** Removes this sanitizer's observer of reads of the program's memory by the library. */
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
   readonly #unfreed = new LeakCandidates((at) => this.#observer?.allocationAt(at));
@@ -281,7 +281,7 @@ function checksAmong(names: readonly unknown[], namedBy: string): WantedChecks |
   return checks.size === 0 ? undefined : { checks, namedBy };
 }
 
-/** Returns those of the wanted checks that the driver makes inside kernels. */
+/** Returns the wanted checks that the driver makes inside kernels. */
 export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelCheck> {
   return new Set(kernelChecks.filter((check) => checks.has(check)));
 }

@@ -18,11 +18,11 @@ interface Progression {
   readonly count: number;
 }
 
-/** Dimensions that occur in every form only as a multiple of the same weighted sum. */
+/** A group of dimensions that occur in each affine form only through the same weighted sum of coordinates. */
 interface Group {
-  /** The dimensions, and the weight of each in the sum. */
+  /** The grouped dimensions, and the weight of each in the sum. */
   readonly members: { readonly dimension: number; readonly factor: number }[];
-  /** The factor of the sum in each form. */
+  /** The factor by which the sum is multiplied in each form. */
   readonly factors: readonly number[];
 }
 
@@ -49,7 +49,8 @@ export class Budget {
 }
 
 /**
- * Returns the bytes of an access in all points of a domain, relative to its base. The ranges may overlap.
+ * Returns the bytes that an access covers over all points of a domain, as offsets from the access's base. The ranges
+ * may overlap.
  *
  * @throws {TooManyRanges} If there are more ranges than the budget allows
  */
@@ -83,7 +84,7 @@ export function coveredBytes(
   return blocksOf(address!.constant, byteLength, steps, budget);
 }
 
-/** Groups the dimensions whose terms have the same ratio in all forms. */
+/** Groups the dimensions whose terms have the same ratio in all forms, so that one weighted sum stands for them. */
 function groupsOf(forms: readonly AffineForm[]): Group[] {
   const groups: Group[] = [];
   const count = Math.max(...forms.map(({ terms }) => terms.length));

@@ -14,7 +14,7 @@ export interface Domain {
   readonly low: readonly number[];
   /** The last coordinate in each dimension, which may be infinite. */
   readonly high: readonly number[];
-  /** Forms of two or more dimensions that must not be negative. */
+  /** The affine forms of two or more dimensions whose values must not be negative. */
   readonly constraints: readonly AffineForm[];
 }
 
@@ -26,12 +26,12 @@ export interface Range {
 
 /** A condition on the coordinates of a thread or loop iteration. */
 export type Condition =
-  /** A comparison of a form without base: it is at least 0 (`notNegative`), or 0 (`zero`). */
+  /** A test of the value of a form without base: whether it is at least 0 (`notNegative`) or equal to 0 (`zero`). */
   | { readonly kind: "test"; readonly form: AffineForm; readonly relation: "notNegative" | "zero" }
   | { readonly kind: "not"; readonly of: Condition }
   | { readonly kind: "and"; readonly of: readonly [Condition, Condition] };
 
-/** Returns bounds for the values of a form in a domain, without its base. */
+/** Returns bounds for the values of a form in a domain, not counting the value of the form's base. */
 export function rangeOf({ terms, constant }: AffineForm, { low, high, constraints }: Domain): Range {
   let least = constant, most = constant;
   for (let index = 0; index < terms.length; index++) {
@@ -185,8 +185,8 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
 export interface AffineForm {
   readonly kind: "affine";
   /**
-   * The offset of a parameter in the packed parameters, {@linkcode noBase}, {@linkcode elsewhere}, or a smaller number
-   * for a shared variable.
+   * What the value is relative to: the parameter at this offset in the packed parameters, {@linkcode noBase},
+   * {@linkcode elsewhere}, or a shared variable (a smaller number).
    */
   readonly base: number;
   readonly constant: number;
@@ -231,7 +231,7 @@ export function isUniform({ terms }: AffineForm): boolean {
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {
-    // Only parameters cancel: the same variable may have a different address in another state space.
+    // Equal bases cancel only if they are parameters: a variable may have a different address in another state space.
     if (factor === -1 && a.base === b.base && a.base > elsewhere) base = noBase;
     else if (factor === 1 && a.base === noBase) base = b.base;
     else return undefined;

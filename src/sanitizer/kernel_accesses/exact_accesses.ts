@@ -31,7 +31,7 @@ interface ExactRange extends ByteRange {
   readonly parts?: AccessParts | undefined;
 }
 
-/** The smallest range around all accesses of one kind. Offsets count from the value of a parameter. */
+/** The smallest range that contains all accesses of one kind. Offsets count from the value of a parameter. */
 interface Extent extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
@@ -62,15 +62,15 @@ interface LineAccesses {
   readonly ranges: readonly ByteRange[];
 }
 
-/** The size in bytes of a word, for which a driver records the first accessing thread. */
+/** The size of a word in bytes. Drivers record the first accessing thread of each word. */
 const wordBytes = 4;
-/** The maximum number of ranges of a launch. */
+/** The maximum number of accessed ranges of a launch. With more, its accesses count as unknown. */
 const mostRanges = 2048;
 /** The maximum number of cached answers to which thread first makes an access: reports ask for the same repeatedly. */
 const mostRemembered = 1024;
 /** The budget of steps for computing a launch's accesses. */
 const mostSteps = 20_000;
-/** The special registers of a thread's index, in the order in which blocks and threads run. */
+/** The special registers of block and thread indices, in the order in which blocks and threads run. */
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
 const kinds = ["read", "write", "atomic"] as const;
 
@@ -129,8 +129,8 @@ function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, nu
 }
 
 /**
- * Returns the bytes that each line accesses. Undefined if a line uses several parameters, or if there are too many
- * ranges.
+ * Returns the bytes that each source line accesses. Undefined if a line uses several parameters, or if there are too
+ * many ranges.
  */
 function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   try {
@@ -141,7 +141,9 @@ function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   }
 }
 
-/** Returns the bytes that each line accesses, with interleaved accesses merged. Undefined if they are unknown. */
+/**
+ * Returns the bytes that each source line accesses, with interleaved accesses merged. Undefined if they are unknown.
+ */
 function byInterleavedLines(
   certain: readonly CertainAccess[],
   dimensions: readonly Dimension[],
@@ -200,7 +202,7 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
   return extents;
 }
 
-/** Returns a function that caches the results of `compute`. */
+/** Returns a function that caches the results of `compute` by its argument. */
 function remembered<Value>(compute: (at: number) => Value): (at: number) => Value {
   const known = new Map<number, Value>();
   return (at) => {

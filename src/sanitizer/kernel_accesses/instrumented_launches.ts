@@ -16,7 +16,9 @@ import type { RangeAccess } from "../order/stream_order.ts";
 /** The instrumented version of a kernel. */
 interface ObservedKernel {
   readonly handle: bigint;
-  /** The offset of the last parameter, the table, in the packed parameters. */
+  /**
+   * The offset in the packed parameters of the last parameter, which is the address of the table of observed ranges.
+   */
   readonly tableOffset: number;
 }
 
@@ -49,7 +51,7 @@ interface PendingNotes {
 
 /** The maximum size in bytes of the memory for recorded accesses. Launches that need more are not instrumented. */
 const mostBytes = 2 ** 30;
-/** The number of bytes of memory that a 32-bit word of a bitmap covers. */
+/** The number of bytes of observed memory for which a 32-bit word of a bitmap has bits. */
 const wordBytes = 32;
 
 /** Loads modules with instrumented versions of their kernels, and launches these versions. */
@@ -96,7 +98,7 @@ export class InstrumentedLaunches {
         this.#modules.add(module);
         return module;
       } catch {
-        // Load the original PTX: that may succeed, or throws the error that the program should get.
+        // Load the original PTX instead. If that fails, too, the program should get that error.
       }
     }
     return this.#driver.moduleLoadData(device, image, options);
@@ -110,7 +112,7 @@ export class InstrumentedLaunches {
       const table = this.#driver.funcGetParamInfo(handle)?.at(-1);
       if (table !== undefined) this.#kernels.set(kernel, { handle, tableOffset: table.offset });
     } catch {
-      // The original version of the kernel is launched.
+      // Ignore the error: launches will use the original version of the kernel.
     }
   }
 
@@ -118,7 +120,7 @@ export class InstrumentedLaunches {
    * Launches the instrumented version of a kernel. Returns false if that is not possible: the caller must then launch
    * the original version.
    *
-   * @param call makes a launch
+   * @param call launches a kernel with the given parameters
    * @param done called with the accesses once they are known
    */
   launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void, done: PendingNotes["done"]): boolean {
@@ -183,7 +185,7 @@ export class InstrumentedLaunches {
 
   #allocationAt(device: number, address: bigint): { base: bigint; byteLength: number } {
     const nothing = { base: 0n, byteLength: 0 };
-    // A shortcut for numbers that cannot be addresses.
+    // Skip the query for numbers that cannot be addresses.
     if (address < 2n ** 16n || address >= 2n ** 57n) return nothing;
     try {
       return this.#driver.memGetAddressRange(device, address);
@@ -366,11 +368,11 @@ function observedBody(body: string): string {
   return `.reg .b64 %poolpass_table;\nld.param.u64 %poolpass_table, [poolpass_table];\n${noted}`;
 }
 
-/** Returns PTX that records the access of an instruction. Undefined if its memory is not observed. */
+/** Returns PTX that records the access of an instruction. Undefined if accesses to that memory are not recorded. */
 function noteOf(
   { opcode, modifiers, base, offset }: { opcode: string; modifiers: readonly string[]; base: string; offset: string },
 ): string | undefined {
-  // A name without a percent sign is that of a variable or a parameter.
+  // A base without a percent sign names a variable or a parameter.
   if (!base.startsWith("%")) return undefined;
   const address = { kind: "address", base: { kind: "unknown" }, offset: 0 } as const;
   const known = accessOf({

@@ -9,7 +9,7 @@ import { type AffineForm, greatestDivisor, simplified } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** The bytes that an instruction accesses in each period, as offsets from its beginning. */
+/** The bytes that an instruction accesses in each period, as offsets from the beginning of the period. */
 interface Field extends ByteRange {
   readonly line: number;
 }
@@ -18,10 +18,10 @@ interface Field extends ByteRange {
 export interface InterleavedAccesses {
   readonly base: number;
   readonly access: CertainAccess["access"];
-  /** An access for each contiguous run of fields, which stands for those to the single fields. */
+  /** One access for each contiguous run of fields, in place of the accesses to the single fields. */
   readonly records: readonly CertainAccess[];
   readonly fields: Fields;
-  /** The original accesses. */
+  /** The accesses that are interleaved. */
   readonly members: readonly CertainAccess[];
   /** The bytes that all accesses cover together. */
   readonly ranges: readonly ByteRange[];

@@ -43,7 +43,7 @@ interface Divergence {
 
 /** The maximum number of instructions to run. */
 const mostSteps = 40_000;
-/** The cost of a divergence in steps, because it copies the state. */
+/** The number of steps that a divergence counts as: it copies the state of the threads. */
 const stepsOfDivergence = 20;
 /** The maximum number of nested divergences. */
 const maximumDivergences = 400;
@@ -379,7 +379,7 @@ export class KernelRun {
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
       }
       case "list": {
-        // A pair of halves is supported if the upper half is 0 and the lower one is in range.
+        // A value of two registers is supported if the upper half is 0 and the lower half is in range.
         const [low, high] = place.elements.map((element) =>
           numberOf(this.#valueOf({ values } as ThreadState, element))
         );

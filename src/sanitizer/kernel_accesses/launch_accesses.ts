@@ -298,7 +298,7 @@ class AnalyzedKernel {
     const result = launchResult(code, ptx.lineInfo, shapeOf(launch));
     const count = this.#parameters.size;
     for (const used of result.parameters) this.#parameters.set(`${used.offset} ${used.bits}`, used);
-    // The keys of earlier results lack the new parameters.
+    // If the results depend on new parameters, the keys of earlier results lack these: start again.
     if (this.#parameters.size > count || this.#results.size >= mostResults) this.#results.clear();
     this.#results.set(this.#keyOf(launch), result);
     return result;
@@ -363,7 +363,7 @@ export function withSources(noted: readonly RangeAccess[], { certain, sources }:
   return [...certain, ...rest];
 }
 
-/** The minimum number of threads for which an analysis is faster than observing the threads. */
+/** The minimum number of threads of a launch for which analyzing it is faster than observing its threads. */
 const fewThreads = 4096;
 /** The number of launches that are analyzed before the statistics are used. */
 const trials = 8;

@@ -36,7 +36,7 @@ export interface KnownAccess extends ByteRange {
   readonly base: number;
   readonly access: StepAccess["access"];
   readonly source: string;
-  /** The bytes that each instruction accesses, if several do. */
+  /** The bytes that each instruction accesses, if several instructions access the range. */
   readonly parts?: AccessParts | undefined;
 }
 
@@ -66,11 +66,11 @@ export interface UsedParameter {
   readonly bits: number;
 }
 
-/** The maximum number of ranges of a launch. */
+/** The maximum number of accessed ranges that are listed for a launch. */
 const mostRanges = 60_000;
-/** The maximum number of ranges before interleaved accesses are merged. */
+/** The maximum number of ranges to list without merging interleaved accesses. */
 const mostRangesAtFirst = 2048;
-/** The maximum number of times that dimensions are split. */
+/** The maximum number of times that dimensions are split for one launch. */
 const mostSplits = 12;
 const axes = ["x", "y", "z"] as const;
 

@@ -45,7 +45,7 @@ export class SharedPhases {
   readonly #reads = new SharedReads();
   /** The union-find parents of the phases: each is the phase itself, or another one with which it is joined. */
   readonly #joined: number[] = [0];
-  /** Whether not all accesses are known, so that nothing can be proven. */
+  /** Whether some accesses are unknown, so that nothing can be proven. */
   #isRefused = false;
   /** Whether some threads of a block may reach a barrier without the others. */
   #hasPartialBarriers = false;
@@ -62,7 +62,7 @@ export class SharedPhases {
     this.#whole = whole;
   }
 
-  /** Records that not all accesses are known. */
+  /** Records that some accesses are unknown, so that nothing can be proven. */
   refuse(): void {
     this.#isRefused = true;
   }

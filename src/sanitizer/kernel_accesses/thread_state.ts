@@ -154,8 +154,8 @@ const ownSpaces = [
 const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
 /**
- * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if its address or
- * size is. Undefined for other instructions.
+ * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if the address or
+ * size is unknown. Undefined for other instructions.
  */
 export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
   const { row, modifiers } = step;

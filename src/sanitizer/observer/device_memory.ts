@@ -107,7 +107,7 @@ export class ObservedDeviceMemory {
   }
 
   #imported(handle: Uint8Array, address: bigint, byteLength: number): void {
-    // If this process exported the memory, it now has two addresses.
+    // If this process exported the memory, it can now access the memory at two addresses.
     const own = this.#processes.ownAddressOf(handle);
     const contents = own === undefined ? undefined : () => this.#work.order.contentsAt(own);
     this.#work.allocated(this.#work.nextOfHost("import"), { address: Number(address), byteLength }, contents);
@@ -270,7 +270,7 @@ function copiesWithHost(
         read.found = address;
         report();
       };
-      // The driver calls `found` within the call for pageable memory, and later for page-locked memory.
+      // For pageable memory, the driver calls `found` before it returns; for page-locked memory, later.
       driver.memcpyDtoHAsync(device, destination, source, stream, region && found);
       const host = hostMemory.rangeOf("write", destination);
       const name = hostMemory.isExposedToProgram(destination.buffer) ? "copyTo" : "read";

@@ -87,7 +87,7 @@ export class ObservedHostMemory {
     return this.#addresses.get(buffer);
   }
 
-  /** Returns an access to the bytes of a view if they are page-locked, else an empty array. */
+  /** Returns a list with one access to the bytes of a view if they are page-locked, else an empty list. */
   rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
     const address = this.#addresses.get(view.buffer);
     return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];

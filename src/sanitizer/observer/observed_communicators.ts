@@ -23,8 +23,8 @@ type TimelineCall = RankCall & { readonly timeline: Timeline };
  */
 interface Rendezvous {
   /**
-   * A timeline without operations, for its clock: the joined clocks of the ranks that have called, which include their
-   * work before the call and the reads of the call.
+   * A timeline that has no operations and serves as a clock: it joins the clocks of the ranks that have called, which
+   * include their work before the call and the reads of the call.
    */
   readonly before: Timeline;
   /** The calls so far, one per rank. */
@@ -38,7 +38,10 @@ interface Rendezvous {
 interface JointCalls {
   /** Whether all ranks of the calls' communicators are in this process. */
   readonly isLocal: boolean;
-  /** Orders the operations that are added from now on after those that all ranks have added so far. */
+  /**
+   * Orders the operations that are added from now on after the operations that all ranks of the calls have added so
+   * far.
+   */
   wait(): void;
   /** Call when all operations of the group were added. */
   end(): void;
@@ -50,7 +53,10 @@ export class CommunicatorRank {
   readonly key: string;
   readonly rank: number;
   readonly size: number;
-  /** A timeline without operations, for its clock: that of the rank's next call. A communicator runs calls in order. */
+  /**
+   * A timeline that has no operations and serves as a clock: the clock of the rank's next call. A communicator runs its
+   * calls in order.
+   */
   readonly before: Timeline;
   /** The number of this rank's calls so far, by kind: collectives, and messages to and from each other rank. */
   readonly #isReportable = new Map<string, number>();
@@ -105,7 +111,7 @@ export class ObservedCommunicators {
     if (ranks.size === 0) this.#ranks.delete(rank.key);
   }
 
-  /** Begins a group of calls: orders each after the work before the others. */
+  /** Begins a group of calls. Orders each call after the earlier work of the other participating ranks. */
   beginCollectives(calls: readonly TimelineCall[]): JointCalls {
     const joint = calls.map(({ rank, peer }) => this.#rendezvousOf(rank, peer));
     for (const rendezvous of new Set(joint)) {

@@ -88,7 +88,7 @@ interface ObservedEvent {
   handle?: string | undefined;
   /** The point of the last record, if that was on a stream. */
   record: Point | undefined;
-  /** The call site of that record. */
+  /** The call site of the last record. */
   recorded?: CallSite;
   /** The clock of the last record, if it was after the work of all streams of a device. */
   clock: Clock | undefined;

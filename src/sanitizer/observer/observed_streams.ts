@@ -51,9 +51,12 @@ export class ObservedStreams {
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
-  /** For each stream, the last collective with ranks of other processes that the host does not know to be complete. */
+  /** For each stream, the last collective that involves ranks of other processes and may still be pending. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
-  /** The clock that interprocess events are assumed to have synchronized. The map is replaced, but not mutated. */
+  /**
+   * The clock of the work that is assumed to precede later operations, because of interprocess events. The map is
+   * replaced, but never mutated.
+   */
   #assumed: Clock = new Map();
   /** A cache of the last lookup: programs mostly use the same stream again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
@@ -69,7 +72,7 @@ export class ObservedStreams {
     });
   }
 
-  /** The clock that is assumed to precede every operation that is enqueued now. The map does not change. */
+  /** The clock of the work that is assumed to precede every operation enqueued now. The map does not change. */
   get assumed(): Clock {
     return this.#assumed;
   }

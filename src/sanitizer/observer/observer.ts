@@ -168,7 +168,7 @@ export class Observer {
     this.work.order.add({ operation: this.work.nextOfHost(name), accesses });
   }
 
-  /** Returns the live allocation at an address, or that of a buffer of page-locked memory. */
+  /** Returns the live allocation at an address, or the live allocation of a buffer of page-locked memory. */
   allocationAt(at: bigint | ArrayBufferLike): LiveAllocation | undefined {
     const address = typeof at === "bigint" ? Number(at) : this.#hostMemory.addressOf(at);
     return address === undefined ? undefined : this.work.liveAt(address);

@@ -16,7 +16,7 @@ export type Clock = ReadonlyMap<Timeline, number>;
 /** The maximum number of waits kept per timeline. Several, since kernels are checked long after they are enqueued. */
 const maximumWaits = 8;
 
-/** A wait of a timeline for an event that another one recorded. */
+/** A wait of one timeline for an event that another timeline has recorded. */
 export interface EventWait {
   /** The position of the record in the other timeline. */
   readonly recordedAt: number;
@@ -136,7 +136,10 @@ export interface Point {
   readonly timeline: Timeline;
   readonly position: number;
   readonly clock: Clock;
-  /** A clock whose work is additionally assumed to happen before, because unobserved processes may synchronize. */
+  /**
+   * The clock of work that is additionally assumed to happen before this point, because unobserved processes may
+   * synchronize.
+   */
   readonly assumed?: Clock;
 }
 

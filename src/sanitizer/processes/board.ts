@@ -20,7 +20,7 @@ import {
 } from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
-/** The tenure of a slot of the board by one process. */
+/** A slot of the board while it is held by one process. */
 export interface BoardSlot {
   readonly slot: number;
   /** The number of processes that have held the slot so far, this one included. */
@@ -40,15 +40,16 @@ export interface BoardReader {
   onRecord(peer: BoardPeer, text: string): void;
   /** Called if records of a peer were overwritten before they were read, or are damaged. */
   onRecordsLost(peer: BoardPeer): void;
-  /** Called when another process has the slot of a peer, which has therefore ended. */
+  /** Called when another process has claimed the slot of a peer, which has therefore ended. */
   onPeerGone(peer: BoardPeer): void;
-  /** Called if there is a bystander, or was one since the last call of `read`. */
+  /** Called if there is a `Bystander`, or was one since the last call of `read`. */
   onBystander(): void;
 }
 
 /**
- * The file of the rings. Its name contains the version of the format. Tests use separate files, because damaged records
- * of one process suppress the reports of all others on the same file.
+ * The shared file of the board: the table of slots, and a ring of records per slot. The file's name contains the
+ * version of the format. Tests use separate files, because damaged records of one process suppress the reports of all
+ * others on the same file.
  */
 export const boardFile = { name: "poolpass-order-1" };
 const slotCount = 64;
@@ -58,9 +59,12 @@ const slotCount = 64;
  */
 const entryByteLength = 32;
 const tableByteLength = slotCount * entryByteLength;
-/** The range of the counter of processes that became bystanders so far (u64). Bystanders hold locks on this range. */
+/**
+ * The range of the counter (u64) of the processes that have become bystanders so far. Bystanders hold locks on this
+ * range.
+ */
 const bystanders = { offset: tableByteLength, byteLength: 8 };
-/** Generations wrap around at this number, so that they fit a record whatever the file contained before. */
+/** Generations wrap around at this number, so that they fit in a record even if the file had arbitrary content. */
 const generationCount = 2 ** 48;
 /** The offset of the first ring in the file. */
 const ringsBegin = 4096;
@@ -191,7 +195,10 @@ export class Board {
     reader.onBystander();
   }
 
-  /** Makes other processes assume a bystander: records were lost, so later ones of this process may lack an order. */
+  /**
+   * Makes other processes assume that there is a bystander. Call when records were lost, because the later records of
+   * this process may then omit an order.
+   */
   warn(): void {
     countBystander(this.#fd);
   }
@@ -227,7 +234,7 @@ export class Board {
     try {
       punchHole(this.#fd, { offset: ringOf(this.own.slot), byteLength: ringByteLength });
     } catch {
-      // Harmless: the next process with the slot overwrites the ring.
+      // Ignore the error: the next process in the slot overwrites the ring.
     }
     closeDescriptor(this.#fd);
   }

@@ -31,13 +31,13 @@ export class Publisher {
   readonly #published = new Map<Timeline, number>();
   /** The operation of the last published access. */
   #lastOperation: Operation | undefined;
-  /** The number of accessed ranges of `#lastOperation` so far. */
+  /** The number of accessed ranges of `#lastOperation` that were published so far. */
   #pieceCount = 0;
   /** The value of `connectionCount()` when connections were last published. */
   #connectionCount = 0;
   /** The processes that were published as connected to this process. */
   readonly #publishedConnections = new Set<number>();
-  /** The length of the list of ended processes when those were last published. */
+  /** The number of ended processes that were published so far. */
   #endedCount = 0;
 
   constructor(host: Timeline) {

@@ -23,7 +23,7 @@ export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "co
   readonly accesses: readonly SanitizerAccess[];
   /** The buffer that the report is about, if any. */
   readonly memory?: ReportedMemory | undefined;
-  /** The subject of the report if that is not a buffer: "the array tile in shared memory". */
+  /** The subject of the report if it is not a buffer: "the array tile in shared memory". */
   readonly place?: string | undefined;
   /** The operations for whose streams the message lists the line of creation. */
   readonly operations?: readonly Operation[];
@@ -74,7 +74,7 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
   barrier: "waits",
 };
 
-/** Participles that describe operations whose name is that of their access. */
+/** The participles for operations whose name is the same as their kind of access. */
 const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allocated", free: "Freed", read: "Read" };
 
 /**

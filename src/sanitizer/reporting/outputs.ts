@@ -27,7 +27,7 @@ export interface LogFile {
 export class ReportLog {
   readonly #file: LogFile;
   readonly #pid: number;
-  /** An identifier of the lines of one `Cuda` object: pids are reused, and Workers share one. */
+  /** Identifies the lines of one `Cuda` object. The pid does not: pids are reused, and Workers share one. */
   readonly #run: string = crypto.randomUUID();
   /** The number of each report, from 1. */
   readonly #numbers = new Map<SanitizerReport, number>();

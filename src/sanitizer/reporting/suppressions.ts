@@ -11,7 +11,7 @@ import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesO
 /** The maximum number of unused suppressions in a message. */
 const maximumListed = 10;
 
-/** One suppression: a line `kind:place` of a file. */
+/** One suppression, written as a line `kind:place` of a suppression file. */
 export interface Suppression {
   /** The text of the line. */
   readonly text: string;
