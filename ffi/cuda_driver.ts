@@ -108,7 +108,7 @@ export class CudaDriver implements Driver {
    */
   #hostMemory: Uint8Array | undefined;
 
-  /** The configuration that all launches with attributes reuse. Created for the first of them. */
+  /** The configuration that all launches with attributes reuse. It is created for the first such launch. */
   #launchConfig: LaunchConfig | undefined;
 
   #lastByteLength = 0;
@@ -370,7 +370,8 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Throws for options that the struct of an older library has no fields for: the pool would be created without them.
+   * Throws if an option is set for which the struct of the installed, older library has no field: the library would
+   * ignore the option.
    */
   #checkPoolOptions({ location, maxSize }: MemPoolProps): void {
     const isOnDevice = location.type === memLocationType.device;
@@ -471,8 +472,8 @@ export class CudaDriver implements Driver {
       return handle;
     }
     exportTo(this.#out);
-    // The descriptor that CUDA creates has no close-on-exec flag: it would stay open in every program that this process
-    // starts.
+    // The descriptor that CUDA creates has no close-on-exec flag: without the flag, every program that this process
+    // starts would inherit the descriptor.
     const exported = this.#intOut[0]!;
     try {
       return duplicateDescriptor(exported);

@@ -27,7 +27,7 @@ import {
 } from "./driver_equivalents.ts";
 import { cString } from "./native/shim/shim.ts";
 
-/** The functions of CUDA, and the libraries that they come from. */
+/** The functions of CUDA's libraries, and information about the loaded libraries. */
 export interface CudaLibraries {
   readonly runtime: RuntimeFunctions;
   readonly driver: DriverFunctions;

@@ -141,7 +141,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
  */
 class PrimaryContexts {
   readonly #driver: DriverFunctions;
-  /** The contexts by device ordinal, shared by all copies of this library on the thread. */
+  /** The retained contexts by device ordinal. All copies of this library on the thread share this map. */
   readonly #contexts = sharedAmongCopies("primaryContexts", () => new Map<number, bigint>());
   readonly #out = new BigUint64Array(1);
   readonly #outBytes = new Uint8Array(this.#out.buffer);

@@ -122,8 +122,8 @@ class Nvrtc implements Compiler {
   /** The folders of CUDA's own headers, for the preprocessor. */
   readonly #includePaths: readonly string[];
   /**
-   * The possible paths of the library's builtins, until they are loaded. They are loaded late, because a source that is
-   * found in the cache does not need them.
+   * The possible paths of the library's builtins, until they are loaded. The builtins are loaded only before a
+   * compilation, because a source that is found in the cache does not need them.
    */
   #builtins: readonly string[];
 
@@ -147,7 +147,7 @@ class Nvrtc implements Compiler {
   }
 
   compile(input: CompilerInput): CompilerOutput {
-    // The compiler loads its builtins by their bare name, which the dynamic linker finds only if they are loaded
+    // NVRTC loads its builtins by their file name alone, which the dynamic linker finds only if the builtins are loaded
     // already.
     for (const path of this.#builtins) keepLoaded(path);
     this.#builtins = [];
@@ -181,8 +181,8 @@ class Nvrtc implements Compiler {
     const flags = this.#flagsFor(input);
     const result = functions.nvrtcCompileProgram(program, flags.length, cStringArray(flags));
     const log = this.#text(program, functions.nvrtcGetProgramLogSize, functions.nvrtcGetProgramLog).trim();
-    // An option that NVRTC accepts but that its front end rejects, such as compute_90f, is not an error in the source
-    // either.
+    // An option that only NVRTC's front end rejects, such as compute_90f, is reported like an invalid option, not as an
+    // error in the source.
     const isOption = result === nvrtcResult.invalidOption || log.startsWith("Command-line error");
     if (result === nvrtcResult.compilation && !isOption) throw compileError(log, input, { columnsAreBytes: true });
     if (result !== nvrtcResult.success && isOption) {

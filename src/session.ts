@@ -90,8 +90,8 @@ export class Session {
   /** The pools and caching allocators, which release memory for each other. */
   readonly memory: MemoryRegistry;
   /**
-   * Memory that was freed but is kept, because an ArrayBuffer of it was transferred and the receiver may still access
-   * it. `end` reports it.
+   * Memory that was freed but is kept, because an ArrayBuffer of the memory was transferred, and the receiver may still
+   * access it. `end` reports such memory.
    */
   readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
   /** The objects that the end of the session releases. Buffers of pools are not included: each pool lists its own. */
@@ -147,7 +147,7 @@ export class Session {
     if (driver.contextsAreShared) noteSession(this);
   }
 
-  /** The driver. Once the session has ended, any use of it throws a `ReferenceError`. */
+  /** The session's driver. Once the session has ended, any use of the driver throws a `ReferenceError`. */
   get driver(): Driver {
     return this.#driver;
   }
@@ -167,8 +167,8 @@ export class Session {
   }
 
   /**
-   * Calls a function that waits for purposes of the library. Its waits do not throw the errors of collectives, which
-   * are left for the program's own waits.
+   * Calls a function that waits for the library's own purposes. Within it, waits do not throw the errors of
+   * collectives, which are left to the program's own waits.
    */
   withoutCollectiveErrors<Result>(wait: () => Result): Result {
     return this.#waitErrors === undefined ? wait() : this.#waitErrors.withoutErrors(wait);
@@ -179,7 +179,7 @@ export class Session {
   }
 
   /**
-   * Allocates page-locked memory. The session frees it at its end unless it was freed before.
+   * Allocates page-locked memory. The end of the session frees the memory, unless it was freed before.
    *
    * @param kind The kind of object in leak reports, if the user must free it.
    */
@@ -220,8 +220,8 @@ export class Session {
   }
 
   /**
-   * Creates an event that the library records to find out a stream's progress later. The session destroys it at its end
-   * unless it was destroyed before.
+   * Creates an event that the library records to find out a stream's progress later. The end of the session destroys
+   * the event, unless it was destroyed before.
    */
   createMarker(device: number): bigint {
     const marker = this.driver.eventCreateWithFlags(device, eventFlags.disableTiming);
@@ -243,7 +243,7 @@ export class Session {
     ignoreLoss(() => this.driver.eventDestroy(device, marker));
   }
 
-  /** Returns a view of a host pool's memory, without a copy. It is valid until `detach`. */
+  /** Returns a view of a host pool's memory, without a copy. The view is valid until `detach` is called. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const view = this.driver.hostView(address, byteLength);
     this.#hostViews.set(view, byteLength);
@@ -402,7 +402,8 @@ const endedDriver = refuse(() =>
 );
 
 /**
- * The sessions whose drivers share the devices' contexts: some calls of one session wait for the work of all of them.
+ * The sessions whose drivers share the devices' contexts: some calls of one such session wait for the work of all these
+ * sessions.
  */
 const sessionsOfSharedContexts = new Set<WeakRef<Session>>();
 let noted: ((session: Session) => void) | undefined;

@@ -20,7 +20,7 @@ const command = "clang";
 /** The architecture of the trial compilation. All current versions of CUDA support it. */
 const triedArchitecture = "sm_75";
 
-/** Finds clang on the PATH, with CUDA's headers, or returns why it cannot be used. */
+/** Finds clang on the PATH and CUDA's headers, or returns the reason why clang cannot be used. */
 export function findClang(): Compiler | { readonly reason: string } {
   const refusal = commandRefusal(command);
   if (refusal !== undefined) return { reason: refusal };
@@ -87,7 +87,7 @@ class Clang implements Compiler, CommandCompiler {
       `--cuda-gpu-arch=${architecture.replace("compute_", "sm_")}`,
       `-ffp-contract=${fusedMultiplyAdd ? "fast" : "off"}`,
       ...debug ? ["-O0", "-g"] : ["-O3", lineInfo ? "-gline-directives-only" : "-g0"],
-      // clang warns of an option for ptxas if it does not run ptxas.
+      // The option for ptxas is only passed if clang runs ptxas; otherwise clang would print a warning.
       ...debug && cubin !== undefined ? ["--cuda-noopt-device-debug"] : [],
       ...includePaths.flatMap((path) => ["-I", path]),
       ...flags,

@@ -121,7 +121,7 @@ interface Globals {
 }
 
 const globals = globalThis as unknown as Globals;
-/** Makes the messages English, because `CompileError` parses them. */
+/** The environment variable that makes the compiler's messages English, because `CompileError` parses them. */
 const environment = { LC_ALL: "C" };
 
 /** Environment variables by which nvcc, clang and the host compiler find headers and options. */
@@ -151,7 +151,7 @@ export function commandRefusal(command: string): string | undefined {
   return refusal && `${command} is given its source by a file in memory: ${refusal}`;
 }
 
-/** Runs a command and waits until it exits. Returns undefined if it is not on the PATH. */
+/** Runs a command and waits until it exits. Returns undefined if the command is not on the PATH. */
 export function runCommand(command: string, args: readonly string[]): CommandResult | undefined {
   const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   if (jsRuntime === "deno") {
@@ -193,7 +193,7 @@ function refusedVariables({ name, message }: Error): readonly string[] {
 
 /** Files in memory, which other processes can open by their paths. */
 export class MemoryFiles implements Disposable {
-  /** The descriptor of each file and its name in messages, by path. */
+  /** Maps the path of each file to its descriptor and to its name in messages. */
   readonly #files = new Map<string, { readonly fd: number; readonly name: string }>();
 
   /** Creates an empty file and returns its path. */

@@ -17,7 +17,7 @@ import {
 
 const command = "nvcc";
 
-/** Finds nvcc on the PATH, or returns why it cannot be used. */
+/** Finds nvcc on the PATH, or returns the reason why nvcc cannot be used. */
 export function findNvcc(): Compiler | { readonly reason: string } {
   const refusal = commandRefusal(command);
   if (refusal !== undefined) return { reason: refusal };

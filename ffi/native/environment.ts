@@ -40,7 +40,8 @@ export function environmentVariable(name: string): string | undefined {
  */
 export function variableNames(): string[] {
   const globals = globalThis as unknown as Globals;
-  // `process` is avoided, because its first use takes Deno 9 milliseconds. A polyfill of Deno may lack permissions.
+  // In Deno, `Deno.env` is read instead of `process.env`, because the first access to `process` takes 9 milliseconds. A
+  // polyfill of the Deno namespace may lack `permissions`.
   const deno = globals.Deno;
   if (deno?.permissions === undefined) return Object.keys(globals.process?.env ?? {});
   return deno.permissions.querySync({ name: "env" }).state === "granted" ? Object.keys(deno.env.toObject()) : [];

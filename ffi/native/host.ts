@@ -135,7 +135,10 @@ export function keepLoaded(path: string): void {
   withLoader(loaderSymbols, ({ dlopen }) => void dlopen(new TextEncoder().encode(`${path}\0`), bindLazily));
 }
 
-/** Calls functions of the system's dynamic linker. Returns undefined where they cannot be called. */
+/**
+ * Calls `call` with functions of the system's dynamic linker, and returns the result of `call`. Returns undefined where
+ * these functions cannot be called.
+ */
 export function withLoader<const S extends Readonly<Record<string, NativeSymbol>>, Result>(
   symbols: S,
   call: (functions: NativeFunctions<S>) => Result,
@@ -162,7 +165,8 @@ export function withLoader<const S extends Readonly<Record<string, NativeSymbol>
  * does not move: keep the view referenced, and do not resize or transfer its buffer.
  */
 export function addressOf(view: ArrayBufferView): bigint {
-  // Engines keep the bytes of a small array in their heap, where the bytes can move, until its buffer is accessed.
+  // Accesses `view.buffer` first, because engines keep the bytes of a small array in their heap, where the bytes can
+  // move, until the array's buffer is accessed.
   return view.buffer.byteLength === 0 || view.byteLength === 0 ? 0n : backend().addressOf(view);
 }
 

@@ -8,7 +8,10 @@ import { nameErrors } from "../support/errors.ts";
 import { escapeControlsInLines } from "../support/printing.ts";
 import type { CompilerInput } from "./compilers.ts";
 
-/** The compiler refused the source. The message is the first error, with its line of the source. */
+/**
+ * The error of a source that the compiler has rejected. The message is the compiler's first error, with the line of the
+ * source.
+ */
 export class CompileError extends Error {
   /** Always `"CompileError"`. */
   declare readonly name: "CompileError";
@@ -18,7 +21,10 @@ export class CompileError extends Error {
   readonly file: string;
   /** The line of the first error; 1 is the first. 0 if the compiler names none. */
   readonly line: number;
-  /** The column of the first error in its line, a string; 1 is the first. Undefined if the compiler names none. */
+  /**
+   * The column of the first error, in characters of the line as a JavaScript string, from 1; undefined if the compiler
+   * names none.
+   */
   readonly column: number | undefined;
 
   static {

@@ -96,7 +96,7 @@ function meantByReadOptions(value: unknown): string | undefined {
 }
 
 /**
- * Returns the allocation that a buffer is a view of; undefined for a value that is not a buffer. For the launches,
+ * Returns the allocation that a buffer is a view of; undefined for a value that is not a buffer. Used by the launches,
  * allocators and exporters of this library. No public member exposes the allocation, because users could bypass the
  * buffer's checks with it.
  */
@@ -510,8 +510,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Throws unless the other memory of a copy is a buffer of the same `Cuda` object, or host memory that passes the
-   * check.
+   * Throws unless `other`, the source or target of a copy, is a buffer of the same `Cuda` object, or host memory that
+   * passes `checkHostMemory`.
    */
   #checkOther(other: unknown, checkHostMemory: (memory: unknown, session: Session) => void): void {
     const { session } = this.#allocation;

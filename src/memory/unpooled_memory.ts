@@ -65,7 +65,7 @@ export function allocateMemory(
   const owner: AllocationOwner = {
     ...unpooledOwner(session, { address, byteLength }, {
       synchronize(stream) {
-        // cudaFree waits only for the work of its own device.
+        // Waits for the stream, because cudaFree waits only for work of the device that the memory is on.
         if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
       },
       free(driver) {

@@ -47,7 +47,9 @@ const maxListed = 8;
 const observers = new Set<WeakRef<LaunchObserver>>();
 /** For each observer, the first loss whose error listed the observer's launches. */
 const firstLosses = new WeakMap<LaunchObserver, Loss>();
-/** The loss that each of the driver's errors reports, and each error that was created from one of them. */
+/**
+ * Maps each of the driver's errors, and each error that was created from a driver's error, to the loss that it reports.
+ */
 const lossesByError = new WeakMap<object, Loss>();
 
 /** Lists an observer's launches in the next error of a lost device. Returns a function that removes the observer. */

@@ -108,7 +108,7 @@ export function writeAsJson<T>(object: T, fields: JsonFields<T>): void {
   function toJSON(this: T): Record<string, unknown> {
     const entries = fields.map((field) => {
       const [name, read] = typeof field === "string" ? [field, (object: T) => object[field]] : field;
-      // A device is written as its ordinal, except in a list of devices.
+      // The property `device` is written as the device's ordinal. Devices in a list are not.
       return [name, valueOf(() => name === "device" ? ordinalOf(read(this)) : read(this))] as const;
     });
     return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
@@ -166,8 +166,8 @@ export function listOf(names: readonly string[]): string {
 }
 
 /**
- * Returns the result of `ask`. If that throws, returns the error's code, or `fallback` if it has none: printing never
- * fails.
+ * Returns the result of `ask`. If `ask` throws, returns the error's code, or `fallback` if the error has none, so that
+ * printing never fails.
  */
 export function stateOf(ask: () => string, fallback: string = "unknown"): string {
   try {

@@ -153,7 +153,7 @@ export function checkNumber(value: unknown, what: string): void {
 export function whatIs(value: unknown, ...valid: readonly string[]): string {
   if (typeof value === "object" && value !== null) {
     const named: unknown = value.constructor?.name;
-    // A caller that passes a promise has forgotten to await it.
+    // The caller has probably forgotten to await the promise.
     if (value instanceof Promise) return "a Promise that was not awaited";
     const name = typeof named === "string" && named !== "" ? named : "Object";
     return `${withArticle(name)}${valid.includes(name) ? " of another copy of poolpass" : ""}`;
@@ -195,8 +195,8 @@ export function errorOfAnotherCuda(what: string): TypeError {
 export interface KnownProperties {
   readonly name: string;
   /**
-   * The properties that the constructor adds. Without this list, they would be refused in code from a compiler that
-   * does not define fields.
+   * The properties that the constructor adds. Without this list, setting these properties would be refused in code from
+   * a compiler that translates class fields to assignments.
    */
   readonly fields: readonly string[];
   /** Advice for setting properties of other names, by the name. */
@@ -335,7 +335,7 @@ function mistakesBetween(a: string, b: string): number {
 /** The reason why the name of a kernel or variable may not be found, for error messages. */
 export const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
-/** Suggests the mangled C++ names of a name. Returns undefined if there are none. */
+/** Returns advice that suggests the mangled C++ names of a name; undefined if no mangled name matches. */
 export function suggestMangled(name: string, names: readonly string[]): string | undefined {
   const mangled = mangledFrom(name, names);
   return mangled.length === 0 ? undefined : `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;

@@ -294,7 +294,8 @@ function checkFolder(at: string, status: DescriptorStatus, use: FolderUse): void
   if (status.type !== "folder") throw new FolderRefusal("not-found", `${at} is not a folder; correct the path`);
   checkOwner(`the folder ${at}`, status, use);
   const { permissions } = status;
-  // In a sticky folder, only a file's owner may replace it, and the owner of each file on the path is checked.
+  // A sticky folder is accepted: only the owner of a file in it may replace the file, and the owner of each file on the
+  // path is checked.
   if ((permissions & writableByOthers) !== 0 && (permissions & stickyBit) === 0) throw writable(at, status, use);
 }
 
@@ -367,7 +368,7 @@ export function openOwnFile(
     const status = describeDescriptor(found);
     const { type, permissions, byteLength } = status;
     if (type !== "file" || !isOwnOrRoots(status) || (permissions & writableByOthers) !== 0) return undefined;
-    // Opens the file that was checked, because the name may refer to another file by now.
+    // Opens exactly the file that was checked, by its descriptor: the name may refer to another file by now.
     return { fd: openDescriptor(`/proc/self/fd/${found}`, options), byteLength };
   } catch (error) {
     if (error instanceof SystemError && error.errno === errno.ENOENT) return undefined;

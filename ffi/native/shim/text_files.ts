@@ -114,7 +114,7 @@ function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use:
     const found = findOwn(path);
     try {
       if (found === undefined) return withFile(native, { path, flags: appending | creating }, use);
-      // Opens the file that was checked, because the name may refer to another file by now.
+      // Opens exactly the file that was checked, by its descriptor: the name may refer to another file by now.
       return withFile(native, { path: `/proc/self/fd/${found}`, flags: appending }, use);
     } catch (error) {
       // Another process has created the file at the same time.

@@ -149,7 +149,7 @@ export class CachingAllocator implements Disposable {
       session.memory.caches.delete(this.#slabs);
       cancel();
     };
-    // The slabs need no release here: they are released with the pool.
+    // The end of the session need not release the slabs, which are released with the pool.
     this.#opened = { kind: "allocator", unfreed: () => this.#unfreed(), release() {} };
     session.opened.add(this.#opened);
   }

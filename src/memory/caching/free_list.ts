@@ -304,7 +304,8 @@ function takeBehind(first: Block, byteLength: number): Block | undefined {
 }
 
 function bucketOf(byteLength: number): number {
-  // `| 0` makes the result an integer for the compiler; without it, JavaScriptCore uses floating point.
+  // `| 0` tells the JavaScript engine that the result is an integer; otherwise, JavaScriptCore computes in floating
+  // point.
   const units = byteLength / blockAlignment | 0;
   if (units < exactBuckets) return units;
   // Fibonacci hashing spreads sizes that differ by a power of two.

@@ -230,7 +230,10 @@ export class Slabs implements CacheMemory {
     for (const oldest of [...this.#disposedLists.values().take(2), list]) this.#collectDisposed(oldest);
   }
 
-  /** Takes a block whose work on other streams is complete, unless the stream should get a slab of its own. */
+  /**
+   * Removes and returns a block that other streams have used and whose work is complete. Returns undefined if there is
+   * none, or if the stream should get a slab of its own.
+   */
   #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
     // `reserved` is bounded for the case that buffers are always freed on another stream than the one that allocates
     // them: otherwise, the allocating stream would get new slabs forever.
@@ -242,7 +245,9 @@ export class Slabs implements CacheMemory {
     return block;
   }
 
-  /** Takes a block that other streams have freed and whose work is complete. */
+  /**
+   * Removes and returns a block that other streams have freed and whose work is complete; undefined if there is none.
+   */
   #takeCompleted(byteLength: number, list: FreeList): Block | undefined {
     const block = this.#completed.takeBestFit(byteLength);
     if (block !== undefined) return block;
@@ -266,7 +271,7 @@ export class Slabs implements CacheMemory {
     else this.#disposedLists.add(list);
   }
 
-  /** Returns the number of bytes that would be needed if each stream had memory of its own. */
+  /** Returns the number of bytes that all streams together would need if none used memory freed by another. */
   #neededFor(byteLength: number, list: FreeList): number {
     let needed = Math.max(0, list.used + byteLength - list.usedHigh);
     for (const { usedHigh } of this.#listByStream.values()) needed += usedHigh;
@@ -312,8 +317,8 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Returns whether the pool has recently refused as many bytes and has got none back since: asking it again is
-   * expensive. Decrements `#requestsToSkip`.
+   * Returns whether the pool has recently refused at most `byteLength` bytes and has got no memory back since, so that
+   * asking again, which is expensive, is useless. Decrements `#requestsToSkip`.
    */
   #wasJustRefused(byteLength: number): boolean {
     return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
@@ -402,7 +407,7 @@ function isIdle(slab: Slab): boolean {
   return true;
 }
 
-/** Waits until the deadline for a stream to become idle. Returns whether it has. */
+/** Waits for a stream to become idle, until the deadline at the latest. Returns whether the stream has become idle. */
 function becomesIdle(stream: CudaStream, deadline: number): boolean {
   do {
     if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;

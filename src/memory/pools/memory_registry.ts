@@ -58,8 +58,9 @@ export class MemoryRegistry {
 
 interface Site {
   readonly byteLength: number;
-  /** The call stacks. */
+  /** The call stack of the allocation. */
   readonly allocated: string;
+  /** The call stack of the free. */
   readonly freed?: string;
 }
 

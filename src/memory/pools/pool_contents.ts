@@ -212,7 +212,10 @@ export function holdersByOrigin(origins: Iterable<PoolOrigin>): Holders[] {
   return [...holders.values()];
 }
 
-/** Returns the time to record for an allocation; 0 if it is too small. */
+/**
+ * Returns the time to record for an allocation of `byteLength` bytes; 0 if the allocation is too small for its time to
+ * be recorded.
+ */
 export function timeOfAllocation(byteLength: number): number {
   return byteLength < timedByteLength ? 0 : coarseTime();
 }

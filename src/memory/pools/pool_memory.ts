@@ -24,7 +24,7 @@ import { checkByteLength } from "../../support/validation.ts";
 /** A pool's maximum size is rounded up to a multiple of this many bytes. */
 const reservedUnit = 32 * 2 ** 20;
 
-/** The memory of a pool: allocates and frees it, and destroys the pool once it is disposed and all memory is freed. */
+/** Allocates and frees a pool's memory. Destroys the pool when it was disposed and all of its memory is freed. */
 export class PoolMemory {
   /** The device of the pool; undefined for host memory. */
   readonly device: CudaDevice | undefined;

@@ -24,7 +24,9 @@ interface SizeClass {
   readonly maximumIdle: number;
 }
 
-/** The sizes of staging buffers, from small to large. A copy never uses a buffer of a larger class than it needs. */
+/**
+ * The sizes of staging buffers, from small to large. A copy uses a buffer of the smallest class that is large enough.
+ */
 const sizeClasses: readonly SizeClass[] = [
   { byteLength: 64 * 2 ** 10, maximumIdle: 256 },
   { byteLength: 2 ** 20, maximumIdle: 64 },
@@ -75,7 +77,7 @@ export class Staging {
     }
   }
 
-  /** Makes a buffer available again. Its copies are complete, or were never enqueued. */
+  /** Makes a buffer available for reuse. The buffer's copies must be complete, or never have been enqueued. */
   release(buffer: StagingBuffer): void {
     this.#session.completed.addMarker(buffer.event);
     const sizeClass = classOf(buffer.allocation.buffer.byteLength);
@@ -178,8 +180,8 @@ export class Uploads {
     }
     this.#waitForRoom(stream, wanted);
     const staging = this.#session.staging.acquire(stream, wanted);
-    // The buffer counts as pending before its first copy is enqueued: if a later call fails, its event still shows when
-    // it is free.
+    // The buffer counts as pending before its first copy is enqueued: if a later call fails, the buffer's event still
+    // shows when the buffer can be reused.
     const captured = { staging, end: roundUp(byteLength) };
     const ofStream = this.#pending.get(stream);
     if (ofStream === undefined) this.#pending.set(stream, [captured]);

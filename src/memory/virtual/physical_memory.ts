@@ -226,7 +226,10 @@ export function otherPlaceOf(
   return id === device.ordinal ? undefined : `on device ${id}`;
 }
 
-/** Throws unless imported memory has the expected size. CUDA reports the size only by refusing to map any other one. */
+/**
+ * Throws unless imported memory has the expected size. CUDA does not report the size, but refuses to map memory with
+ * any other size.
+ */
 function checkSize(
   { driver }: Session,
   { memory, byteLength, what }: { memory: bigint; byteLength: number; what: string },

@@ -96,7 +96,7 @@ export class WholeMemory {
       if (place !== undefined) throw new RangeError(`Cannot ${what}: it is ${place}`);
       return mapAnywhere(this.#session, device, { memory, byteLength, access, what });
     } finally {
-      // The memory stays allocated while it is mapped.
+      // The handle is no longer needed: the memory stays allocated while it is mapped.
       ignoreLoss(() => driver.memRelease(memory));
     }
   }

@@ -196,7 +196,7 @@ function shapeHint(error: unknown, options: LaunchOptions, device: CudaDevice): 
   return undefined;
 }
 
-/** Returns advice for a device that does not support such launches at all. */
+/** Returns advice for a device that does not support a requested attribute at all. */
 function missingAttribute(
   device: CudaDevice,
   { cluster, cooperative }: Pick<LaunchOptions, "cluster" | "cooperative">,

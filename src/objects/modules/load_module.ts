@@ -54,7 +54,7 @@ const names: OptionNames<LoadModuleOptions> = {
   verbose: true,
 };
 
-/** The names of the options in CUDA, its compilers, or other libraries, with advice. */
+/** Advice for the names that these options have in CUDA, its compilers, or other libraries, by name. */
 const instead = {
   maxrregcount: 'did you mean "maxRegisters"?',
   maxRegisterCount: 'did you mean "maxRegisters"?',
@@ -232,7 +232,8 @@ function createModule(
 
 /**
  * Returns the signature of each name. Several images may have a kernel of the same name if it is weak or not visible to
- * the others. If their signatures differ, none is returned: the driver provides the one of the kernel that it finds.
+ * the others. If the signatures of kernels of the same name differ, none is returned for the name: the driver provides
+ * the signature of the kernel that it finds.
  */
 function mergeSignatures(
   signatures: readonly KernelSignature[],

@@ -116,7 +116,7 @@ export class CudaStream implements Disposable {
   #handle: bigint | undefined;
   /** The work that was pending when the stream was disposed, if something may have to be ordered after it. */
   #lastWork: PendingWork | undefined;
-  /** Whether the stream was found to be destroyed by its owner. */
+  /** Whether a call has shown that the stream's owner has destroyed the stream. */
   #isGone = false;
   /** The record of launches; undefined until the first launch. */
   #launches: StreamLaunches | undefined;

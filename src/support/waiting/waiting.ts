@@ -151,7 +151,7 @@ export function whenDone(isDone: () => boolean, callback: (error?: unknown) => v
   };
 }
 
-/** Polls a wait, and calls back if it has ended. Returns whether it has. */
+/** Polls a wait. If the wait has ended, calls its callback. Returns whether the wait has ended. */
 function poll(wait: Wait): boolean {
   let error: unknown;
   try {
@@ -226,7 +226,7 @@ export class Mutex {
   #isLocked = false;
   readonly #waiting: (() => void)[] = [];
 
-  /** Acquires the mutex if it is unlocked. Returns whether it was. */
+  /** Acquires the mutex if it is unlocked. Returns whether the mutex was acquired. */
   tryAcquire(): boolean {
     if (this.#isLocked) return false;
     this.#isLocked = true;
