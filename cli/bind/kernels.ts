@@ -72,7 +72,9 @@ function matching(source: SourceKernel | undefined, parameters: readonly KernelP
   return isSame ? source : undefined;
 }
 
-/** Returns unique identifiers for parameters. Numbers those without a usable name and those with a duplicate name. */
+/**
+ * Returns unique identifiers for parameters. Parameters whose name is missing, unusable or a duplicate get a number.
+ */
 function distinctNames(names: readonly (string | undefined)[]): string[] {
   const taken = new Set(names);
   const seen = new Set<string>();

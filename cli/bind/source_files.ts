@@ -10,9 +10,9 @@ import { dirname, resolve } from "node:path";
 const maximumFiles = 1000;
 
 /**
- * Returns the text of a source and of the headers that it includes, by path. Has the value undefined for each path at
- * which a header was searched and not found, because it may be created there later. Does not search the headers of
- * compilers, which do not change.
+ * Returns the text of a source and of the headers that it includes, by path. The result also has a key for each path at
+ * which a header was searched and not found, with the value undefined, because the header may be created there later.
+ * Does not search the headers of compilers, which do not change.
  *
  * @param includePaths the folders to search for headers, in addition to that of the including file
  */

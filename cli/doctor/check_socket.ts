@@ -112,7 +112,10 @@ function adviceFor(code: string | undefined): string | undefined {
   }
 }
 
-/** Checks whether this process and the listener can open each other's events, which depends on their namespaces. */
+/**
+ * Checks whether this process and the listener can open each other's events, which depends on the namespaces of both
+ * processes.
+ */
 function checkPeerNamespaces(pid: number, machine: Machine): DoctorFinding[] {
   if (pid === 0) {
     return [

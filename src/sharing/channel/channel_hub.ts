@@ -75,7 +75,8 @@ export interface ConsumerStatistics {
   /** The number of frames that the consumer was sent and has not released. */
   readonly held: number;
   /**
-   * The number of frames by which the consumer is behind the producer: frames it holds plus frames not sent to it yet.
+   * The number of frames by which the consumer is behind the producer: the frames that the consumer holds, plus the
+   * frames that have not been sent to it yet.
    */
   readonly lag: number;
 }

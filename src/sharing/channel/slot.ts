@@ -73,7 +73,10 @@ export interface ReceivedSlotOwner {
  * sent
  */
 export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
-  /** The memory of the frame, until the slot is released. Writes to it are visible to other consumers. */
+  /**
+   * The memory of the frame, until the slot is released. Other consumers of the frame see what is written to this
+   * memory.
+   */
   readonly buffer: DeviceBuffer;
   /** The index of the slot in the ring, from 0. */
   readonly index: number;

@@ -49,8 +49,8 @@ interface Wait {
 }
 
 /**
- * The interprocess events of one exporter or importer. Creating an event costs a hundred times as much as recording
- * one, so events are reused, and are destroyed only once no peer can query them any longer.
+ * The interprocess events of one exporter or importer. Creating an event costs a hundred times as much as recording an
+ * event, so events are reused, and are destroyed only once no peer can query them any longer.
  */
 export class LocalEvents {
   readonly #all = new Map<number, LocalEvent>();

@@ -335,7 +335,7 @@ function refusalOf(
   // The driver could resolve a handle from another PID namespace to a different process.
   if (!isInOwnPidNamespace) return "other-namespace";
   if (!isOwnUser(peer)) return "other-user";
-  // The driver trusts the contents of a handle: a forged one would crash this process.
+  // The driver trusts the contents of a handle: a forged handle would crash this process.
   const judgment = judgeEvent(device, { handle, processId: peer.pid });
   if (judgment === "good") return undefined;
   return judgment === "unknown" ? "unknown-layout" : judgment;
@@ -354,9 +354,9 @@ let openInProcess = 0;
 
 /**
  * The opened events of one peer, by number. An open event occupies memory, and a page of the software device's address
- * space, so any event that is not pinned can be closed at any time, and is reopened when queried. If too many are open
- * in this process, an event of the peer with the most open events is closed, or one of the peer that opens another
- * event.
+ * space, so any event that is not pinned can be closed at any time, and is reopened when queried. If too many events
+ * are open in this process, an event of the peer with the most open events is closed, or an event of the peer for which
+ * another event is to be opened.
  */
 export class OpenedEvents {
   /** The open events that may be closed, oldest first. */

@@ -357,7 +357,8 @@ export class Exporter implements AsyncDisposable {
 
   /**
    * Stops listening, withdraws all offers and asks importers to release the memory they hold. Importers that have not
-   * done so within `closeTimeout` are cut off: the memory they hold stays allocated until their processes have ended.
+   * released it within `closeTimeout` are cut off: the memory they hold stays allocated until their processes have
+   * ended.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();

@@ -6,7 +6,7 @@ import type { ConnectedImporter } from "./connected_importer.ts";
 import type { OfferRecord } from "./offer.ts";
 import type { LeaseState } from "./lease.ts";
 
-/** The number of leases in one state, and the size of the memory they hold. */
+/** The number of leases in one state, and the size of the memory that these leases hold. */
 export interface LeaseStatistics {
   /** The number of leases. */
   readonly count: number;

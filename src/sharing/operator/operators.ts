@@ -113,7 +113,8 @@ export class Operators {
   }
 
   /**
-   * Returns the answer for the operators in `asking`. If making it fails, ends their connections and returns undefined.
+   * Returns the answer for the operators in `asking`. If making the answer fails, ends the connections of these
+   * operators and returns undefined.
    */
   #makeAnswer(asking: readonly ConnectedOperator[]): Uint8Array<ArrayBuffer> | undefined {
     try {

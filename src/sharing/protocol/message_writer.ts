@@ -74,7 +74,7 @@ export class MessageWriter {
 
   /**
    * The error after which no more messages can be sent, if there was one: `peer-gone` if the peer has stopped reading,
-   * although messages from it may still be unread; or `out-of-descriptors`.
+   * although messages from the peer may still be unread; or `out-of-descriptors`.
    */
   get failure(): SharingError | undefined {
     return this.#failure;

@@ -158,7 +158,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    // Performs the releases that the client sent before it disconnected, whose answers it does not await.
+    // Performs the releases that the client sent before it disconnected without awaiting the answers.
     for (const { request, document } of this.#queue.splice(0)) {
       if (document.do === "release" || document.do === "leave") {
         this.#perform(document, new PendingRequest(request, this));

@@ -187,8 +187,8 @@ export class StoreService {
 
   /**
    * Moves claimed memory from the ended connections of a process to a reconnected client. Since it is unknown which
-   * connection a client had, unclaimed memory is released once as many clients have claimed as have lost their
-   * connections.
+   * connection a client had, memory that remains unclaimed is released once the number of clients that have sent a
+   * claim equals the number of clients that have lost their connections.
    */
   #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
     const ended = this.#endedOf(claiming);
@@ -312,7 +312,7 @@ function processOf({ peer: { pid, uid } }: Holder, since: number) {
   return { pid, uid, since };
 }
 
-/** Returns a limit as it appears in a status: an integer, or null if it exceeds the memory of any device. */
+/** Returns a limit as it appears in a status: an integer, or null if the limit exceeds the memory of any device. */
 function orNull(size: number): number | null {
   return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);
 }

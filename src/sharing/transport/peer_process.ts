@@ -180,7 +180,7 @@ export class PeerProcess implements Disposable {
     this.#notify();
   }
 
-  /** Runs each callback in its own microtask, so that an error in one does not affect the others. */
+  /** Runs each callback in its own microtask, so that an error in one callback does not affect other callbacks. */
   #notify(): void {
     for (const waiting of this.#waiting) {
       queueMicrotask(() => {

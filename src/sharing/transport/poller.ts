@@ -117,7 +117,7 @@ let parked: Uint8Array<ArrayBuffer>;
 
 /**
  * Waits until one of the interests is fulfilled. Resolves to an array that states for each interest whether it is
- * fulfilled. An error or hang-up on a descriptor fulfills any interest in it.
+ * fulfilled. An error or hang-up on a descriptor fulfills any interest in the descriptor.
  *
  * @param signals the promise is rejected when the first of these signals is aborted
  * @param description the object of the wait, for the error if it is aborted
@@ -443,7 +443,7 @@ export class PollTable<R extends Registration> {
       left--;
       const fd = this.#fds[index]!;
       for (const registration of this.#entries.get(fd)!.registrations) ready.set(registration, events);
-      // Swaps the entry with one that this loop has already passed.
+      // Swaps the entry with an entry that this loop has already passed.
       const front = Math.max(1, index >> 1);
       this.#put(this.#fds[front]!, index);
       this.#put(fd, front);

@@ -125,8 +125,8 @@ export class StoreBudget {
   }
 
   /**
-   * Throws if a user may not map another generation, because it holds too much memory that other users have replaced or
-   * removed.
+   * Throws if a user may not map another generation, because the user holds too much memory that other users have
+   * replaced or removed.
    *
    * @throws {SharingError} `limit-exceeded`
    */
@@ -141,8 +141,8 @@ export class StoreBudget {
   }
 
   /**
-   * Whether a user may map another generation, that is, whether the replaced or removed memory of other users that it
-   * holds is within its share.
+   * Whether a user may map another generation, that is, whether the replaced or removed memory of other users that the
+   * user holds is within the user's share.
    */
   mayRead(uid: number, { uid: writer, device }: Stored): boolean {
     const held = this.#held.get(device);

@@ -375,7 +375,7 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   };
 }
 
-/** Whether memory will be dropped unless a process that held it before this store took over claims it. */
+/** Whether memory will be dropped unless it is claimed by a process that held it before this store took over. */
 export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): boolean {
   return mayBeClaimed && state !== "published" && writer === undefined && readers.size === 0;
 }

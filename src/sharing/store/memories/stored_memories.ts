@@ -215,7 +215,7 @@ export class StoredMemories implements Disposable {
     this.#budget.update(memory);
   }
 
-  /** Accepts the claim of a process that it has created a memory, which it then may publish. */
+  /** Accepts the claim of a process that it has created a memory. The process may then publish the memory. */
   claimToWrite(writer: Holder, memory: Stored): void {
     memory.writer = writer;
     this.#budget.update(memory);
