@@ -11,13 +11,13 @@ import { sharedAmongCopies } from "../../support/version.ts";
  * linear memory.
  */
 export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
-/** The start of the generic addresses of a block's shared memory. */
+/** The first of the generic addresses that refer to a block's shared memory. */
 export const sharedAddressBase: bigint = addressBase + 0x1_0000_0000n;
-/** The start of the generic addresses of a thread's local memory. */
+/** The first of the generic addresses that refer to a thread's local memory. */
 export const localAddressBase: bigint = addressBase + 0x2_0000_0000n;
-/** The start of the generic addresses of a kernel's parameters. */
+/** The first of the generic addresses that refer to a kernel's parameters. */
 export const parameterAddressBase: bigint = addressBase + 0x3_0000_0000n;
-/** The start of the addresses of functions, which are not addresses of memory. */
+/** The first of the addresses that stand for functions. No memory is located at these addresses. */
 const functionAddressBase = addressBase + 0x5_0000_0000n;
 const functionAddressStride = 16n;
 
@@ -42,8 +42,9 @@ export const libraryReservedOffset = 0x200;
  */
 export const shadowSpace = { begin: 0x7fff_0000, byteLength: 0x8001_0000 } as const;
 /**
- * The distance in bytes from a byte of memory to its shadow. Not a multiple of a page: bytes whose addresses differ by
- * whole pages compete for the same cache lines, which made kernels up to twice as slow.
+ * The distance in bytes from a byte of memory to its shadow. Deliberately not a multiple of the page size: bytes whose
+ * addresses differ by a multiple of the page size compete for the same cache lines, which made kernels up to twice as
+ * slow.
  */
 export const shadowOffset: number = shadowSpace.begin + 0x840;
 
@@ -53,25 +54,26 @@ export const faultKind = {
   misalignedAddress: 2,
   trap: 3,
   outsideSharedSpan: 4,
-  /** The nested calls of a thread need more local memory than the thread has. */
+  /** The stack of a thread's nested calls is larger than the thread's local memory. */
   stackOverflow: 5,
   invalidFunction: 6,
   failedAssertion: 7,
-  /**
-   * A register contains an invalid barrier number. The number is reported instead of an address.
-   */
+  /** The barrier number in a register is invalid. The number is reported in place of an address. */
   noBarrier: 10,
-  /** A register contains an invalid number of threads of a barrier. The number is reported instead of an address. */
+  /** The thread count of a barrier in a register is invalid. The count is reported in place of an address. */
   noBarrierCount: 11,
-  /** The kernel exceeded the step limit. Never reported by compiled code. */
+  /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
-  /** The threads of the kernel wait for each other forever. Never reported by compiled code. */
+  /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */
   deadlock: 9,
 } as const;
 
 /** The kinds of access to the reported address by a faulting instruction. */
 export const accessOperations = ["none", "read", "write", "atomic"] as const;
-/** The state spaces of a reported address: generic, or an offset in the block's shared or the thread's local memory. */
+/**
+ * The state spaces of a reported address. A generic address is complete; in the other spaces, the address is an offset
+ * in the block's shared memory or the thread's local memory.
+ */
 const reportedSpaces = ["generic", "shared", "local"] as const;
 
 /**
@@ -142,10 +144,11 @@ export const boundsGranuleBytes = 512;
 /** The binary logarithm of `boundsGranuleBytes`. */
 export const boundsGranuleShift = 9;
 /**
- * The layout of a device's bounds table, in bytes. At offset 0, a 32-bit number for each granule of memory: one more
- * than the granule where its allocation begins, or 0 if kernels may not access the granule. At offset `lengths`,
- * another 32-bit number for each granule: the byte length of the allocation that begins there. At offset `readOnly`, a
- * byte for each page of memory: 1 if kernels may only read the page.
+ * The layout of a device's bounds table, as byte offsets. Linear memory is divided into granules of 512 bytes. At
+ * offset 0, the table has a 32-bit number for each granule: the index of the granule where its allocation begins plus
+ * 1, or 0 if kernels may not access the granule. At offset `lengths`, it has another 32-bit number for each granule:
+ * the byte length of the allocation that begins there. At offset `readOnly`, it has a byte for each page of memory: 1
+ * if kernels may only read the page.
  */
 export const boundsTable = { lengths: 0x200_0000, readOnly: 0x400_0000, byteLength: 0x401_0000 } as const;
 /** The binary logarithm of the size of a page in bytes. */

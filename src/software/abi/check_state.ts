@@ -33,9 +33,9 @@ export const checkState = {
   sharedBytes: 20,
   /** The entry that the shared memory of the running block has in the table of the check `race`; see `checkTable`. */
   sharedCells: 24,
-  /** The offset of the running block's clocks. 0 if they are not in linear memory. */
+  /** The offset of the running block's clocks. 0 if the clocks are not stored in linear memory. */
   clocks: 28,
-  /** The offset of the nodes of access lists. 0 if they are not in linear memory. */
+  /** The offset of the nodes of access lists. 0 if the nodes are not stored in linear memory. */
   nodes: 32,
   /** In a kernel that runs many blocks in one call: the index of the block to which `clocks` belongs. */
   blockX: 36,

@@ -6,18 +6,18 @@
 import type { Suspension } from "../../abi/launch_record.ts";
 import { warpSize } from "./warp_operations.ts";
 
-/** The threads that wait at one suspend point. */
+/** Threads of a block that wait at the same suspend point. */
 export interface WaitingThreads {
-  /** The numbers of the threads in the block: `0-31, 40`. */
+  /** The numbers of the waiting threads in the block, formatted as ranges: `0-31, 40`. */
   readonly threads: string;
-  /** Whether there is only one thread. */
+  /** Whether only one thread waits. */
   readonly isOne: boolean;
-  /** The number of the first thread. */
+  /** The number in the block of the first waiting thread. */
   readonly first: number;
   readonly suspension: Suspension;
 }
 
-/** The error that is thrown if no thread of a block can run. */
+/** The error that is thrown if no thread of a block can run, and not all have exited. */
 export class DeadlockError extends Error {
   override readonly name = "DeadlockError";
   /** The PTX line where the first thread waits. */
@@ -31,14 +31,14 @@ export class DeadlockError extends Error {
     this.message = this.describe((line) => `line ${line}`);
   }
 
-  /** Describes where the threads wait. */
+  /** Returns a description of the suspend points where the threads wait, for an error message. */
   describe(nameLine: (line: number) => string): string {
     const places = describeWaiting(this.#waiting, nameLine);
     return `all threads of the block that have not exited wait, and none can continue: ${places}`;
   }
 }
 
-/** Describes the waiting threads, with the line and kind of each suspend point. */
+/** Returns a description of the waiting threads, with the line and the kind of each suspend point. */
 export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
   return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
     const kind = request.kind === "yield" || request.kind === "lockstep" ? "loop" : request.kind;
@@ -60,35 +60,35 @@ export function ranges(numbers: readonly number[]): string {
 interface Barrier {
   /** The number of threads that must arrive, or 0 for all threads of the block. */
   readonly count: number;
-  /** The waiting threads, except those in `warps`. */
+  /** The waiting threads, except those of the warps in `warps`. */
   readonly waiting: number[];
-  /** The warps that arrived as a whole and wait. */
+  /** The warps whose threads have all arrived at once and wait. */
   readonly warps: number[];
   /** For each warp, the mask of the lanes that have arrived, including those that do not wait. */
   readonly lanes: Map<number, number>;
   /** The number of threads that have arrived. */
   arrived: number;
-  /** The number of lanes in arrived warps that will never arrive, because they have exited or do not exist. */
+  /** The number of lanes of the arrived warps that will never arrive, because the lanes have exited or do not exist. */
   missing: number;
-  /** The number of reduced predicates that were true. */
+  /** The number of threads that arrived with a true predicate. */
   held: number;
-  /** The number of reduced predicates. */
+  /** The number of threads that arrived with a predicate. */
   reduced: number;
 }
 
-/** A completed barrier, with the threads that it releases. */
+/** A completed barrier, and the threads that may resume. */
 export interface CompletedBarrier {
   /** The number of the barrier. */
   readonly barrier: number;
-  /** The number of threads that the barrier counts, or 0 for all threads of the block. */
+  /** The number of threads for which the barrier waited, or 0 for all threads of the block. */
   readonly count: number;
-  /** The released threads, except those in `warps`. */
+  /** The threads that may resume, except those of the warps in `warps`. */
   readonly threads: readonly number[];
-  /** The released warps that arrived as a whole. */
+  /** The warps whose threads arrived all at once and may resume. */
   readonly warps: readonly number[];
-  /** The number of predicates that were true. */
+  /** The number of threads whose predicate was true. */
   readonly held: number;
-  /** Whether all predicates were true. */
+  /** Whether the predicates of all threads were true. */
   readonly allHeld: boolean;
 }
 
@@ -96,15 +96,16 @@ export interface CompletedBarrier {
 interface Arrival {
   readonly barrier: number;
   readonly count: number;
-  /** Whether the thread waits at the barrier. */
+  /** Whether the thread waits at the barrier. False for `bar.arrive`. */
   readonly waits: boolean;
   /** The predicate to reduce. Undefined for barriers without a reduction. */
   readonly predicate: boolean | undefined;
 }
 
 /**
- * The barriers of a block, identified by number alone, not by code location. A barrier of all threads does not wait for
- * threads that have exited. As in hardware, a barrier with a thread count counts whole warps, including exited threads.
+ * The barriers of a block, which are identified by number alone, not by code location. A barrier for all threads of the
+ * block does not wait for threads that have exited. As in hardware, a barrier with a thread count counts whole warps,
+ * including threads that have exited.
  */
 export class BlockBarriers {
   readonly #barriers = new Map<number, Barrier>();
@@ -115,14 +116,14 @@ export class BlockBarriers {
     this.#isLive = isLive;
   }
 
-  /** Clears all barriers. */
+  /** Resets all barriers. */
   clear(): void {
     this.#barriers.clear();
   }
 
   /**
-   * Records a thread's arrival at a barrier. Returns the barrier if it has a thread count that is now reached; later
-   * arrivals then belong to the next use of the barrier.
+   * Records a thread's arrival at a barrier. If this completes a barrier with a thread count, returns the completed
+   * barrier; later arrivals then belong to the next use of the barrier.
    */
   arrive(thread: number, { barrier: number, count, waits, predicate }: Arrival): CompletedBarrier | undefined {
     const barrier = this.#barrier(number, count);
@@ -140,9 +141,7 @@ export class BlockBarriers {
     return barrier.arrived + barrier.missing >= barrier.count ? this.#complete(number, barrier) : undefined;
   }
 
-  /**
-   * Records that all threads of a warp have arrived at a barrier of the whole block and wait.
-   */
+  /** Records that all threads of a warp have arrived at a barrier for the whole block, and wait. */
   arriveTogether(warp: number, { barrier: number, threads }: { barrier: number; threads: number }): void {
     const barrier = this.#barrier(number, 0);
     barrier.arrived += threads;
@@ -150,7 +149,7 @@ export class BlockBarriers {
   }
 
   /**
-   * Returns and resets the complete barriers: those at which all required threads have arrived or exited.
+   * Returns the completed barriers, at which all required threads have arrived or exited, and resets them.
    *
    * @param live the number of threads of the block that have not exited
    */
@@ -185,7 +184,10 @@ export class BlockBarriers {
     return missing;
   }
 
-  /** Returns the number of lanes of a warp that have not arrived and never will, because they are not live. */
+  /**
+   * Returns the number of lanes of a warp that have not arrived and never will, because they have exited or do not
+   * exist.
+   */
   #missing(warp: number, arrived: number): number {
     let missing = 0;
     for (let lane = 0; lane < warpSize; lane++) {

@@ -17,8 +17,8 @@ import type { KernelOrder } from "../../schedule.ts";
 import { WarpRecords, warpSize } from "./warp_operations.ts";
 
 /**
- * The position of a suspended thread: the `order` of each active call site, starting with the kernel's, and then that
- * of the suspend point in the innermost function.
+ * The place in the program where a suspended thread resumes: the `order` of each active call site, starting with that
+ * in the kernel, followed by the `order` of the suspend point in the innermost function.
  */
 export type Position = readonly number[];
 
@@ -36,11 +36,11 @@ interface PositionsOptions {
   };
 }
 
-/** Reads where in the PTX each suspended thread of a block will resume. */
+/** Determines where in the PTX each suspended thread of a block will resume. */
 export class ThreadPositions {
   readonly #options: PositionsOptions;
   readonly #words: Int32Array;
-  /** The position of each suspension of the kernel, without call sites. */
+  /** For each suspension of the kernel, the position of a thread that has reached it without a function call. */
   readonly #ofSuspensions: readonly Position[];
 
   constructor(options: PositionsOptions) {
@@ -49,7 +49,10 @@ export class ThreadPositions {
     this.#ofSuspensions = options.kernel.suspensions.map(({ order }) => [order]);
   }
 
-  /** Whether threads at the same suspend point may have reached it through different call sites. */
+  /**
+   * Whether threads at the same suspend point may have different positions, because they reached it through different
+   * call sites.
+   */
   get mayDiffer(): boolean {
     return (this.#options.kernel.callSites?.size ?? 0) > 0;
   }
@@ -73,7 +76,10 @@ export class ThreadPositions {
   }
 }
 
-/** Compares positions in program order. Returns a negative number if `a` precedes `b`, and 0 if they are equal. */
+/**
+ * Compares two positions by program order. Returns a negative number if `a` comes first, and 0 if the positions are
+ * equal.
+ */
 export function comparePositions(a: Position, b: Position): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
@@ -95,7 +101,7 @@ export interface BlockThreads {
   readonly saved: number;
   /** The offset of the threads' local memory. */
   readonly local: number;
-  /** Called before a block's threads start. */
+  /** Called before the threads of a block start. */
   readonly onStart?: (() => void) | undefined;
   /** Whether the kernel tracks uninitialized values. */
   readonly hasShadows?: boolean;
@@ -104,16 +110,18 @@ export interface BlockThreads {
     readonly savedBytes: number;
     readonly localBytes: number;
     readonly frameBytes: number;
-    /** The call sites, by the number of their resume point. Undefined if the kernel calls no functions. */
+    /**
+     * The call sites, by the number of the resume point after each call. Undefined if the kernel calls no functions.
+     */
     readonly callSites?: ReadonlyMap<number, CallSite>;
   };
-  /** Observes the block's threads. Default: none. */
+  /** Observes the threads of each block. Undefined if nothing observes them. */
   readonly observer?: BlockObserver | undefined;
-  /** The order of warps and threads. Default: ascending. */
+  /** The order in which warps and threads run. Default: ascending. */
   readonly order?: KernelOrder | undefined;
-  /** Runs those threads of a range that can run. `lastThread` is exclusive. */
+  /** Runs the threads of a range that can run. `lastThread` is exclusive. */
   run(firstThread: number, lastThread: number): void;
-  /** Counts steps of a thread, or of the warp that starts with the thread. Throws if the limit is exceeded. */
+  /** Adds steps of a thread, or of the warp that starts with the thread. Throws if the step limit is exceeded. */
   countSteps(steps: number, thread: number): void;
 }
 
@@ -122,7 +130,7 @@ type ThreadField = (typeof threadRecord)[keyof typeof threadRecord];
 
 /** The thread records of a block. */
 export class BlockRecords {
-  /** The number of threads. */
+  /** The number of threads in the block. */
   readonly count: number;
   readonly warps: readonly WarpRecords[];
   readonly #options: BlockThreads;
@@ -142,7 +150,7 @@ export class BlockRecords {
     });
   }
 
-  /** Returns a thread's request: a suspension's index plus 1, `exited`, or 0 if the thread can run. */
+  /** Returns a thread's request: the index of a suspension plus 1, `exited`, or 0 if the thread can run. */
   requestOf(thread: number): number {
     return this.#words[thread * words + requestWord]!;
   }
@@ -155,7 +163,7 @@ export class BlockRecords {
     this.#words[thread * words + field / 4] = value;
   }
 
-  /** The number of lanes of a warp: fewer than 32 in the block's last warp. */
+  /** Returns the number of lanes of a warp. The last warp of a block may have fewer than 32. */
   lanesOf(warp: number): number {
     return Math.min(warpSize, this.count - warp * warpSize);
   }
@@ -200,7 +208,7 @@ export class BlockRecords {
     }
   }
 
-  /** Returns the request that all threads of a warp have in common, or 0 if the requests differ. */
+  /** Returns the request that all threads of a warp share, or 0 if their requests differ. */
   commonRequestOf(warp: number): number {
     const records = this.#words;
     const at = warp * warpWords + requestWord;
@@ -211,8 +219,8 @@ export class BlockRecords {
   }
 
   /**
-   * Returns the number of the barrier of the whole block at which all threads of a warp wait. Returns undefined if the
-   * threads name different barriers, or thread counts.
+   * If all threads of a warp wait at the same barrier for the whole block, returns the number of the barrier. Returns
+   * undefined if they wait at different barriers, or at a barrier with a thread count.
    */
   commonBarrierOf(warp: number): number | undefined {
     const records = this.#words;
@@ -227,7 +235,7 @@ export class BlockRecords {
     return barrier;
   }
 
-  /** Returns whether each thread's mask includes all lanes of the warp. */
+  /** Returns whether the mask operands of all threads of a warp include all lanes of the warp. */
   nameAll(warp: number): boolean {
     const records = this.#words;
     const all = this.allLanesOf(warp);
@@ -246,53 +254,59 @@ export class BlockRecords {
   }
 }
 
-/** Observes the threads of the blocks that a scheduler runs, one block after another. */
+/** Receives events of the threads of the blocks that a scheduler runs one after another. */
 export interface BlockObserver {
   /** Called when a block starts. */
   start(): void;
   /** Called before threads of the block run. */
   resume(): void;
-  /** Called when a thread arrives at a barrier; for a warp that arrives as a whole, only with its first thread. */
+  /**
+   * Called when a thread arrives at a barrier. If a whole warp arrives at once, only called for the warp's first
+   * thread.
+   */
   arrive(thread: number, arrival: ObservedArrival): void;
-  /** Called before the threads that wait at a barrier resume. */
+  /** Called when a barrier is complete, before its threads resume. */
   complete(barrier: ObservedBarrier): void;
-  /** Called before lanes of a warp resume from a warp barrier or an exchange of values. */
+  /** Called before lanes of a warp resume from a warp barrier, or from an operation in which lanes exchange values. */
   meet(warp: number, meeting: ObservedMeeting): void;
 }
 
 /** An arrival at a barrier. */
 export interface ObservedArrival {
   readonly barrier: number;
-  /** The number of threads that the barrier counts, or 0 for all threads of the block. */
+  /** The number of threads for which the barrier waits, or 0 for all threads of the block. */
   readonly count: number;
   readonly suspension: Suspension;
 }
 
-/** A barrier whose threads are about to resume. */
+/** A completed barrier whose threads are about to resume. */
 export interface ObservedBarrier {
   readonly barrier: number;
   /** Returns the threads that have waited at the barrier. */
   threads(): readonly number[];
-  /** Returns the suspend point of a thread. Undefined if the thread does not wait. */
+  /** Returns the suspend point where a thread waits. Undefined if the thread does not wait. */
   suspensionOf(thread: number): Suspension | undefined;
   /** Returns whether a thread has exited, or does not exist. */
   hasExited(thread: number): boolean;
-  /** Whether only whole warps have waited, each at a single suspend point. */
+  /** Whether only whole warps have waited, with all threads of a warp at the same suspend point. */
   readonly isOfWholeWarps: boolean;
-  /** Whether all other threads of the block have exited. */
+  /** Whether all threads of the block that have not exited have waited at the barrier. */
   readonly isOfAll: boolean;
 }
 
-/** A warp barrier, or an exchange of values, of some lanes of a warp. */
+/** A warp barrier, or an operation in which lanes exchange values, among some lanes of a warp. */
 export interface ObservedMeeting {
   /** The mask of the participating lanes. */
   readonly lanes: number;
   /** The mask of the lanes that have not exited. */
   readonly present: number;
   readonly suspension: Suspension;
-  /** Returns the mask operand of a lane. */
+  /** Returns the mask operand of a lane's instruction. */
   maskOf(lane: number): number;
-  /** Returns the first lane of a shuffle that would receive the value of a lane that does not participate. */
+  /**
+   * Returns the first lane whose shuffle would read from a lane that does not participate, or undefined if there is
+   * none.
+   */
   readerOfAbsentLane(): number | undefined;
 }
 

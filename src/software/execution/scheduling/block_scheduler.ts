@@ -11,25 +11,32 @@ import { inOrder, type ThreadOrder } from "../../schedule.ts";
 import { type ActiveGroup, isOfWarp, LockstepTurns, WarpGroups } from "./warp_groups.ts";
 import { answerGroup, forEachLane, readerOfAbsentLane, warpSize } from "./warp_operations.ts";
 
-/** The outcome of a turn of a block. */
+/** The result of a turn, in which a scheduler runs a block for some time. */
 export type Turn =
   /** All threads have exited. */
   | "ended"
-  /** Threads made progress, and now all threads wait or spin. */
+  /** Some threads made progress, and now all threads wait or spin. */
   | "waiting"
-  /** No thread made progress: all wait or spin at the same suspend points as before. */
+  /** No thread made progress: all threads wait or spin at the same suspend points as before the turn. */
   | "stuck"
-  /** The maximum length of a turn was reached. Threads still run, but may only be waiting in a loop with barriers. */
+  /**
+   * The turn ended because it reached the maximum length. Some threads can still run, but they may only be waiting in a
+   * loop with barriers.
+   */
   | "busy";
 
-/** The number of steps for which a yield counts. */
+/** The number of steps that are counted each time a thread yields. */
 const stepsOfYield = 64;
 /**
- * The maximum number of rounds per turn in which no thread exits, in a kernel that may wait for other blocks. For
- * observed blocks, turns are shorter: a block that runs far ahead of the others would hide their early accesses.
+ * The maximum number of rounds without a thread's exit in a turn, for kernels that may wait for other blocks. A turn of
+ * an observed block is shorter, because a block that runs far ahead of the others would hide their early accesses from
+ * the checks.
  */
 const roundsPerTurn = { usual: 8, observed: 1 } as const;
-/** The number of a warp's operations that are answered before other warps run, in a kernel that may wait for others. */
+/**
+ * The number of operations of a warp that complete before other warps run, for kernels whose threads may wait for
+ * others.
+ */
 const answersPerRound = 4;
 
 /** Runs the blocks of a launch, one after another. */
@@ -38,24 +45,28 @@ export class BlockScheduler {
   readonly #records: BlockRecords;
   readonly #count: number;
   readonly #barriers: BlockBarriers;
-  /** For each thread, the last request that has been examined. */
+  /** For each thread, the last request that the scheduler has examined. */
   readonly #seen: Int32Array;
-  /** For each warp, the number of threads that wait or have exited. Warps that wait as a whole are not counted. */
+  /**
+   * For each warp, the number of threads that wait or have exited. A warp whose threads wait as a whole is not counted.
+   */
   readonly #waiting: Int32Array;
   /** For each warp, whether any of its threads can run. */
   readonly #isReady: boolean[];
   readonly #groups: WarpGroups;
-  /** Whether threads may spin, possibly waiting for another block. */
+  /** Whether threads may spin: run in a loop that possibly waits for another block. */
   readonly #maySpin: boolean;
-  /** For each thread, the request with which it last yielded. */
+  /** For each thread, the request of its last yield. */
   readonly #yielded: Int32Array;
   readonly #turns: LockstepTurns;
   readonly #positions: ThreadPositions;
   readonly #roundsPerTurn: number;
   #live = 0;
-  /** The number of threads' requests and exits, except for yields. */
+  /** The number of requests and exits of threads so far, except for yields. An increase shows progress. */
   #events = 0;
-  /** The number of yields of threads at another suspend point than their previous yield. */
+  /**
+   * The number of times that a thread yielded at another suspend point than the last time. An increase shows progress.
+   */
   #moves = 0;
 
   constructor(options: BlockThreads) {
@@ -83,7 +94,10 @@ export class BlockScheduler {
     while (this.takeTurn() !== "ended");
   }
 
-  /** Runs the rest of a block from the state in the thread records. Each thread must wait or have exited. */
+  /**
+   * Runs the rest of a block, starting from the state in the thread records. Every thread must be waiting or have
+   * exited.
+   */
   finishBlock(): void {
     this.#forget();
     for (let warp = 0; warp < this.#isReady.length; warp++) this.#answerWarp(warp);
@@ -91,8 +105,8 @@ export class BlockScheduler {
   }
 
   /**
-   * Runs threads until all have exited or, in a kernel whose threads may spin, until other blocks should run.
-   * Throws {@linkcode DeadlockError} if the threads wait for each other forever.
+   * Runs the threads of a block until all have exited or, in a kernel whose threads may spin, until other blocks should
+   * run. Throws {@linkcode DeadlockError} if the threads wait for each other forever.
    */
   takeTurn(): Turn {
     this.#options.observer?.resume();
@@ -135,7 +149,7 @@ export class BlockScheduler {
     this.#isReady.fill(true);
   }
 
-  /** Marks all requests as not examined. */
+  /** Marks the requests of all threads as not examined. */
   #forget(): void {
     this.#seen.fill(0);
     this.#waiting.fill(0);
@@ -155,7 +169,7 @@ export class BlockScheduler {
     else this.#runInOrder(first, last, order);
   }
 
-  /** Runs the threads of a warp in a cyclic order. */
+  /** Runs the threads of a warp in the given cyclic order. */
   #runInOrder(first: number, last: number, order: ThreadOrder): void {
     const middle = first + order.start;
     if (order.isReversed) {
@@ -184,8 +198,8 @@ export class BlockScheduler {
   }
 
   /**
-   * Records that a whole warp has arrived at a barrier of the block. Returns false if the threads name different
-   * barriers.
+   * Records that all threads of a warp have arrived at a barrier for the whole block. Returns false if they have
+   * arrived at different barriers.
    */
   #arriveTogether(warp: number): boolean {
     const barrier = this.#records.commonBarrierOf(warp);
@@ -196,7 +210,10 @@ export class BlockScheduler {
     return true;
   }
 
-  /** Answers a common request of all threads of a warp. Returns false if their masks do not include all lanes. */
+  /**
+   * Completes an operation that all threads of a warp request. Returns false if their mask operands do not include all
+   * lanes.
+   */
   #answerTogether(warp: number, request: SuspensionRequest): boolean {
     if (request.kind !== "activeMask" && !this.#records.nameAll(warp)) return false;
     const lanes = this.#records.allLanesOf(warp);
@@ -270,7 +287,7 @@ export class BlockScheduler {
     this.#resume(thread);
   }
 
-  /** Records the suspend point of a thread in a loop that may wait for other threads. */
+  /** Records the suspend point of a thread that yields in a loop, where it may be waiting for other threads. */
   #noteSpin(thread: number, request: number): void {
     if (this.#yielded[thread] !== request) this.#moves++;
     this.#yielded[thread] = request;
@@ -285,8 +302,9 @@ export class BlockScheduler {
   }
 
   /**
-   * Answers the complete groups of a warp. Lanes at lockstep points and requests for the active mask are answered last,
-   * because other threads may still reach the same point. `yielded` is the mask of the lanes that resume after a yield.
+   * Completes the operations of a warp for which all lanes have arrived. Lanes at lockstep points, and `activemask`,
+   * come last, because other threads may still reach the same point. `yielded` is the mask of the lanes that resume
+   * after a yield.
    */
   #answerGroups(warp: number, yielded: number): boolean {
     const { complete, active, atLockstepPoints } = this.#groups.of(warp);
@@ -298,7 +316,7 @@ export class BlockScheduler {
     return true;
   }
 
-  /** Resumes the lanes at one lockstep point of a warp, or first answers a request for the active mask. */
+  /** Resumes the lanes at one lockstep point of a warp, or completes an `activemask` that comes first. */
   #resumeAtLockstepPoint(
     warp: number,
     { yielded, active }: { yielded: number; active: ActiveGroup | undefined },
@@ -340,7 +358,7 @@ export class BlockScheduler {
     }
   }
 
-  /** Notifies the observer of a barrier whose threads are about to resume. */
+  /** Notifies the observer of a completed barrier whose threads are about to resume. */
   #observe({ barrier, count, threads, warps }: CompletedBarrier): void {
     this.#options.observer?.complete({
       barrier,
@@ -386,7 +404,7 @@ export class BlockScheduler {
     return new DeadlockError(this.waitingThreads());
   }
 
-  /** Returns the waiting threads, grouped by suspend point. With `spinning`, includes threads that spin. */
+  /** Returns the waiting threads, grouped by suspend point. With `spinning`, includes the threads that spin. */
   waitingThreads({ spinning = false }: { spinning?: boolean } = {}): WaitingThreads[] {
     const { suspensions } = this.#options.kernel;
     const places = new Map<number, number[]>();
@@ -408,12 +426,12 @@ export class BlockScheduler {
   }
 }
 
-/** Returns whether threads may yield because they spin, possibly waiting for another block. */
+/** Returns whether a kernel with these suspensions has threads that may spin, possibly waiting for another block. */
 export function maySpin(suspensions: readonly Suspension[]): boolean {
   return suspensions.some(({ request }) => request.kind === "yield");
 }
 
-/** Returns whether a thread with this request needs other threads to continue. */
+/** Returns whether a thread with this request can continue only with the help of other threads. */
 function waitsForOthers({ kind }: SuspensionRequest): boolean {
   return kind !== "yield" && kind !== "lockstep";
 }

@@ -12,34 +12,34 @@ import { exited, type Suspension, type SuspensionRequest, threadRecord } from ".
 import { type BlockRecords, comparePositions, type Position } from "./block_records.ts";
 import { warpSize } from "./warp_operations.ts";
 
-/** Lanes that request the same operation together. */
+/** Lanes of a warp that request the same operation and wait for each other. */
 interface WarpGroup {
-  /** The mask of the lanes. */
+  /** The mask of the lanes in the group. */
   readonly group: number;
   readonly request: SuspensionRequest;
 }
 
-/** Lanes that request the active mask together. */
+/** Lanes of a warp that request the active mask at the same instruction. */
 export interface ActiveGroup extends WarpGroup {
   /** The first lane of the group. */
   readonly lane: number;
 }
 
-/** The requests of the lanes of a warp. */
+/** The groups of lanes that a warp's requests form. */
 interface WarpRequests {
-  /** The groups whose lanes have all arrived. */
+  /** The groups in which all lanes have arrived. */
   readonly complete: readonly WarpGroup[];
-  /** The first group that requests the active mask, which is always complete. */
+  /** The first group that requests the active mask. Such a group is always complete. Undefined if there is none. */
   readonly active: ActiveGroup | undefined;
   /** Whether lanes wait at lockstep points. */
   readonly atLockstepPoints: boolean;
 }
 
-/** Finds the groups of the warps of a block. */
+/** Groups the lanes of each warp of a block by the operation that they request. */
 export class WarpGroups {
   readonly #records: BlockRecords;
   readonly #suspensions: readonly Suspension[];
-  /** The operation number of each suspension. Suspensions with equal requests have the same number. */
+  /** For each suspension, the number of its operation. Suspensions with equal requests have the same number. */
   readonly #operations: readonly number[];
 
   constructor(records: BlockRecords, suspensions: readonly Suspension[]) {
@@ -70,7 +70,7 @@ export class WarpGroups {
       const { request } = this.#suspensions[operation]!;
       const isActiveMask = request.kind === "activeMask";
       const place = records.requestOf(first + lane);
-      // As on a GPU, a lane that is missing in its own mask does not wait for other lanes.
+      // As on a GPU, a lane whose mask does not include the lane itself does not wait for other lanes.
       const named = isActiveMask ? present : records.get(first + lane, threadRecord.mask);
       const mask = (named >>> lane & 1) === 1 ? named : 1 << lane;
       let group = 0;
@@ -87,7 +87,7 @@ export class WarpGroups {
     return { complete, active, atLockstepPoints };
   }
 
-  /** Returns the number of the warp operation that a thread requests, or -1 if it requests none. */
+  /** Returns the number of the operation that a thread requests from its warp, or -1 if it requests none. */
   #operationOf(thread: number): number {
     const request = this.#records.requestOf(thread);
     if (request <= 0) return -1;
@@ -96,20 +96,23 @@ export class WarpGroups {
   }
 }
 
-/** Returns whether a request is answered for lanes of a warp together. */
+/** Returns whether the request is for an operation in which lanes of a warp participate together. */
 export function isOfWarp({ kind }: SuspensionRequest): boolean {
   return kind !== "barrier" && kind !== "yield";
 }
 
 /**
- * The maximum number of times that the lanes at the first suspend point resume in a row while other lanes wait. In a
- * spin loop, the limit starts at `first` and is halved each time that it is reached, down to `least`, because locks are
- * usually acquired many times.
+ * The maximum number of times in a row that the lanes at the first suspend point resume while other lanes of the warp
+ * wait. In a spin loop, the limit starts at `first` and is halved each time it is reached, down to `least`, because
+ * locks are usually acquired many times.
  */
 const mostTurns = { spinning: { first: 256, least: 4 }, other: 2 ** 14 } as const;
-/** The maximum number of times that lanes may yield in a row before other lanes resume without them. */
+/**
+ * The maximum number of times in a row that lanes of a warp may yield before the lanes at lockstep points resume
+ * without them.
+ */
 const mostYields = 4;
-/** The number of times that a warp resumes before other warps run. */
+/** The number of times that a warp resumes from lockstep points before other warps run. */
 const turnsOfWarp = 64;
 
 /** The state of a warp's lanes, some of which wait at lockstep points. */
@@ -117,7 +120,7 @@ interface WaitingLanes {
   requestOf(lane: number): number;
   positionOf(lane: number): Position;
   readonly lanes: number;
-  /** The mask of the lanes that resume after a yield. */
+  /** The mask of the lanes that can run only because they have yielded. */
   readonly yielded: number;
   /** A lane that requests the active mask. Undefined if there is none. */
   readonly active: number | undefined;
@@ -126,17 +129,17 @@ interface WaitingLanes {
 /** Chooses the lanes that resume at lockstep points, for all warps of a block. */
 export class LockstepTurns {
   readonly #suspensions: readonly Suspension[];
-  /** For each warp, the number of times that the lanes at the first suspend point have resumed in a row. */
+  /** For each warp, the number of times in a row that the lanes at the first suspend point have resumed. */
   readonly #turns: Int32Array;
-  /** For each warp, the current limit of `#turns` in a spin loop. */
+  /** For each warp, the current limit of `#turns` in spin loops. */
   readonly #spinning: Int32Array;
-  /** For each warp, the number of times in a row that lanes have yielded. */
+  /** For each warp, the number of times in a row that its lanes have yielded. */
   readonly #yields: Int32Array;
-  /** For each warp, the number of resumptions. */
+  /** For each warp, the number of times that lanes have resumed. */
   readonly #goings: Int32Array;
-  /** For each thread, the time of the last resumption, in units of `#now`. */
+  /** For each thread, the value of `#now` when the thread last resumed. */
   readonly #last: Float64Array;
-  /** The number of choices so far. */
+  /** The number of times that lanes to resume have been chosen, which serves as the time. */
   #now = 0;
 
   constructor(suspensions: readonly Suspension[], { warps, threads }: { warps: number; threads: number }) {
@@ -148,20 +151,23 @@ export class LockstepTurns {
     this.#last = new Float64Array(threads);
   }
 
-  /** Starts the next block. */
+  /** Resets the state of all warps for the next block. */
   restart(): void {
     this.#turns.fill(0);
     this.#yields.fill(0);
   }
 
-  /** Counts a resumption of a warp. Returns whether the warp runs immediately; otherwise, other warps run first. */
+  /**
+   * Counts a resumption of a warp's lanes. Returns whether the warp may run again immediately. Otherwise, other warps
+   * must run first.
+   */
   resume(warp: number): boolean {
     return ++this.#goings[warp]! % turnsOfWarp !== 0;
   }
 
   /**
-   * Returns the mask of the lanes to resume, or "active" for the lanes that request the active mask. Returns 0 while
-   * other lanes can still run.
+   * Returns the mask of the lanes to resume, or "active" if the lanes that request the active mask come first. Returns
+   * 0 while other lanes can still run.
    */
   next(warp: number, { requestOf, positionOf, lanes, yielded, active }: WaitingLanes): number | "active" {
     let runs = 0;
@@ -193,7 +199,7 @@ export class LockstepTurns {
       if (isOver ? this.#now % 2 === 0 : isFirst) return "active";
     }
     const first = warp * 32;
-    // When the limit is reached, the lanes that have waited longest resume.
+    // When the limit is reached, chooses the lanes that have waited longest.
     if (isOver) {
       for (const other of waiting) {
         if (this.#last[first + other.lane]! < this.#last[first + chosen.lane]!) chosen = other;

@@ -20,7 +20,10 @@ const words = threadRecordByteLength / 4;
 
 /** The thread records of a warp, as an array of 32-bit numbers. */
 export class WarpRecords {
-  /** The shadows of the records, if the kernel tracks uninitialized values. */
+  /**
+   * The records of the shadows, which contain the uninitialized bits of the values. Undefined if the kernel does not
+   * track them.
+   */
   readonly shadows: WarpRecords | undefined;
   readonly #records: Int32Array;
 
@@ -51,9 +54,9 @@ export function forEachLane(group: number, action: (lane: number) => void): void
 type ShuffleMode = "up" | "down" | "bfly" | "idx";
 
 /**
- * Shuffles the values in `values`. The operands that select the source lanes are read from `records`, which is
- * different when shadows are shuffled. A lane reads its own value if the source is outside of the lane's segment, and
- * `absent` if the source does not participate.
+ * Shuffles the numbers in `values` among lanes. The operands that select the source lanes are read from `records`,
+ * which differs from `values` when shadows are shuffled. A lane receives its own value if the source is outside of the
+ * lane's segment, and `absent` if the source does not participate.
  */
 function shuffle(
   values: WarpRecords,
@@ -68,7 +71,7 @@ function shuffle(
   });
 }
 
-/** Returns the first lane of a shuffle whose source lane does not participate, or undefined if there is none. */
+/** Returns the first lane whose shuffle reads from a lane that does not participate, or undefined if there is none. */
 export function readerOfAbsentLane(
   records: WarpRecords,
   { group, mode }: { readonly group: number; readonly mode: ShuffleMode },
@@ -117,9 +120,10 @@ interface MovedMatrices {
 }
 
 /**
- * `ldmatrix`: loads every lane's fragments from the rows whose addresses the lanes provide. Rows of absent lanes are 0.
+ * Implements `ldmatrix`: loads every lane's fragments from the rows whose addresses the lanes provide. A row whose lane
+ * does not participate is read as 0.
  *
- * @param options `fragments` receives the fragments, by default the records themselves. `distance` is added to the
+ * @param options `fragments` receives the fragments; by default, the records receive them. `distance` is added to the
  * addresses of the rows, in bytes
  */
 function loadMatrices(
@@ -137,7 +141,7 @@ function loadMatrices(
   });
 }
 
-/** `stmatrix`: stores every lane's fragments to the rows whose addresses the lanes provide. */
+/** Implements `stmatrix`: stores every lane's fragments to the rows whose addresses the lanes provide. */
 function storeMatrices(
   records: WarpRecords,
   group: number,
@@ -154,7 +158,7 @@ function storeMatrices(
   });
 }
 
-/** `movmatrix`: transposes a matrix. */
+/** Implements `movmatrix`: transposes a matrix. */
 function transposeMatrix(records: WarpRecords, group: number): void {
   const element = (row: number, column: number) => {
     const lane = row * 4 + (column >> 1);
@@ -167,7 +171,10 @@ function transposeMatrix(records: WarpRecords, group: number): void {
   });
 }
 
-/** Returns the offsets, in 16-bit elements, of a lane's two elements of a matrix: 0 if no lane provides the row. */
+/**
+ * Returns the offsets, in 16-bit elements, of the two matrix elements that a lane holds. An offset is 0 if no lane
+ * provides the address of the row.
+ */
 function elementsOf(
   records: WarpRecords,
   { lane, matrix, group, transposed }: {
@@ -186,7 +193,7 @@ function elementsOf(
   return transposed ? [place(minor, major), place(minor + 1, major)] : [place(major, minor), place(major, minor + 1)];
 }
 
-/** Computes the shadows of the results of an operation for a group of lanes. */
+/** Computes which bits of an operation's results are uninitialized, for a group of lanes. */
 function answerShadows(
   records: WarpRecords,
   shadows: WarpRecords,
@@ -216,7 +223,9 @@ function answerShadows(
   }
 }
 
-/** Computes the shadows of a vote's results. A single initialized predicate may determine the result. */
+/**
+ * Computes which bits of a vote's results are uninitialized. A single initialized predicate may determine the result.
+ */
 function voteShadows(
   records: WarpRecords,
   shadows: WarpRecords,
@@ -238,7 +247,10 @@ function voteShadows(
   forEachLane(group, (lane) => shadows.set(lane, threadRecord.result, results[mode]));
 }
 
-/** Computes the shadows of a reduction or match: if any operand is uninitialized, so is every result. */
+/**
+ * Computes which bits of the results of a reduction or match are uninitialized: all bits, if any operand is
+ * uninitialized.
+ */
 function reduceShadows(shadows: WarpRecords, group: number): void {
   let unknown = 0;
   forEachLane(group, (lane) => {
