@@ -11,25 +11,28 @@ import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 
-/** An element of a set of changed terms, which means that any term of the access's address may have changed. */
+/** An element of a set of changed terms. It says that any term of the access's address may have changed. */
 export const anyChange = "any";
 
-/** A memory access with the roots of its address: the variables or parameters that the address may be based on. */
+/**
+ * A memory access together with the roots of its address, which are the variables or parameters that the address may be
+ * based on.
+ */
 export interface RootedAccess extends MemoryAccess {
   readonly roots: Roots;
-  /** Equal for accesses with the same space and roots. */
+  /** A number that is equal for accesses with the same space and roots. */
   readonly group: number;
   /**
-   * Identifies the module variable that is accessed, within its space. Undefined if the variable is unknown or not
+   * A number that identifies the accessed module variable within its space. Undefined if the variable is unknown or not
    * unique.
    */
   readonly variable: number | undefined;
 }
 
-/** A memory access with its address as a linear form. */
+/** A memory access whose address is expressed as a linear form: a constant plus multiples of terms. */
 export interface KnownAccess extends RootedAccess {
   readonly form: LinearForm;
-  /** Equal for accesses whose forms have the same terms. */
+  /** A number that is equal for accesses whose linear forms have the same terms. */
   readonly terms: number;
   /** Whether the access is in a loop. */
   readonly isRepeated: boolean;
@@ -50,8 +53,8 @@ export class AccessConflicts {
   }
 
   /**
-   * Whether the first access, of one lane, and the second, made later by another lane, may touch the same memory, and
-   * one of them writes, so that the program may observe their order.
+   * Whether two accesses, the second of which a different lane makes later, may touch the same memory and at least one
+   * of them writes, so that the program may observe their order.
    *
    * @param changed the terms whose registers may have been set between the two accesses
    */
@@ -59,7 +62,8 @@ export class AccessConflicts {
     if (!first.writes && !second.writes) return false;
     if (first.reduction !== undefined && first.reduction === second.reduction) return false;
     if (!this.#meet(first, second)) return false;
-    // Storing twice to the same addresses leaves the same lane's value, whatever the order of the lanes.
+    // If every lane stores twice to its addresses, the final value at an address comes from the same lane, whatever the
+    // order of the lanes.
     if (first.isPlainStore && second.isPlainStore && changed.size === 0 && isSame(first, second)) return false;
     const isKnown = this.#mayTouch(first, second, changed);
     // If the addresses of plain stores in loops cannot be compared, the loops most likely store to distinct array
@@ -69,7 +73,7 @@ export class AccessConflicts {
     return isKnown ?? !isOfLoop;
   }
 
-  /** A cached {@linkcode mayMeet}. */
+  /** Returns the result of {@linkcode mayMeet}, which is cached. */
   #meet(first: KnownAccess, second: KnownAccess): boolean {
     if (first.variable !== undefined && second.variable !== undefined && first.space === second.space) {
       return first.variable === second.variable;
@@ -80,7 +84,7 @@ export class AccessConflicts {
     return meet;
   }
 
-  /** Whether two accesses may be to the same variable or allocation. */
+  /** Whether two accesses may touch the same variable or allocation. */
   mayMeet(a: Pick<RootedAccess, "space" | "roots">, b: Pick<RootedAccess, "space" | "roots">): boolean {
     if (a.space !== b.space && a.space !== "generic" && b.space !== "generic") return false;
     if (a.roots.isUnknown || b.roots.isUnknown) return mayLieIn(a.roots, b.space) && mayLieIn(b.roots, a.space);
@@ -90,7 +94,7 @@ export class AccessConflicts {
     return false;
   }
 
-  /** Whether two roots may be the same variable or allocation. */
+  /** Whether two roots may refer to the same variable or allocation. */
   #areSame(one: string, other: string): boolean {
     if (one === other) return one !== "local";
     const [space, offset] = one.split(" ");
@@ -106,14 +110,14 @@ export class AccessConflicts {
     return isImage && parameter !== undefined && this.#rules.shared.get(Number(parameter))?.memory === imageMemory;
   }
 
-  /** Whether two accesses of different lanes may overlap. Undefined if that cannot be determined. */
+  /** Whether two accesses by different lanes may overlap. Undefined if that cannot be determined. */
   #mayTouch(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean | undefined {
     const distance = second.form.constant - first.form.constant;
     if (changed.size === 0 && first.terms === second.terms) {
       return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period: 0n });
     }
     if (changed.has(anyChange)) return undefined;
-    /** The addresses may additionally differ by any multiple of this number of bytes. */
+    /** A number of bytes. The distance between the two addresses may additionally vary by any multiple of it. */
     let period = 0n;
     for (const term of new Set([...first.form.terms.keys(), ...second.form.terms.keys()])) {
       const factor = first.form.terms.get(term) ?? 0n;
@@ -132,7 +136,10 @@ export class AccessConflicts {
     return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period });
   }
 
-  /** The strides of an address in bytes: per thread along x, y and z, and per lane number. Undefined where unknown. */
+  /**
+   * Returns the strides of an address in bytes: per thread index x, y and z, and per lane number. A stride is undefined
+   * if it is unknown.
+   */
   #stridesOf(access: KnownAccess): readonly (number | undefined)[] {
     let strides = this.#strides.get(access.terms);
     if (strides === undefined) {
@@ -149,7 +156,10 @@ export class AccessConflicts {
     return strides;
   }
 
-  /** Whether the accesses of two lanes overlap for some difference of lanes. Undefined if some strides are unknown. */
+  /**
+   * Whether the accesses of two lanes overlap for any possible difference between the lanes' indices. Undefined if this
+   * depends on unknown strides.
+   */
   #mayOverlap(
     strides: readonly (number | undefined)[],
     { first, second, distance, period }: {
@@ -180,13 +190,13 @@ export class AccessConflicts {
   }
 }
 
-/** Whether two accesses of one lane are to the same bytes. */
+/** Whether two accesses by one lane touch exactly the same bytes. */
 function isSame(first: KnownAccess, second: KnownAccess): boolean {
   const [a, b] = [first.form, second.form];
   return first.bytes === second.bytes && a.constant === b.constant && first.terms === second.terms;
 }
 
-/** Whether memory with the given roots may be in a state space. */
+/** Whether memory with the given roots may be in a given state space. */
 function mayLieIn({ isUnknown, names }: Roots, space: MemoryAccess["space"]): boolean {
   if (isUnknown || space === "generic") return isUnknown || [...names].some((name) => name !== "local");
   return [...names].some((name) => name.startsWith("shared") === (space === "shared") && name !== "local");
@@ -198,12 +208,12 @@ function greatestCommonDivisor(a: bigint, b: bigint): bigint {
   return x;
 }
 
-/** For each state space, the `group` and the `variable` of accesses with some roots. */
+/** For each state space, the `group` and the `variable` of an access with given roots. */
 type NumbersOfSpaces = Readonly<Record<RootedAccess["space"], Pick<RootedAccess, "group" | "variable">>>;
 
 /**
- * Assigns numbers to the roots and the terms of addresses, so that equal ones can be compared fast. Caches the numbers,
- * because many accesses share roots and terms.
+ * Assigns numbers to the roots and the terms of addresses, so that comparing two of them is fast. The numbers are
+ * cached, because many accesses share roots and terms.
  */
 export class AccessNumbers {
   readonly #numbers = new Numbers<string>();
@@ -211,7 +221,7 @@ export class AccessNumbers {
   readonly #roots = new Map<Roots, NumbersOfSpaces>();
   readonly #terms = new Map<LinearForm["terms"], number>();
 
-  /** Returns the numbers of some roots. They are equal for equal roots. */
+  /** Returns the numbers for the given roots. Equal roots have equal numbers. */
   ofRoots(roots: Roots): NumbersOfSpaces {
     let numbers = this.#roots.get(roots);
     if (numbers === undefined) this.#roots.set(roots, numbers = this.#numberRoots(roots));
@@ -229,7 +239,7 @@ export class AccessNumbers {
     return { shared: numbersOf("shared"), global: numbersOf("global"), generic: numbersOf("generic") };
   }
 
-  /** Returns the number of some terms. It is equal for equal terms with equal factors. */
+  /** Returns the number for the given terms. Equal terms with equal factors have equal numbers. */
   ofTerms(terms: LinearForm["terms"]): number {
     let number = this.#terms.get(terms);
     if (number === undefined) this.#terms.set(terms, number = this.#numberTerms(terms));
@@ -266,8 +276,8 @@ export interface MemoryAccess {
   /** Whether the instruction only writes, without any ordering guarantees. */
   readonly isPlainStore: boolean;
   /**
-   * The operation and type of an atomic instruction whose result is unused. The order of equal commutative operations
-   * does not matter. Undefined for other accesses.
+   * For an atomic instruction whose result is unused: the operation and type. Two such operations with equal operation
+   * and type may be made in any order. Undefined for other accesses.
    */
   readonly reduction: string | undefined;
 }
@@ -276,8 +286,8 @@ export interface MemoryAccess {
 const commutative: ReadonlySet<string | undefined> = new Set(["add", "min", "max", "and", "or", "xor"]);
 
 /**
- * The accesses of an instruction to shared and global memory, except memory that no thread writes. `isUsed` says
- * whether the result of an instruction is read.
+ * Returns the accesses of an instruction to shared and global memory, except to memory that no thread writes. `isUsed`
+ * says whether any instruction reads the result.
  */
 export function accessesOf(
   instruction: CompiledInstruction,

@@ -28,26 +28,27 @@ import { laneDifferences, usualLaunch } from "./warp_rules.ts";
 import type { FunctionAnalysis } from "../../../ptx/analysis/function_analysis.ts";
 
 /**
- * The maximum number of pending accesses that the analysis tracks. With more, points are added although they may not be
- * needed, so that the analysis takes time and memory in proportion to the kernel's size.
+ * The maximum number of pending accesses that the analysis tracks. If there are more, the analysis adds lockstep points
+ * that may be unnecessary, so that its time and memory stay proportional to the kernel's size.
  */
 const mostAccesses = 128;
 
-/** The lockstep points of a kernel and the functions that it calls. */
+/** The lockstep points of a kernel and of the functions that the kernel calls. */
 export interface LockstepPoints {
-  /** The instructions before which the lanes of a warp wait for each other. */
+  /** The instructions before which the lanes of a warp must wait for each other. */
   readonly instructions: ReadonlySet<CompiledInstruction>;
-  /** Whether the kernel stores to shared or global memory. If not, there are no points in any launch. */
+  /** Whether the kernel stores to shared or global memory. If not, no launch has lockstep points. */
   readonly hasAccesses: boolean;
   /** The offsets of the kernel parameters through which the kernel accesses memory. */
   readonly parameters: readonly number[];
   /**
-   * Returns the lockstep points for launches with other properties: this same object if the instructions are the same.
+   * Returns the lockstep points for launches with other properties. Returns this object if they are the same
+   * instructions.
    */
   under(rules: LaunchRules): LockstepPoints;
 }
 
-/** Finds where the lanes of a warp wait in a usual launch. */
+/** Finds the lockstep points of a kernel in a usual launch. */
 export function findLockstepPoints(
   resolved: ResolvedKernel,
   { flows, addressed }: { flows: KernelFlows; addressed: ReadonlySet<FunctionName> },
@@ -88,7 +89,7 @@ function mayAccess(instruction: CompiledInstruction): boolean {
   return accessesOf(instruction, { isUsed: () => true }).some(({ writes }) => writes);
 }
 
-/** The functions that access shared or global memory, directly or in functions that they call. */
+/** Returns the functions that access shared or global memory, directly or in functions that they call. */
 function accessingFunctions(
   all: readonly ResolvedFunction[],
   { callees, addressed }: {
@@ -99,7 +100,7 @@ function accessingFunctions(
   const accessing = new Set<ResolvedFunction>();
   if (all.length === 1) return accessing;
   const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
-  /** The functions that call functions by address. */
+  /** The functions that make indirect calls. */
   const callingAny = new Set<ResolvedFunction>();
   for (const resolved of all) {
     for (const instruction of instructionsOf(resolved)) {
@@ -122,7 +123,7 @@ function accessingFunctions(
     }
   }
   const called = new Set([...addressed].map((name) => callees.get(name)));
-  // Iterating over a set also visits the elements that are added meanwhile.
+  // The loop also visits functions that are added to the set during the iteration.
   for (const callee of accessing) {
     for (const caller of callers.get(callee) ?? []) accessing.add(caller);
     if (called.has(callee)) { for (const caller of callingAny) accessing.add(caller); }
@@ -132,11 +133,11 @@ function accessingFunctions(
 }
 
 /**
- * The accesses that lanes may have made since they last waited for each other. Each is mapped to the terms of its
- * address that have changed since.
+ * The accesses that lanes may have made since the lanes of the warp last waited for each other. Each access is mapped
+ * to the terms of its address that have changed since the access.
  */
 class Pending {
-  /** Whether lanes may have made further, unknown accesses, as in another function. */
+  /** Whether lanes may also have made unknown accesses, for example in another function. */
   isOpen: boolean;
   readonly accesses = new Map<KnownAccess, ReadonlySet<Term>>();
 
@@ -144,7 +145,7 @@ class Pending {
     this.isOpen = isOpen;
   }
 
-  /** Drops the list of accesses: from here on, lanes may have accessed anything. */
+  /** Replaces the list of accesses with `isOpen`: lanes may have accessed any memory. */
   open(): void {
     this.isOpen = true;
     this.accesses.clear();
@@ -155,7 +156,7 @@ class Pending {
     this.accesses.clear();
   }
 
-  /** Merges the pending accesses of another path. Returns whether that added anything. */
+  /** Merges the pending accesses of another path. Returns whether anything was added. */
   add({ isOpen, accesses }: Pending): boolean {
     if (this.isOpen) return false;
     if (isOpen) {
@@ -174,8 +175,8 @@ class Pending {
   }
 
   /**
-   * Records that a register changes. `change` stands for the change: the register itself in a loop, or
-   * {@linkcode anyChange}.
+   * Records that a register changes, in all pending accesses whose address depends on the register. `change` describes
+   * the change: it is the register itself in a loop, and {@linkcode anyChange} elsewhere.
    */
   change(register: Register, change: Term): void {
     for (const [access, changed] of this.accesses) {
@@ -190,12 +191,15 @@ const unchanged: ReadonlySet<Term> = new Set();
 
 interface FinderContext {
   readonly rules: LaunchRules;
-  /** Whether the function is called by the kernel or another function, which may have made accesses before the call. */
+  /**
+   * Whether the function is called by the kernel or by another function. The caller may have made accesses before the
+   * call.
+   */
   readonly isCalled: boolean;
   /** The functions that access shared or global memory. */
   readonly accessing: ReadonlySet<ResolvedFunction>;
   readonly callees: ResolvedKernel["callees"];
-  /** Receives the offsets of parameters through which memory is accessed. */
+  /** The set to which the offsets of parameters are added through which memory is accessed. */
   readonly parameters: Set<number>;
 }
 
@@ -206,7 +210,7 @@ class PointFinder {
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
   readonly #accesses = new Map<CompiledInstruction, KnownAccess[]>();
-  /** The terms that occur in the addresses of accesses, which are sums of terms. */
+  /** The terms that occur in the linear forms of accessed addresses. */
   readonly #terms = new Set<Term>();
 
   constructor(flow: AnalyzedFlow, context: FinderContext) {
@@ -243,7 +247,7 @@ class PointFinder {
     }
     const isWritten = meetingAny(written, this.#conflicts);
     for (const group of groups.values()) {
-      // Memory that is only read needs no points.
+      // Memory that the kernel only reads needs no lockstep points.
       if (!context.isCalled && !isWritten(group[0]!)) continue;
       for (const access of group) {
         const { instruction } = access;
@@ -258,7 +262,10 @@ class PointFinder {
     }
   }
 
-  /** Adds the function's lockstep points to `points`, by a data-flow analysis of the pending accesses. */
+  /**
+   * Adds the function's lockstep points to `points`. The points are found by a data-flow analysis of the pending
+   * accesses.
+   */
   find(points: Set<CompiledInstruction>): void {
     if (this.#accesses.size === 0) return;
     const { analysis } = this.#flow;
@@ -300,7 +307,7 @@ class PointFinder {
     }
   }
 
-  /** Adds the accesses of the blocks in a region, which lanes may make in any order. */
+  /** Adds the accesses in the blocks of a region, which lanes may make in any order, to `pending`. */
   #addAll(region: Iterable<FlowBlock>, pending: Pending): void {
     const set = new Map<Register, Term>();
     const found: KnownAccess[] = [];
@@ -343,13 +350,13 @@ class PointFinder {
     }
   }
 
-  /** Whether an access conflicts with a pending one. */
+  /** Whether an access conflicts with any pending access. */
   #meets({ accesses }: Pending, second: KnownAccess): boolean {
     for (const [first, changed] of accesses) if (this.#conflicts.conflict(first, second, changed)) return true;
     return false;
   }
 
-  /** Records the registers that an instruction changes. */
+  /** Records in `pending` the registers that an instruction changes. */
   #change(instruction: CompiledInstruction, pending: Pending): void {
     for (const register of resultsOf(instruction)) {
       if (!this.#terms.has(register)) continue;
@@ -358,13 +365,14 @@ class PointFinder {
   }
 
   /**
-   * How an instruction changes a register. Outside of loops, the new value of a register is unrelated to its old one.
+   * Returns the term that describes how an instruction changes a register. Outside of loops, the new value of the
+   * register is unrelated to the old one.
    */
   #changeBy(instruction: CompiledInstruction, register: Register): Term {
     return this.#addresses.isRepeated(instruction) ? register : anyChange;
   }
 
-  /** Whether the callee may access shared or global memory. */
+  /** Whether the function that is called may access shared or global memory. */
   #isAccessing(call: CompiledInstruction): boolean {
     const { callees, accessing } = this.#context;
     const target = callTarget(call);
@@ -388,13 +396,16 @@ function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]
   return Map.groupBy(accesses, ({ group }) => group);
 }
 
-/** Returns a predicate: whether an access may be to the same variable or allocation as one of the given accesses. */
+/**
+ * Returns a predicate that says whether an access may touch the same variable or allocation as any of the given
+ * accesses.
+ */
 function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {
   const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));
   };
-  // Accesses to variables are looked up by the variable. All other given accesses, of which there are few, are compared
-  // one by one.
+  // Given accesses to variables are looked up by the variable. All others, of which there are few, are compared one by
+  // one.
   const variables = new Map<string, RootedAccess>();
   const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
   for (const access of given) {
@@ -412,30 +423,30 @@ function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts):
   };
 }
 
-/** All operands that the instructions of a function read. */
+/** Returns all operands that the instructions of a function read. */
 function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet<unknown> {
   const read = new Set<unknown>();
   for (const instruction of instructions) {
     for (const source of sourcesOf(instruction)) read.add(source);
     if (instruction.predicate !== undefined) read.add(instruction.predicate.register);
-    // The base of an address is read even if the address is the first operand.
+    // The base register of an address is read even if the address is the first operand.
     for (const operand of instruction.operands) if (operand.kind === "address") read.add(operand.base);
   }
   return read;
 }
 
 /**
- * The maximum number of blocks in all regions, divided by the number of blocks of the function. Beyond it, large
+ * The maximum total size of all regions, as a multiple of the function's number of blocks. Once it is exceeded, large
  * regions are not computed.
  */
 const blocksPerBlock = 32;
-/** The minimum number of blocks of a large region. */
+/** The size in blocks above which a region is large. */
 const manyBlocks = 64;
 
 /**
- * For each block where diverged lanes reconverge, after branches and loops: the blocks that other lanes may still
- * execute when a lane arrives there. No lane passes a barrier before the others reach it. A region is undefined if it
- * is too large.
+ * Returns, for each block where diverged lanes reconverge after a branch or a loop, the blocks that other lanes may
+ * still execute when a lane arrives at the block. No lane passes a barrier before the other lanes reach it. A region is
+ * undefined if it is too large.
  */
 function divergentRegions(
   { blocks, dominators, loops }: FunctionAnalysis<Step>,
@@ -449,7 +460,9 @@ function divergentRegions(
   };
   const before = predecessors(blocks, successors);
   let left = blocks.length * blocksPerBlock;
-  /** Returns the blocks from which `from` can be reached without passing a barrier. Undefined if there are too many. */
+  /**
+   * Returns the blocks from which `from` can be reached without passing a barrier, or undefined if there are too many.
+   */
   const blocksBefore = (from: readonly FlowBlock[], isOutside: (block: FlowBlock) => boolean) => {
     const region = new Set<FlowBlock>();
     const waiting = [...from];

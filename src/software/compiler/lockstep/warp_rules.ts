@@ -6,11 +6,12 @@
 
 import type { BlockSize, LaunchRules } from "../../../ptx/analysis/address_forms.ts";
 
-/** The number that {@linkcode LaunchRules} gives to the memory of the module's variables. */
+/** The number that represents the memory of the module's variables in {@linkcode LaunchRules}. */
 export const imageMemory = 0;
 
 /**
- * The launches for which a kernel is compiled first: blocks of whole warps along x, and pointers to separate memory.
+ * The kind of launches for which a kernel is compiled first: every warp is adjacent along x, and all pointer parameters
+ * point to separate memory.
  */
 export const usualLaunch: LaunchRules = { block: undefined, shared: new Map() };
 
@@ -28,8 +29,8 @@ export type LaneDifference = readonly [x: number, y: number, z: number, lane: nu
 let usualDifferences: readonly LaneDifference[] | undefined;
 
 /**
- * The differences between any two lanes of a warp, for blocks of the given size. If `block` is undefined, lanes are
- * adjacent along x.
+ * Returns the differences between any two lanes of a warp, for blocks of the given size. If `block` is undefined, the
+ * lanes of a warp are adjacent along x.
  */
 export function laneDifferences(block: BlockSize | undefined): readonly LaneDifference[] {
   return block === undefined ? usualDifferences ??= findDifferences([warpSize, 1, 1]) : findDifferences(block);

@@ -10,15 +10,18 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { ResolvedKernel } from "../typing/resolver.ts";
 
-/** The factor by which a loop is assumed to multiply the frequency of its instructions. */
+/** The number of iterations that every loop is assumed to make. */
 export const timesAround = 8;
-/** The inverse of the minimum share of a kernel's executed instructions that gangs must execute. */
+/** The inverse of the minimum share of a kernel's executed instructions that must be executed by gangs: at least 1/4. */
 const leastGangShare = 4;
-/** The minimum number of instructions that gangs must execute for each instruction executed member by member. */
+/**
+ * The minimum number of instructions that gangs must execute at once for each instruction that is executed for one
+ * thread at a time.
+ */
 export const instructionsPerLoop = 6;
 
 /**
- * Estimates whether running a kernel in gangs is profitable, from how often each instruction is likely to be executed.
+ * Estimates whether running a kernel in gangs is profitable, from the likely execution frequency of each instruction.
  */
 export class CostModel {
   readonly #frequencies = new Map<ResolvedInstruction, number>();
@@ -26,14 +29,14 @@ export class CostModel {
   readonly #inGangs: ResolvedInstruction[] = [];
   /** The total frequency of the instructions that gangs execute. */
   #gangCost = 0;
-  /** The total frequency of the instructions that are executed member by member. */
+  /** The total frequency of the instructions that are executed for one thread of a gang at a time. */
   #memberCost = 0;
 
   /** Estimates the frequency of a kernel's instructions from the depth of their loops. */
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry, successors)) {
-      // A barrier belongs to two blocks: the one where threads are suspended, and the one where they resume.
+      // A barrier is in two blocks: the one where threads are suspended, and the one where they resume.
       const repeated = new Set(
         [...body].flatMap(({ instructions }) => instructions.map(({ instruction }) => instruction)),
       );
@@ -45,7 +48,10 @@ export class CostModel {
     }
   }
 
-  /** Records an instruction that gangs execute. `loops` is the number of loops over the members that it needs. */
+  /**
+   * Records an instruction that gangs execute. `loops` is the number of loops over the gang's threads that the
+   * instruction needs.
+   */
   note(instruction: ResolvedInstruction, loops: number): void {
     const frequency = this.#frequencies.get(instruction)!;
     this.#inGangs.push(instruction);
@@ -54,7 +60,8 @@ export class CostModel {
   }
 
   /**
-   * Whether gangs execute enough of the kernel's instructions, weighted by frequency, and few of them member by member.
+   * Whether gangs execute enough of the kernel's instructions, weighted by frequency, and few of them for one thread at
+   * a time.
    */
   get isProfitable(): boolean {
     let whole = 0;
@@ -62,7 +69,9 @@ export class CostModel {
     return this.#memberCost * instructionsPerLoop <= this.#gangCost && this.#gangCost * leastGangShare >= whole;
   }
 
-  /** The registers in the most frequent instructions that gangs execute: those of the innermost loops. */
+  /**
+   * The registers that are used in the most frequent instructions that gangs execute, which are in the innermost loops.
+   */
   get innermostRegisters(): ReadonlySet<Register> {
     const most = this.#inGangs.reduce((most, instruction) => Math.max(most, this.#frequencies.get(instruction)!), 0);
     return new Set(
@@ -81,8 +90,8 @@ export function canRunInGangs({ kernel, callees }: ResolvedKernel, { entry, anal
 }
 
 /**
- * The number of the barrier at a suspend point where whole gangs wait: a barrier of all threads of the block. Undefined
- * at other suspend points.
+ * The number of the barrier at a suspend point if all threads of the block wait at the barrier, so that whole gangs
+ * wait there. Undefined at other suspend points.
  */
 export function barrierOfAll({ instruction }: Pick<SuspendPoint, "instruction">): number | undefined {
   return instruction?.form.suspending?.barrierOfAll?.(instruction);

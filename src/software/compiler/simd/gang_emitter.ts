@@ -11,46 +11,52 @@ import { gangHeader, type GangWidth } from "./gang_layout.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** How a register is held for the members of a gang. */
+/** How the values of a register are stored for the threads of a gang. */
 export type Holding =
-  /** Uniform or strided: a local holds the first member's value; each further member's value is greater by `stride`. */
+  /**
+   * Uniform or strided: a local contains the value of the gang's first thread. From each thread to the next, the value
+   * increases by `stride`.
+   */
   | { readonly kind: "number"; readonly stride: bigint }
-  /** A predicate: a local holds one bit for each member. */
+  /** A predicate: a local contains one bit for each thread of the gang. */
   | { readonly kind: "mask" }
-  /** A 32-bit integer or float, or a 64-bit float: the locals hold the members' values in vectors. */
+  /** A 32-bit integer or float, or a 64-bit float: vector locals contain the values of the gang's threads. */
   | { readonly kind: "vectors"; readonly locals: readonly number[] }
-  /** A register of any other type: the members' values are in the gang's save area. */
+  /** A register of any other type: the values of the gang's threads are in the gang's save area. */
   | { readonly kind: "memory" };
 
-/** The mask under which code is emitted: the members of the gang that execute it. */
+/** The mask under which code is emitted. It says which threads of the gang execute the code. */
 export interface Masking {
-  /** The local with the mask: one bit for each member that executes the code. At least one bit is set. */
+  /** The local with the mask: one bit for each thread of the gang that executes the code. At least one bit is set. */
   readonly mask: number;
-  /** Whether the members outside the mask must keep their values of `register`. */
+  /** Whether the threads outside the mask must keep their values of `register`. */
   blends(register: Register): boolean;
   /**
-   * The locals with the mask as vectors: all ones in the lanes of members that execute the code. Empty if no register
-   * held in vectors must be blended.
+   * The locals with the mask as vectors: all ones in the lanes of threads that execute the code. Empty if no register
+   * in vector locals needs blending.
    */
   readonly vectors: readonly number[];
 }
 
-/** Pushes the vector with index `part` of an operand. */
+/** A function that pushes the vector with index `part` of an operand's vectors. */
 export type PushVector = (part: number) => CodeWriter;
 
-/** Whether a register that is held in vectors has 64 bits, so that each vector holds two values instead of four. */
+/**
+ * Whether a register that is stored in vector locals has 64 bits, so that each vector contains two values instead of
+ * four.
+ */
 function isWide({ type }: Register): boolean {
   return type.bits === 64;
 }
 
-/** For a register that is held in vectors: the binary logarithm of the bytes from one member's value to the next. */
+/** For a register stored in vector locals: the binary logarithm of the size in bytes of each thread's value. */
 export function memberShift(register: Register): 2 | 3 {
   return isWide(register) ? 3 : 2;
 }
 
 /**
- * Converts the first member's value on the stack to another member's value. The local `member` has that member's index
- * in the gang.
+ * Emits code that converts the value of the gang's first thread, on the stack, to the value of another thread. The
+ * local `member` contains that thread's index in the gang.
  */
 export function addStrides(
   code: CodeWriter,
@@ -66,15 +72,15 @@ const predicateType = typeNamed("pred");
 const doubleType = typeNamed("f64");
 const splats = { i32: "i32x4Splat", f32: "f32x4Splat", i64: "i64x2Splat", f64: "f64x2Splat" } as const;
 
-/** Emits instructions so that all members of a gang execute them. */
+/** Emits instructions that are executed for all threads of a gang. */
 export class GangEmitter {
   readonly emitter: FunctionEmitter;
   readonly uniformity: Uniformity;
-  /** The number of members of a gang. */
+  /** The number of threads of a gang. */
   readonly width: GangWidth;
-  /** The number of vectors that hold one 32-bit value for each member. */
+  /** The number of vectors that contain one 32-bit value for each thread of the gang. */
   readonly vectors: number;
-  /** The mask with the bits of all members, as an i32 constant. */
+  /** The mask in which the bits of all threads of the gang are set. */
   readonly wholeMask: number;
   readonly #holdings = new Map<Register, Holding>();
   readonly #slots = new Map<Register, number>();
@@ -86,7 +92,8 @@ export class GangEmitter {
   #masking: Masking | undefined;
   readonly #maskVectors = new Map<Register, readonly number[]>();
   /**
-   * Whether 64-bit float arithmetic is executed member by member, because a NaN result has the bits of a NaN operand.
+   * Whether 64-bit float arithmetic is executed for one thread of the gang at a time, because a NaN result has the bits
+   * of a NaN operand.
    */
   propagatesNaNs = false;
 
@@ -129,8 +136,8 @@ export class GangEmitter {
   }
 
   /**
-   * Returns the kind of storage that holds a register. Registers share locals and slots only if they are held in the
-   * same kind.
+   * Returns the kind of storage for the values of a register. Registers share locals and slots only if their kind is
+   * the same.
    */
   kindOf(register: Register): Holding["kind"] {
     if (this.uniformity.strideOf(register) !== undefined) return "number";
@@ -164,19 +171,19 @@ export class GangEmitter {
     return cache;
   }
 
-  /** The locals that hold a register. Empty if the register is held in memory. */
+  /** The locals that contain a register's values. Empty if the values are in memory. */
   locals(register: Register): readonly number[] {
     const holding = this.holding(register);
     if (holding.kind === "vectors") return holding.locals;
     return holding.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
   }
 
-  /** The local with the mask of the members that execute the code. Undefined if all members do. */
+  /** The local with the mask of the threads that execute the code. Undefined if all threads of the gang do. */
   get mask(): number | undefined {
     return this.#masking?.mask;
   }
 
-  /** Calls `emit` so that only the members in the mask execute the code that it emits. */
+  /** Calls `emit`. Only the gang's threads in the mask execute the code that it emits. */
   masked(masking: Masking, emit: () => void): void {
     const before = this.#masking;
     this.#masking = masking;
@@ -184,7 +191,7 @@ export class GangEmitter {
     this.#masking = before;
   }
 
-  /** Emits an instruction for all members, or for the members in the current mask. */
+  /** Emits an instruction for all threads of the gang, or for the threads in the current mask. */
   emit(instruction: CompiledInstruction, emit: Emit): void {
     const { emitter } = this;
     const way = this.#wayOf(instruction);
@@ -201,7 +208,7 @@ export class GangEmitter {
     }
   }
 
-  /** Sets a register to 0 for all members. */
+  /** Emits code that sets a register to 0 for all threads of the gang. */
   initialize(register: Register): void {
     const { code, emitter: e } = this;
     const holding = this.holding(register);
@@ -215,21 +222,21 @@ export class GangEmitter {
     e.noteDefinition(register);
   }
 
-  /** Whether an instruction in a masked loop is executed for all members in the mask at once. */
+  /** Whether an instruction in a masked loop is executed for all threads in the mask at once. */
   runsOnVectors(instruction: CompiledInstruction): boolean {
     let way: unknown;
     this.masked({ mask: 0, blends: () => false, vectors: [] }, () => way = this.#wayOf(instruction));
     return way !== "members";
   }
 
-  /** Whether an instruction outside of masked loops must be emitted as a loop over the members. */
+  /** Whether an instruction outside of masked loops must be emitted as a loop over the threads of the gang. */
   takesLoop(instruction: CompiledInstruction): boolean {
     return this.#wayOf(instruction) === "members";
   }
 
   /**
-   * Chooses how an instruction is executed: "once"; once, with the result copied to all members ("spread"); member by
-   * member ("members"); or by the returned function, which emits vector code.
+   * Chooses how an instruction is executed: "once"; once, with the result copied to all threads of the gang ("spread");
+   * for one thread at a time ("members"); or by the returned function, which emits vector code.
    */
   #wayOf(instruction: CompiledInstruction): "once" | "spread" | "members" | EmitVectors {
     const { uniformity } = this;
@@ -249,7 +256,7 @@ export class GangEmitter {
     return form.traits.gangForm?.(this, instruction) ?? "members";
   }
 
-  /** Emits code so that a fault in it is attributed to the first member in the mask. */
+  /** Emits code whose faults are attributed to the gang's first thread in the mask. */
   emitForFirst(emit: () => void): void {
     const { emitter: e } = this;
     const first = this.#shadow("threadX", 0);
@@ -257,7 +264,7 @@ export class GangEmitter {
     e.emitWith({ registers: new Map(), fixed: new Map([["threadX", first]]) }, emit);
   }
 
-  /** Emits an instruction once, and copies its results to all members. */
+  /** Emits an instruction that is executed once, and code that copies its results to all threads of the gang. */
   #emitOnce(instruction: CompiledInstruction, emit: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
@@ -267,7 +274,7 @@ export class GangEmitter {
     for (const register of results) this.#spread(register, registers.get(register)!);
   }
 
-  /** Assigns the value in the local `shadow` to the register of all members. */
+  /** Emits code that assigns the value in the local `shadow` to a register of all threads of the gang. */
   #spread(register: Register, shadow: number): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -299,8 +306,8 @@ export class GangEmitter {
   }
 
   /**
-   * Returns a scratch local for a member's value of `register`, or for a member's x index. Locals are reused by type
-   * and `index`.
+   * Returns a scratch local for one thread's value of `register` or for its x index. Locals are reused by type and
+   * `index`.
    */
   #shadow(register: Register | "threadX", index: number): number {
     const type = register === "threadX" ? "i32" : this.emitter.valueType(register);
@@ -310,7 +317,7 @@ export class GangEmitter {
     return local;
   }
 
-  /** Emits an instruction as a loop over the members. */
+  /** Emits an instruction as a loop over the threads of the gang. */
   emitMembers(instruction: CompiledInstruction, emit: Emit): void {
     const { code, emitter: e } = this;
     const { predicate } = instruction;
@@ -333,7 +340,8 @@ export class GangEmitter {
     }
     const masking = this.#masking;
     if (masking !== undefined) {
-      // Members outside the mask keep their values: they are stored first, since whole vectors are loaded afterwards.
+      // Threads outside the mask must keep their values. The values are stored first, because whole vectors are loaded
+      // afterward.
       for (const register of results) {
         const holding = this.holding(register);
         if (holding.kind === "vectors" && !used.has(register)) this.saveVectors(register, holding.locals);
@@ -376,7 +384,7 @@ export class GangEmitter {
     }
   }
 
-  /** Loads a member's value of a register into the local `shadow`. */
+  /** Emits code that loads one thread's value of a register into the local `shadow`. */
   #loadMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -403,7 +411,7 @@ export class GangEmitter {
     code.set(shadow);
   }
 
-  /** Stores the value in the local `shadow` as a member's value of a register. */
+  /** Emits code that stores the value in the local `shadow` as one thread's value of a register. */
   #storeMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -427,24 +435,24 @@ export class GangEmitter {
   }
 
   /**
-   * Pushes the address of a member's value in the save area, relative to the register's slot: values are `1 << shift`
+   * Pushes the address of one thread's value in the save area, relative to the register's slot. Values are `1 << shift`
    * bytes apart.
    */
   #pushMemberOffset(member: number, shift: number): CodeWriter {
     return this.code.get(this.area).get(member).i32(shift).ops("i32Shl", "i32Add");
   }
 
-  /** Stores the locals of a register held in vectors to its slot in the save area. */
+  /** Emits code that stores the vector locals of a register in the register's slot in the save area. */
   saveVectors(register: Register, locals: readonly number[]): void {
     locals.forEach((local, part) => this.code.get(this.area).get(local).v128Store(this.slot(register) + 16 * part));
   }
 
-  /** Loads the locals of a register held in vectors from its slot in the save area. */
+  /** Emits code that loads the vector locals of a register from the register's slot in the save area. */
   loadVectors(register: Register, locals: readonly number[]): void {
     locals.forEach((local, part) => this.code.get(this.area).v128Load(this.slot(register) + 16 * part).set(local));
   }
 
-  /** Saves a register in the gang's save area. */
+  /** Emits code that saves a register in the gang's save area. */
   save(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -455,7 +463,7 @@ export class GangEmitter {
     }
   }
 
-  /** Restores a register that {@linkcode save} has saved. */
+  /** Emits code that restores a register that {@linkcode save} has saved. */
   restore(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -466,7 +474,7 @@ export class GangEmitter {
     }
   }
 
-  /** Pushes a predicate as a mask, with a bit for each member. */
+  /** Pushes a predicate as a mask, with one bit for each thread of the gang. */
   pushMask(operand: ResolvedOperand | undefined): CodeWriter {
     const { emitter: e, code } = this;
     const register = operand?.kind === "not" ? operand.register : operand;
@@ -482,7 +490,7 @@ export class GangEmitter {
     return code;
   }
 
-  /** Pops a mask and assigns it to a predicate. */
+  /** Emits code that pops a mask and assigns it to a predicate. */
   assignMask(register: Register): void {
     const { emitter: e } = this;
     this.#blendMask(register);
@@ -491,8 +499,8 @@ export class GangEmitter {
   }
 
   /**
-   * Merges the mask on the stack, a predicate's new value, with the old bits of the members that do not execute the
-   * code.
+   * Emits code that merges the mask on the stack, the new value of a predicate, with the predicate's old bits for the
+   * threads that do not execute the code.
    */
   #blendMask(register: Register): void {
     const masking = this.#masking;
@@ -504,8 +512,8 @@ export class GangEmitter {
   }
 
   /**
-   * Merges the vector on the stack, a part of a register's new value, with the old values of the members that do not
-   * execute the code.
+   * Emits code that merges the vector on the stack, a part of a register's new value, with the old values of the
+   * threads that do not execute the code.
    */
   #blendVector(register: Register, part: number): void {
     const masking = this.#masking;
@@ -515,13 +523,16 @@ export class GangEmitter {
     this.lanesOf(register, (part) => this.code.get(masking.vectors[part]!))(part).simd("v128Bitselect");
   }
 
-  /** Adapts vectors with 32 bits of ones or zeros per member to the width of a register's values. */
+  /** Adapts vectors with 32 bits of ones or zeros for each thread to the width of a register's values. */
   lanesOf(register: Register, push: PushVector): PushVector {
     if (!isWide(register)) return push;
     return (part) => push(part >> 1).simd(part % 2 === 0 ? "i64x2ExtendLowI32x4S" : "i64x2ExtendHighI32x4S");
   }
 
-  /** Pushes the mask that corresponds to vectors of all ones or zeros in `locals`, one for each four members. */
+  /**
+   * Pushes the mask that corresponds to the vectors in `locals`. Each vector has all ones or zeros for each of four
+   * threads.
+   */
   pushGathered(locals: readonly number[]): CodeWriter {
     const { code } = this;
     const [only, second] = locals;
@@ -532,12 +543,12 @@ export class GangEmitter {
       code.simd("i8x16NarrowI16x8S", "i8x16Bitmask");
       if (first > 0) code.i32(4 * first).ops("i32Shl", "i32Or");
     }
-    // Two vectors fill 8 of the 16 lanes, and the narrowing above repeats them: the upper bits are dropped.
+    // Two vectors fill only 8 of the 16 lanes, and the narrowing above repeats them, so the upper bits must be cleared.
     return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
   }
 
   /**
-   * Pushes a vector of 32-bit ones or zeros for four members, converted from the two vectors of 64-bit ones or zeros
+   * Pushes a vector of 32-bit ones or zeros for four threads, converted from the two vectors of 64-bit ones or zeros
    * that `push` pushes.
    */
   narrow(push: PushVector, part: number): CodeWriter {
@@ -546,19 +557,22 @@ export class GangEmitter {
   }
 
   /**
-   * Records the locals with a predicate that was just set as vectors (all ones for members where it holds), for reuse
-   * in the rest of the block.
+   * Records the vector locals in which a predicate was just computed (all ones for threads whose predicate is true),
+   * for reuse in the rest of the block.
    */
   noteMaskVectors(register: Register, locals: readonly number[]): void {
     if (this.#masking?.blends(register) !== true) this.#maskVectors.set(register, locals);
   }
 
-  /** Begins a new block: drops the mask vectors that were recorded in the previous block. */
+  /** Begins a new block: discards the mask vectors that were recorded in the previous block. */
   beginBlock(): void {
     this.#maskVectors.clear();
   }
 
-  /** Prepares a predicate to be pushed vector by vector, with all ones in the lanes of members where it holds. */
+  /**
+   * Returns a function that pushes a predicate vector by vector, with all ones in the lanes of threads whose predicate
+   * is true.
+   */
   maskVectors(predicate: ResolvedOperand | undefined): PushVector {
     const { code, emitter } = this;
     const known = predicate?.kind === "register" ? this.#maskVectors.get(predicate) : undefined;
@@ -572,7 +586,7 @@ export class GangEmitter {
     };
   }
 
-  /** Prepares a 32-bit operand to be pushed vector by vector. */
+  /** Returns a function that pushes a 32-bit operand vector by vector. */
   vector(
     instruction: CompiledInstruction,
     { operand, type = instruction.type, anyNaN = false }: {
@@ -607,12 +621,12 @@ export class GangEmitter {
   hasDoubles(operand: ResolvedOperand | undefined): boolean {
     if (operand?.kind === "float") return true;
     if (operand?.kind !== "register" || operand.type.bits !== 64 || operand.type.kind !== "float") return false;
-    // A strided integer may have been moved to the register. Its stride applies to the bits, and not to the float.
+    // The register may be a copy of a strided integer. The stride applies to the integer's bits, and not to the float.
     const stride = this.uniformity.strideOf(operand);
     return stride === undefined || stride === 0n;
   }
 
-  /** Prepares a 64-bit float to be pushed vector by vector, two members in each. */
+  /** Returns a function that pushes a 64-bit float vector by vector, with the values of two threads in each vector. */
   doubles(operand: ResolvedOperand | undefined): PushVector {
     const { emitter: e, code } = this;
     const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
@@ -627,14 +641,14 @@ export class GangEmitter {
   }
 
   /**
-   * Whether an instruction copies a 32-bit float to a register whose NaNs are not canonicalized until they are read.
+   * Whether an instruction copies a 32-bit float to a register whose NaNs are canonicalized only when they are read.
    */
   copiesAnyNaN(instruction: CompiledInstruction): boolean {
     const [destination] = instruction.operands;
     return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasDeferredNaN(destination);
   }
 
-  /** Replaces the NaNs in the vector on the stack with the canonical NaN. */
+  /** Emits code that replaces the NaNs in the vector on the stack with the canonical NaN. */
   canonicalize(): void {
     const { code, emitter } = this;
     const value = emitter.temporary("v128");
@@ -642,7 +656,7 @@ export class GangEmitter {
     code.get(value).get(value).simd("f32x4Eq", "v128Bitselect");
   }
 
-  /** Assigns the vectors that `push` pushes to a register. */
+  /** Emits code that assigns the vectors that `push` pushes to a register. */
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
     const holding = this.holding(register);
     if (holding.kind !== "vectors") throw new Error("Cannot assign vectors to a register that is not held in vectors");
@@ -658,8 +672,8 @@ export class GangEmitter {
 }
 
 /**
- * Whether an instruction may access memory, and thus fault, without reading the thread's index: the faulting thread
- * must then be set.
+ * Whether an instruction may access memory, and thus fault, without reading the thread's index, so that the index of
+ * the faulting thread must be set.
  */
 function mayAccess(instruction: CompiledInstruction): boolean {
   if (sourcesOf(instruction).some(({ kind }) => kind === "special")) return false;

@@ -2,8 +2,8 @@
  * Compiles a kernel to a function that runs gangs: threads that are adjacent along x and that follow the same path,
  * executed on vectors as if they were one thread.
  *
- * Where the members of a gang diverge, the gang takes a scalar exit: its registers are saved in the layout of the
- * kernel's scalar function, which then resumes the members one by one. At a barrier, a gang is suspended as a thread
+ * Where the threads of a gang diverge, the gang takes a scalar exit: its registers are saved in the layout of the
+ * kernel's scalar function, which then resumes the threads one by one. At a barrier, a gang is suspended as a thread
  * is, and scalar threads that wait at the same barrier reconverge to a gang. If some threads of a block wait outside of
  * gangs, all threads of the block are saved one by one, and the caller resumes them.
  *
@@ -52,32 +52,34 @@ import { makeReducible } from "../control_flow/structured_code.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** A kernel compiled to run in gangs. */
+/** A kernel compiled to run in gangs: groups of threads of a warp that execute each instruction together. */
 export interface GeneratedGangKernel {
-  /** The kernel compiled for single threads, which runs threads after they have left their gang. */
+  /** The kernel compiled for individual threads. It runs threads after they have left their gang. */
   readonly resumable: ResumableKernel;
   /**
-   * The function that saves the members of a gang as single threads, at a scalar exit. The three functions call each
-   * other by the indices in {@linkcode GangFunctionIndices}.
+   * The function that saves the threads of a gang as individual threads, at a scalar exit. The three functions call
+   * each other by the indices in {@linkcode GangFunctionIndices}.
    */
   readonly scalarExit: FunctionDefinition;
-  /** The function that merges single threads into a gang again. */
+  /** The function that merges individual threads into a gang again. */
   readonly reconverge: FunctionDefinition;
   /** The function that runs gangs. */
   readonly gangs: FunctionDefinition;
   /** The size of each gang's save area in bytes. */
   readonly gangBytes: number;
-  /** The number of registers in the innermost loops that are held in vectors. */
+  /** The number of registers in the innermost loops that are stored in vector locals. */
   readonly vectorRegisters: number;
-  /** The number of these registers that have 64 bits. */
+  /** The number of registers counted by `vectorRegisters` that have 64 bits. */
   readonly wideRegisters: number;
-  /** Whether gangs can be suspended, so that the save areas of all gangs of a block are in use at once. */
+  /** Whether gangs can be suspended. If so, the save areas of all gangs of a block are in use at the same time. */
   readonly hasBarriers: boolean;
-  /** Whether some loop is run under a mask until the last member has left it, although the members diverge. */
+  /**
+   * Whether a loop whose threads may diverge is run under a mask until the last thread of the gang has left the loop.
+   */
   readonly hasMaskedLoops: boolean;
 }
 
-/** The indices of functions in the module: the scalar kernel, the scalar exit, and reconvergence. */
+/** The indices, in the module, of the scalar kernel, the scalar exit function and the reconvergence function. */
 export interface GangFunctionIndices {
   readonly resumable: number;
   readonly scalarExit: number;
@@ -95,7 +97,7 @@ interface BarrierPoint extends SuspendPoint {
   readonly barrier: number;
 }
 
-/** Compiles a kernel to run in gangs. Returns undefined if that is not possible or not profitable. */
+/** Compiles a kernel to run in gangs. Returns undefined if gangs are not possible or not profitable. */
 export function generateGangKernel(
   name: string,
   resolved: ResolvedKernel,
@@ -109,12 +111,13 @@ export function generateGangKernel(
 }
 
 /**
- * The maximum number of instructions of a kernel for which runs of 64-bit arithmetic are executed on vectors. Each run
- * is emitted a second time, member by member, for NaNs.
+ * The maximum number of instructions of a kernel for which runs of 64-bit arithmetic are executed on vectors. For each
+ * run, the code for one thread at a time is also emitted, in case a result is NaN.
  */
 const mostInstructionsOfRuns = 4000;
 /**
- * The maximum number of instructions of a kernel for which masked loops are chosen, which takes more than linear time.
+ * The maximum number of instructions of a kernel in which masked loops are chosen, because choosing them needs more
+ * than linear time.
  */
 const mostInstructionsOfMasked = 4000;
 
@@ -133,7 +136,7 @@ class GangGenerator {
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
   readonly #exitBlock = newBlock();
-  /** The local with the index of the scalar exit that a gang takes. */
+  /** The local with the index of the scalar exit through which a gang leaves vector code. */
   readonly #point: number;
   readonly #block: BlockState;
   readonly #costModel: CostModel;
@@ -203,14 +206,14 @@ class GangGenerator {
   }
 
   /**
-   * Whether gangs run from barrier to barrier, because their threads may wait for other threads: at barriers, or at
-   * lockstep points after they have left their gang.
+   * Whether gangs run from barrier to barrier, because their threads may wait for other threads, either at barriers or,
+   * after leaving their gang, at lockstep points.
    */
   get #hasBarriers(): boolean {
     return this.#flow.suspendPoints.length > 0 || this.#context.lockstep.size > 0;
   }
 
-  /** The suspend points where whole gangs wait. */
+  /** The suspend points where whole gangs wait at a barrier. */
   get #barriers(): readonly BarrierPoint[] {
     return this.#flow.suspendPoints.flatMap((suspendPoint) => {
       const barrier = barrierOfAll(suspendPoint);
@@ -239,7 +242,7 @@ class GangGenerator {
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
-    // Emitted last, because the size of the save areas is final only after the body has been generated.
+    // The function is emitted last, because the size of the save areas is final only after the body has been generated.
     const code = this.#hasBarriers
       ? emitSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
       : emitWholeGangs(this.#gang, body);
@@ -300,7 +303,9 @@ class GangGenerator {
     return divergencePoints;
   }
 
-  /** Inserts a switch on the point at which the gang resumes, and returns the block with it: the graph's new entry. */
+  /**
+   * Inserts a block that switches on the point at which the gang resumes. Returns this block, which is the new entry.
+   */
   #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
     const dispatch = newBlock();
     const targets = [this.#flow.entry];
@@ -347,7 +352,7 @@ class GangGenerator {
     }
   }
 
-  /** Adds the blocks that gangs run when their members diverge. */
+  /** Adds the blocks that gangs execute when their threads diverge. */
   #diverge(
     divergencePoints: readonly DivergencePoint[],
     { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
@@ -418,13 +423,16 @@ class GangGenerator {
     emitIncrement(code, "divergences");
   }
 
-  /** Pushes the mask of the members that take a branch. */
+  /** Pushes the mask of the threads that take a branch. */
   #pushTaken({ predicate }: CompiledInstruction): void {
     const { register, negated } = predicate!;
     this.#gang.pushMask(negated ? { kind: "not", register } : register);
   }
 
-  /** Emits a branch that all members take or none does; if they disagree, it leads to `divergence`. */
+  /**
+   * Emits a branch that either all threads of the gang take or none does. If the threads disagree, control goes to
+   * `divergence`.
+   */
   #divergeAtBranch(
     { block, branch }: BranchingBlock,
     { divergence, pushMask }: { divergence: FlowBlock; pushMask: () => void },
@@ -449,7 +457,10 @@ class GangGenerator {
     };
   }
 
-  /** Pushes whether a 32-bit value that is extended to 64 bits wraps around between the first and the last member. */
+  /**
+   * Pushes whether a 32-bit value that is extended to 64 bits wraps around between the first and the last thread of the
+   * gang.
+   */
   #pushWrapsAround(instruction: CompiledInstruction): void {
     const { operand, isSigned } = this.#uniformity.widened(instruction)!;
     const stride = this.#uniformity.strideOf(operand)!;
@@ -465,7 +476,7 @@ class GangGenerator {
 
   #emitBlocks(entry: FlowBlock): void {
     const e = this.#emitter;
-    // Makes the blocks where gangs resume reachable from the suspension too.
+    // Makes the blocks where gangs resume also reachable from the blocks where they are suspended.
     for (const { suspendBlock, resumeBlock } of this.#barriers) {
       suspendBlock.terminator = { kind: "jump", target: resumeBlock };
     }
@@ -524,8 +535,8 @@ class GangGenerator {
   }
 
   /**
-   * Emits the code that saves a suspended gang, restores it when it resumes, and marks it as exited at the kernel's
-   * end.
+   * Emits the code that saves a gang when it is suspended, restores the gang when it resumes, and marks the gang as
+   * exited at the end of the kernel.
    */
   #emitSuspensions(entry: FlowBlock, points: readonly ScalarExit[]): void {
     if (!this.#hasBarriers) return;

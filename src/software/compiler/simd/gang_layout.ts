@@ -5,8 +5,8 @@
  */
 
 /**
- * The number of threads of a gang, all in one warp. The widest gang is not always the fastest, because its values must
- * fit into the CPU's vector registers.
+ * The number of threads of a gang, all of which are in one warp. The widest gang is not always the fastest, because the
+ * values of its threads must fit into the CPU's vector registers.
  */
 export type GangWidth = 4 | 8 | 16 | 32;
 
@@ -14,11 +14,12 @@ export type GangWidth = 4 | 8 | 16 | 32;
 export const gangHeader = { state: 0, mask: 4, threadIndex: 8, byteLength: 16 } as const;
 
 /**
- * Values of `state` in a gang's header, which says where the gang resumes. Other values are the numbers of suspensions.
+ * Special values of `state` in a gang's header, which says where the gang resumes. Any other value is the number of a
+ * suspension.
  */
 export const gangState = {
   start: 0,
   exited: -1,
-  /** The gang's threads run one by one. */
+  /** The gang has dissolved: its threads run one by one. */
   single: -2,
 } as const;

@@ -11,18 +11,19 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
 
-/** Locals with the state of a block, in a function that runs gangs from barrier to barrier. */
+/** The locals that describe the state of a block of threads, in a function that runs gangs from barrier to barrier. */
 export interface BlockState {
-  /** The local that is 1 if some gang waits at a barrier. */
+  /** The local that is 1 if any gang of the block waits at a barrier. */
   readonly waiting: number;
-  /** The local that holds the number of the barrier that gangs wait at. */
+  /** The local with the number of the barrier at which gangs wait. */
   readonly barrier: number;
-  /** The local that is 1 if some threads wait outside of gangs, or gangs wait at different barriers. */
+  /** The local that is 1 if some threads wait individually, or if gangs wait at different barriers. */
   readonly isMixed: number;
 }
 
 /**
- * Emits a function that runs the gangs of a range of blocks, each to its end. It returns the index past the last block.
+ * Emits a function that runs the gangs of a range of blocks, each gang to its end. The function returns the index past
+ * the last block.
  */
 export function emitWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
   return emitLoopOverBlocks(e, {
@@ -32,8 +33,8 @@ export function emitWholeGangs({ emitter: e, area, width }: GangEmitter, body: U
 }
 
 /**
- * Emits a function that runs the gangs of a range of blocks from barrier to barrier. It returns the index past the last
- * block, or the index of a block whose threads it has saved one by one.
+ * Emits a function that runs the gangs of a range of blocks from barrier to barrier. The function returns the index
+ * past the last block, or the index of a block whose threads it has saved as individual threads.
  */
 export function emitSuspendableGangs(
   { emitter: e, area, width, savedBytes }: GangEmitter,

@@ -1,8 +1,8 @@
 /**
  * Emits the steps of a block for gangs, so that each run of 64-bit arithmetic on vectors checks for NaNs only once.
  *
- * As in `codegen/nan_checks.ts` for single threads: if the final results of a run are not NaN for any member that
- * executes it, its intermediate results were not NaN either. Otherwise the members execute the run again, one by one.
+ * As in `codegen/nan_checks.ts` for single threads: if the final results of a run are not NaN for any thread that
+ * executes it, its intermediate results were not NaN either. Otherwise the threads execute the run again, one by one.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { Register } from "../../../ptx/instructions/resolved_instruction.ts
 import type { GangEmitter } from "./gang_emitter.ts";
 import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
-/** Emits the steps of a block for all members, or for the members in the current mask. */
+/** Emits the steps of a block for all threads of the gang, or for the threads in the current mask. */
 export function emitGangSteps(
   gang: GangEmitter,
   steps: readonly Step[],
@@ -40,27 +40,30 @@ function emitOnce(gang: GangEmitter, steps: readonly Step[]): void {
   }
 }
 
-/** Emits steps so that the members execute 64-bit arithmetic one by one. */
+/** Emits steps in which 64-bit arithmetic is executed for one thread of the gang at a time. */
 function emitExactly(gang: GangEmitter, run: readonly Step[]): void {
   gang.propagatesNaNs = true;
   emitOnce(gang, run);
   gang.propagatesNaNs = false;
 }
 
-/** Whether an instruction sets a register that is held in vectors. */
+/** Whether an instruction sets a register that is stored in vector locals. */
 function isInVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   return resultsOf(instruction).some((register) => gang.kindOf(register) === "vectors");
 }
 
 /** The registers whose values from before a run must be restored if the run is executed again. */
 function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
-  // Registers may share locals and slots in memory, so the registers are compared by their holders.
+  // Registers may share a local or a slot in memory, so registers are compared by the register whose storage they use.
   const holderOf = (register: Register) => gang.emitter.holderOf(register);
   const set = new Set(run.flatMap(({ instruction }) => resultsOf(instruction!)).map(holderOf));
   return readFirst(run).filter((register) => set.has(holderOf(register)));
 }
 
-/** Emits a run on vectors, then a check of its results, and the run member by member in case any result is NaN. */
+/**
+ * Emits a run on vectors, followed by a check of its results and, in case any result is NaN, the run for one thread at
+ * a time.
+ */
 function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
   const { code, emitter: e } = gang;
   const restored = restoredBy(gang, run).flatMap((register) => {
@@ -101,6 +104,6 @@ function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly Comp
   for (const { local, before } of restored) code.get(before).set(local);
   e.emitConditionally(() => emitExactly(gang, run));
   code.end();
-  // The recorded mask vectors are stale if the members executed the run again.
+  // The recorded mask vectors are stale if the run was executed again for one thread at a time.
   gang.beginBlock();
 }

@@ -1,8 +1,8 @@
 /**
  * Emits the loops that gangs run under masks (`masked_loops.ts`).
  *
- * Each block has a mask of the members that execute it. A block whose mask is empty is skipped. At its end, a block
- * adds its members to the masks of its successors.
+ * Each block has a mask of the threads that execute it. A block whose mask is empty is skipped. At its end, a block
+ * adds its threads to the masks of its successors.
  *
  * @module
  */
@@ -19,9 +19,9 @@ export class MaskedCode {
   readonly #region: MaskedRegion;
   readonly #isLocal: MaskedRegions["isLocal"];
   readonly #emitSteps: (block: FlowBlock) => void;
-  /** For each block, the local with its mask. */
+  /** Maps each block to the local with the mask of the threads that execute the block. */
   readonly #masks = new Map<FlowBlock, number>();
-  /** For each loop, the locals that hold the loop's results for the members that have left it. */
+  /** Maps each loop to the locals that contain the loop's results for the threads that have left the loop. */
   readonly #saved = new Map<MaskedLoop, ReadonlyMap<Register, readonly number[]>>();
 
   constructor(
@@ -35,7 +35,7 @@ export class MaskedCode {
     this.#emitSteps = emitSteps;
   }
 
-  /** Pushes the mask of the members that have left the region through its first exit. */
+  /** Pushes the mask of the threads that have left the region through its first exit. */
   pushFirstExit(): void {
     this.#gang.code.get(this.#mask(this.#region.exits[0]!.target));
   }
@@ -50,7 +50,7 @@ export class MaskedCode {
     });
   }
 
-  /** The local with the mask of a block. */
+  /** Returns the local with the mask of a block. */
   #mask(block: FlowBlock): number {
     const local = this.#masks.get(block) ?? this.#gang.emitter.newLocal("i32");
     this.#masks.set(block, local);
@@ -63,7 +63,7 @@ export class MaskedCode {
     const next = e.newLocal("i32");
     const saved = this.#savedLocals(loop);
     for (const [register, locals] of saved) {
-      // Whole gangs enter the outermost loop, and all of their members leave it.
+      // All threads of the gang enter the outermost loop, and all of them leave it.
       if (outer !== undefined) this.#gang.locals(register).forEach((local, part) => code.get(local).set(locals[part]!));
     }
     code.loop();
@@ -88,17 +88,17 @@ export class MaskedCode {
     }
   }
 
-  /** Creates the locals that keep the loop's results of the gang's threads that have left the loop. */
+  /** Creates the locals for the loop's results of the gang's threads that have left the loop. */
   #savedLocals(loop: MaskedLoop): ReadonlyMap<Register, readonly number[]> {
     const { emitter: e } = this.#gang;
     const saved = new Map<Register, readonly number[]>();
     for (const register of loop.results) {
       const { kind } = this.#gang.holding(register);
       e.noteUse(register);
-      // Registers held in memory need no locals: they are set member by member, only for members that execute the
-      // block.
+      // Registers stored in memory need no locals: each thread's value is set separately, and only if the thread
+      // executes the block.
       const held = this.#gang.locals(register);
-      // Registers that share locals are never live at the same time.
+      // Of several registers that share locals, only one is live at a time, so the locals are saved once.
       const isSaved = [...saved.keys()].some((other) => this.#gang.locals(other)[0] === held[0]);
       if (held.length > 0 && !isSaved) {
         saved.set(
@@ -137,7 +137,7 @@ export class MaskedCode {
     }
   }
 
-  /** Expands a mask to vectors: all ones in the lanes of the members whose bit is set. */
+  /** Emits code that expands a mask to vectors, with all ones in the lanes of the threads whose bit is set. */
   #setMaskVectors(mask: number, vectors: readonly number[]): void {
     const { code } = this.#gang;
     vectors.forEach((vector, part) => {
@@ -146,7 +146,10 @@ export class MaskedCode {
     });
   }
 
-  /** Adds the members in `mask` to the mask of `target`. If `target` is outside the loop, saves their results first. */
+  /**
+   * Emits code that adds the threads in `mask` to the mask of `target`. If `target` is outside the loop, the threads'
+   * results are saved first.
+   */
   #pass(target: FlowBlock, { mask, loop, next }: { mask: number; loop: MaskedLoop; next: number }): void {
     const { code } = this.#gang;
     const to = target === loop.header ? next : this.#mask(target);
@@ -159,7 +162,7 @@ export class MaskedCode {
     code.get(to).get(mask).ops("i32Or").set(to);
   }
 
-  /** Copies the loop's results of the members in `mask` to the locals of saved results. */
+  /** Emits code that copies the loop's results of the threads in `mask` to the locals for saved results. */
   #save(loop: MaskedLoop, mask: number): void {
     const { code, emitter: e, vectors: count } = this.#gang;
     const saved = [...this.#saved.get(loop)!];

@@ -1,8 +1,8 @@
 /**
- * Chooses the loops that gangs run under a mask until the last member leaves, although their members diverge.
+ * Chooses the loops that gangs run under a mask until the last thread leaves, although their threads diverge.
  *
- * The mask says which members execute a block; the other members keep their values. The results of members that leave
- * the loop are saved at that point, so that a block that all remaining members execute needs no masks. See
+ * The mask says which threads execute a block; the other threads keep their values. The results of threads that leave
+ * the loop are saved at that point, so that a block that all remaining threads execute needs no masks. See
  * `masked_code.ts`.
  *
  * @module
@@ -28,22 +28,25 @@ import { type Uniformity, wideningOf } from "../../../ptx/analysis/uniformity.ts
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsPerLoop, timesAround } from "./cost_model.ts";
 
-/** A loop that is executed under a mask. */
+/** A loop that is executed under a mask of the gang's threads. */
 export interface MaskedLoop {
   readonly header: FlowBlock;
   readonly blocks: ReadonlySet<FlowBlock>;
-  /** The loop's own blocks and its inner loops in topological order, ignoring back edges. The header is the first. */
+  /**
+   * The blocks of the loop outside of inner loops, and the inner loops, in topological order without back edges. The
+   * header is the first.
+   */
   readonly parts: readonly (FlowBlock | MaskedLoop)[];
   /** The registers that the loop sets and that code outside of it reads. */
   readonly results: readonly Register[];
-  /** Whether all members that have not left the loop execute a block in each iteration. */
+  /** Whether every thread that has not left the loop executes a block in each iteration. */
   isUnconditional(block: FlowBlock): boolean;
 }
 
-/** An outermost masked loop, which whole gangs enter, with its exits. */
+/** An outermost masked loop, which all threads of a gang enter together, and its exits. */
 export interface MaskedRegion {
   readonly loop: MaskedLoop;
-  /** The blocks to which the loop exits, each with the direction of a branch that leads to it. */
+  /** The blocks to which the loop exits, each with the direction of a branch that leads to the block. */
   readonly exits: readonly { readonly target: FlowBlock; readonly way: DivergencePoint }[];
   /** The registers that are live on entry to the loop. */
   readonly uses: ReadonlySet<Register>;
@@ -54,25 +57,28 @@ export interface MaskedRegion {
 /** The masked loops of a kernel. */
 export interface MaskedRegions {
   readonly regions: readonly MaskedRegion[];
-  /** The uniformity of the kernel's registers, given that registers set under a mask are varying. */
+  /** The uniformity of the kernel's registers, where registers that are set under a mask count as varying. */
   readonly uniformity: Uniformity;
   /** Whether `register` is read only in the block that sets it. */
   isLocal(register: Register): boolean;
 }
 
-/** The maximum number of blocks to which a masked loop may exit: with more, members rarely continue together. */
+/**
+ * The maximum number of blocks to which a masked loop may exit. With more exits, the gang's threads rarely continue
+ * together.
+ */
 const mostExits = 2;
-/** The maximum number of blocks of a masked loop. Larger loops are unlikely to run on vectors alone. */
+/** The maximum number of blocks of a masked loop. Larger loops are unlikely to consist only of vector code. */
 const mostBlocks = 64;
-/** The number of loops that are evaluated one per round, before rounds evaluate several loops together. */
+/** The number of loops that are evaluated in rounds of one loop each, before rounds evaluate several loops together. */
 const judgedAlone = 8;
-/** The maximum number of rounds. Loops that are not evaluated by then are not masked. */
+/** The maximum number of rounds. Loops that have not been evaluated after these rounds are not masked. */
 const mostJudgements = 64;
 
 /**
  * Chooses the masked loops.
  *
- * @param runsOnVectors whether an instruction in a masked loop is executed at once for all members
+ * @param runsOnVectors whether an instruction in a masked loop is executed for all threads of the gang at once
  */
 export function chooseMaskedRegions(
   { flow, findUniformity, runsOnVectors }: {
@@ -88,14 +94,14 @@ class RegionChooser {
   readonly #flow: FunctionFlow;
   readonly #findUniformity: (varying: ReadonlySet<Register>) => Uniformity;
   readonly #runsOnVectors: (uniformity: Uniformity) => (instruction: CompiledInstruction) => boolean;
-  /** The loops that can be masked, from the outermost to the innermost. */
+  /** The loops that can be masked, with outer loops before inner ones. */
   readonly #candidates: MaskedRegion[] = [];
   /**
-   * For each register that a candidate loop sets: the blocks of that loop, and the blocks it exits to, where the
-   * register is live on entry.
+   * Maps each register that a candidate loop sets to those blocks, of the loop or directly after it, on whose entry the
+   * register is live.
    */
   readonly #liveAt = new Map<Register, Set<FlowBlock>>();
-  /** The registers that are live on entry to a loop, by its header. */
+  /** Maps each loop's header to the registers that are live on entry to the loop. */
   readonly #liveAtHeader = new Map<FlowBlock, Register[]>();
   /** The registers that are live on entry to some block. */
   readonly #crossing = new Set<Register>();
@@ -115,11 +121,11 @@ class RegionChooser {
     const chosen = new Set<MaskedRegion>();
     let uniformity = this.#findUniformity(new Set());
     this.#findCandidates(uniformity);
-    /** For each block of a chosen loop, that loop. */
+    /** Maps each block of a chosen loop to the loop. */
     const around = new Map<FlowBlock, MaskedRegion>();
     let decided = 0;
-    // Masked loops make registers varying, which may make further branches diverge. Each round evaluates as many loops
-    // as all previous rounds did, so that the uniformity of a long kernel is not computed once per loop.
+    // Masking loops makes registers varying, which may make further branches diverge. Each round evaluates as many
+    // loops as all previous rounds together, so that the uniformity of a long kernel is not recomputed for every loop.
     for (let times = 0; times < mostJudgements; times++) {
       const together = new Set<MaskedRegion>();
       const taken = new Set<FlowBlock>();
@@ -166,12 +172,12 @@ class RegionChooser {
     const order = new Map(blocks.map((block, index) => [block, index]));
     const before = predecessors(blocks, successors);
     const suspended = new Set(suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]));
-    /** The loops that can be masked, by their headers, from the innermost to the outermost. */
+    /** Maps the headers of the loops that can be masked to these loops, with inner loops before outer ones. */
     const possible = new Map<FlowBlock, Loop<FlowBlock>>();
     const canMask = ({ header, body }: Loop<FlowBlock>): boolean => {
       const inside = new Set(body);
-      // In a cycle with several entries, `header` is only one of the entries: the check of predecessors below rejects
-      // such cycles.
+      // In a cycle with several entries, `header` is only one of them. The check of predecessors below rejects such
+      // cycles.
       return body.length <= mostBlocks && !inside.has(entry) && body.every((block) => {
         const { terminator } = block;
         if (suspended.has(block)) return false;
@@ -196,15 +202,15 @@ class RegionChooser {
   }
 
   /**
-   * Computes the registers that are live on entry to each loop, and for each register that a loop sets, the blocks in
-   * or directly after the loop where it is live on entry.
+   * Computes the registers that are live on entry to each loop and, for each register that a loop sets, the blocks in
+   * or directly after the loop on whose entry the register is live.
    */
   #findLive(loops: readonly Loop<FlowBlock>[]): void {
     const { entry } = this.#flow;
     for (const { header } of loops) this.#liveAtHeader.set(header, []);
-    /** The outermost loops, by each of their blocks and each block to which they exit. */
+    /** Maps each block of an outermost loop, and each block to which the loop exits, to these loops. */
     const near = new Map<FlowBlock, Set<Loop<FlowBlock>>>();
-    /** The outermost loops, by the registers that they set. */
+    /** Maps each register to the outermost loops that set the register. */
     const setting = new Map<Register, Set<Loop<FlowBlock>>>();
     const inside = new Set<FlowBlock>();
     for (const loop of loops) {
@@ -227,15 +233,16 @@ class RegionChooser {
   #nest(
     { header, latches, body }: Loop<FlowBlock>,
     context: {
-      /** The loops by their headers. */
+      /** Maps each loop's header to the loop. */
       readonly loops: ReadonlyMap<FlowBlock, Loop<FlowBlock>>;
       readonly order: ReadonlyMap<FlowBlock, number>;
-      /** The blocks of the loops around this one. */
+      /** The blocks of the loops that contain this loop. */
       readonly outer?: ReadonlySet<FlowBlock>;
     },
   ): MaskedLoop {
     const blocks = new Set<FlowBlock>(body);
-    // Whole gangs enter the outermost loop. An inner loop must preserve the values of members that do not enter it.
+    // All threads of a gang enter the outermost loop. An inner loop must preserve the values of threads that do not
+    // enter it.
     const elsewhere = [...context.outer ?? [], ...body.flatMap(successors)].filter((block) => !blocks.has(block));
     const within = body.flatMap((block) => {
       const loop = block === header ? undefined : context.loops.get(block);
@@ -261,7 +268,8 @@ class RegionChooser {
   }
 
   /**
-   * Returns undefined if the loop has too many exits, or if an inner loop has an exit that also leaves the outer loop.
+   * Returns the region of an outermost loop. Returns undefined if the loop has too many exits, or if an inner loop has
+   * an exit that also leaves the outer loop.
    */
   #regionOf(loop: MaskedLoop): MaskedRegion | undefined {
     const exits: { target: FlowBlock; way: DivergencePoint }[] = [];
@@ -285,12 +293,15 @@ class RegionChooser {
     return !this.#crossing.has(register);
   }
 
-  /** Whether members may diverge at a block of the loop itself, not counting its inner loops. */
+  /** Whether the gang's threads may diverge at a block of the loop that is not in an inner loop. */
   #diverges({ loop }: MaskedRegion, uniformity: Uniformity): boolean {
     return loop.parts.some((part) => !("header" in part) && mayDiverge(part, uniformity));
   }
 
-  /** The registers that members of a masked loop may set at different times, or that only some of them set. */
+  /**
+   * Returns the registers that the gang's threads in a masked loop may set in different iterations, or that only some
+   * threads set.
+   */
   #varyingOf(regions: readonly MaskedRegion[]): Set<Register> {
     const varying = new Set<Register>();
     const visit = (loop: MaskedLoop): void => {
@@ -333,7 +344,7 @@ class RegionChooser {
   }
 }
 
-/** Whether every exit of an inner loop leads to a block of the loop directly around it. */
+/** Whether every exit of an inner loop leads to a block of the loop that directly contains the inner loop. */
 function leavesOneAtATime(loop: MaskedLoop): boolean {
   const direct = new Set(loop.parts.map((part) => "header" in part ? part.header : part));
   return loop.parts.every((part) => {
@@ -345,8 +356,8 @@ function leavesOneAtATime(loop: MaskedLoop): boolean {
 }
 
 /**
- * Whether members are likely to diverge at the end of a block. Branches that compare strided values, such as thread
- * indices, usually do not diverge.
+ * Whether the gang's threads are likely to diverge at the end of a block. A branch that compares strided values, such
+ * as thread indices, usually does not diverge.
  */
 function mayDiverge({ instructions, terminator }: FlowBlock, uniformity: Uniformity): boolean {
   if (terminator.kind !== "branch" || terminator.on.instruction === undefined) return false;
@@ -369,7 +380,10 @@ function instructionsOf({ instructions }: FlowBlock): CompiledInstruction[] {
   return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
 }
 
-/** The registers that a block uses and defines. A register that is set under a predicate does not count as defined. */
+/**
+ * Returns the registers that a block uses and defines. A register that is set under a predicate does not count as
+ * defined.
+ */
 function useOf(block: FlowBlock): RegisterUse {
   const { terminator } = block;
   const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;

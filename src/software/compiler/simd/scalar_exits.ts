@@ -13,15 +13,15 @@ import { gangHeader, gangState } from "./gang_layout.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** How the members of a gang continue as single threads. */
+/** How the threads of a gang continue as individual threads. */
 export type ScalarExit =
   | { readonly kind: "exited" }
-  /** The members wait at a barrier. */
+  /** The threads wait at a barrier. */
   | { readonly kind: "suspended"; readonly resumePoint: ResumePoint; readonly barrier: number }
-  /** The members take different directions of a branch. */
+  /** The threads take different directions of a branch. */
   | { readonly kind: "branch"; readonly taken: ResumePoint; readonly otherwise: ResumePoint }
   /**
-   * All members resume at the same point: before an instruction whose operand wraps around within the gang, or at a
+   * All threads resume at the same point: before an instruction whose operand wraps around within the gang, or at a
    * suspend point.
    */
   | { readonly kind: "together"; readonly resumePoint: ResumePoint; readonly way: "before" | "suspending" };
@@ -30,12 +30,12 @@ const [point, area, firstThread, threadIndex, runs] = [1, 2, 3, 4, 5] as const;
 const [member, record, saved, count] = [6, 7, 8, 9] as const;
 
 /**
- * Builds the function that saves the members of a gang, with their records and registers, in the layout of the scalar
+ * Builds the function that saves the threads of a gang, with their records and registers, in the layout of the scalar
  * kernel.
  *
  * Its parameters are the offset of the launch record, the index of the scalar exit, the offset of the gang's save area,
- * the number and the index of the gang's first thread, and whether to run the threads until each exits or waits. It
- * returns whether any of them waits.
+ * the number and the index of the gang's first thread, and whether to run the threads until each of them exits or
+ * waits. It returns whether any thread waits.
  */
 export function scalarExitFunction(
   points: readonly ScalarExit[],
@@ -81,7 +81,7 @@ const [gatheredArea, gatheredThread] = [1, 2] as const;
 const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
 
 /**
- * Builds the function that reconverges threads that all wait at one barrier to a gang.
+ * Builds the function that reconverges individual threads to a gang, if all of them wait at one barrier.
  *
  * Its parameters are the offset of the launch record, the offset of the gang's save area, and the number of the gang's
  * first thread. It returns the gang's new state: the number of the suspension; or `gangState.single`, if the threads
@@ -130,8 +130,8 @@ export function reconvergeFunction(
 }
 
 /**
- * Copies a thread's saved value of a register to the gang, or clears `isSame` if the value breaks the register's
- * stride.
+ * Emits code that copies a thread's saved value of a register to the gang, or clears the local `isSame` if the value
+ * does not fit the register's stride.
  */
 function gatherRegister(
   code: CodeWriter,
@@ -168,7 +168,7 @@ function gatherRegister(
   }
 }
 
-/** Emits code that sets up a member's thread record and registers for a scalar exit. */
+/** Emits code that sets up the record and the registers of one thread of the gang for a scalar exit. */
 function emitPoint(
   code: CodeWriter,
   point: ScalarExit,
@@ -203,7 +203,9 @@ function emitPoint(
   }
 }
 
-/** Copies a member's value of a register from the gang's save area to the thread's saved registers. */
+/**
+ * Emits code that copies one thread's value of a register from the gang's save area to the thread's saved registers.
+ */
 function copyRegister(
   code: CodeWriter,
   gang: GangEmitter,

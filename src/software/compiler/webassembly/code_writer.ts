@@ -13,7 +13,7 @@ import {
   valueTypeCodes,
 } from "./opcodes.ts";
 
-/** The maximum number of bytes that are copied faster by a loop than by `TypedArray.set`. */
+/** The maximum number of bytes for which a copying loop is faster than `TypedArray.set`. */
 const fewBytes = 64;
 
 /** A growing buffer of bytes, with methods for the encodings of numbers and names in WebAssembly binaries. */
@@ -45,7 +45,7 @@ export class ByteWriter {
     for (let index = begin; index < end; index++) this.#bytes[this.#length++] = values[index]!;
   }
 
-  /** Copies the written bytes to an array, from index `begin` on, and empties the buffer. */
+  /** Moves the written bytes to an array, beginning at index `begin`, and leaves the buffer empty. */
   moveTo(target: Uint8Array, begin: number): void {
     if (this.#length > fewBytes) target.set(this.#bytes.subarray(0, this.#length), begin);
     else for (let index = 0; index < this.#length; index++) target[begin + index] = this.#bytes[index]!;
@@ -61,7 +61,7 @@ export class ByteWriter {
     this.byte(value);
   }
 
-  /** Appends a signed LEB128 number of at most 32 bits. */
+  /** Appends a signed LEB128 number that fits in 32 bits. */
   signed32(value: number): void {
     while (value < -64 || value > 63) {
       this.byte(value & 0x7f | 0x80);
@@ -128,17 +128,17 @@ export interface CodePiece {
 }
 
 /**
- * The size in bytes of the arrays of a store. Each array holds the pieces of many blocks, because allocating one per
- * piece would be slow.
+ * The size in bytes of the arrays in a `CodeStore`. Each array contains the pieces of many blocks, because allocating
+ * an array for each piece would be slow.
  */
 const storeBytes = 65536;
 
-/** Holds the bytes of a function's pieces. */
+/** Stores the bytes of a function's pieces in a few large arrays. */
 export class CodeStore {
   #bytes = new Uint8Array(0);
   #length = 0;
 
-  /** Moves the bytes of `out` to a new piece. */
+  /** Creates a piece from the bytes of `out`, and leaves `out` empty. */
   take(out: ByteWriter, unlikely: readonly number[]): CodePiece {
     const { length } = out;
     if (this.#length + length > this.#bytes.length) {
@@ -169,35 +169,35 @@ export class CodeWriter {
     return this;
   }
 
-  /** Pushes a constant. `value` is taken modulo 2^64. */
+  /** Pushes an i64 constant. `value` is taken modulo 2^64. */
   i64(value: bigint): this {
     this.#out.byte(0x42);
     this.#out.signed(BigInt.asIntN(64, value));
     return this;
   }
 
-  /** Pushes a constant given by its bits, so that the bits of a NaN are preserved. */
+  /** Pushes an f32 constant given by its bits, so that the bits of a NaN are preserved. */
   f32Bits(bits: bigint): this {
     this.#out.byte(0x43);
     this.#out.littleEndian(bits, 4);
     return this;
   }
 
-  /** Pushes a constant other than NaN. */
+  /** Pushes an f64 constant other than NaN. */
   f64(value: number): this {
     const view = new DataView(new ArrayBuffer(8));
     view.setFloat64(0, value);
     return this.f64Bits(view.getBigUint64(0));
   }
 
-  /** Pushes a constant other than NaN, rounded to 32 bits. */
+  /** Pushes an f32 constant other than NaN. The number is rounded to 32 bits. */
   f32(value: number): this {
     const view = new DataView(new ArrayBuffer(4));
     view.setFloat32(0, value);
     return this.f32Bits(BigInt(view.getUint32(0)));
   }
 
-  /** Pushes a constant given by its bits, so that the bits of a NaN are preserved. */
+  /** Pushes an f64 constant given by its bits, so that the bits of a NaN are preserved. */
   f64Bits(bits: bigint): this {
     this.#out.byte(0x44);
     this.#out.littleEndian(bits, 8);
@@ -284,7 +284,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** Fills memory: pops an offset, a byte and the number of bytes to set to it. */
+  /** Appends a `memory.fill`, which pops an offset, a byte value and the number of bytes to set to this value. */
   memoryFill(): this {
     this.#out.bytes([0xfc, 0x0b, 0x00]);
     return this;
@@ -303,27 +303,34 @@ export class CodeWriter {
     return this;
   }
 
-  /** Appends an instruction on one lane of a vector. */
+  /** Appends an instruction that accesses one lane of a vector. */
   simdLane(name: SimdLaneOpName, lane: number): this {
     this.#out.bytes([0xfd, simdLaneOp[name], lane]);
     return this;
   }
 
-  /** Loads a vector from an offset that is a multiple of 4. */
+  /**
+   * Appends a load of a vector from an address that is a multiple of 4. `offset` is added to the address on the stack.
+   */
   v128Load(offset = 0): this {
     this.#out.bytes([0xfd, 0x00, 2]);
     this.#out.unsigned(offset);
     return this;
   }
 
-  /** Stores a vector at an offset that is a multiple of 4. */
+  /**
+   * Appends a store of a vector at an address that is a multiple of 4. `offset` is added to the address on the stack.
+   */
   v128Store(offset = 0): this {
     this.#out.bytes([0xfd, 0x0b, 2]);
     this.#out.unsigned(offset);
     return this;
   }
 
-  /** Selects 16 bytes of two vectors, by index. The bytes of the second vector have the indices 16 to 31. */
+  /**
+   * Appends a shuffle, which selects 16 bytes of two vectors by index. The indices 16 to 31 are those of the second
+   * vector's bytes.
+   */
   i8x16Shuffle(bytes: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0d, ...bytes]);
     return this;
@@ -348,7 +355,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** Appends a piece of a function. */
+  /** Appends a piece of a function's code. */
   appendPiece(piece: CodePiece): this {
     for (const offset of piece.unlikely) this.#unlikely.push(this.#out.length + offset);
     this.#out.slice(piece.bytes, piece);

@@ -8,8 +8,8 @@ import { encodeModule, type FunctionDefinition } from "./module_encoder.ts";
 import type { ValueType } from "./opcodes.ts";
 
 /**
- * Writes a fused multiply-add of three numbers, each pushed by a function in `operands`, for engines with the
- * instruction.
+ * Emits a fused multiply-add of three numbers, each pushed by a function in `operands`. May be used only if
+ * {@linkcode hasFusedMultiplyAdd} returns true.
  */
 export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", operands: readonly (() => void)[]): void {
   for (const push of operands) {
@@ -23,14 +23,14 @@ export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", ope
 let fused: boolean | undefined;
 
 /**
- * Whether the engine's relaxed multiply-add rounds only once. The standard also allows engines to round the product, or
- * not to have the instruction. An engine always behaves the same, so one test is enough.
+ * Whether the engine's relaxed multiply-add rounds only once. The standard also allows an engine to round the product,
+ * or not to implement the instruction. An engine always behaves in the same way, so one test is sufficient.
  */
 export function hasFusedMultiplyAdd(): boolean {
   return fused ??= probe();
 }
 
-/** Tests the engine with a small module. */
+/** Tests the engine's multiply-add with a small WebAssembly module. */
 function probe(): boolean {
   const binary = encodeModule({
     memory: { module: "probe", name: "memory", pages: 1 },
@@ -42,7 +42,7 @@ function probe(): boolean {
   const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(binary), { probe: { memory } });
   const { f32, f64 } = exports as Record<"f32" | "f64", (a: number, b: number, c: number) => number>;
-  // If the product is rounded, its last bit is lost.
+  // The last bit of the product is lost if the product is rounded.
   return f32(1 + 2 ** -12, 1 + 2 ** -12, -(1 + 2 ** -11)) === 2 ** -24 &&
     f64(1 + 2 ** -30, 1 + 2 ** -30, -(1 + 2 ** -29)) === 2 ** -60;
 }

@@ -18,8 +18,8 @@ export interface FunctionDefinition {
 }
 
 /**
- * The contents of a module: an imported memory, imported globals and functions, and the functions that it defines,
- * whose indices follow the imported ones.
+ * The contents of a module: an imported memory, imported globals, imported functions, and the functions that the module
+ * defines. The indices of defined functions follow those of imported functions.
  */
 export interface ModuleDefinition {
   readonly memory: { readonly module: string; readonly name: string; readonly pages: number };
@@ -29,7 +29,7 @@ export interface ModuleDefinition {
   readonly functions: readonly FunctionDefinition[];
 }
 
-/** Encodes a module. Its memory is shared and has a fixed size. */
+/** Encodes a module. The module's memory is shared and has a fixed size. */
 export function encodeModule({ memory, globals, imports, functions }: ModuleDefinition): Uint8Array<ArrayBuffer> {
   const types: FunctionType[] = [...imports, ...functions].map(({ type }) => type);
   const out = new ByteWriter();
@@ -65,7 +65,7 @@ export function encodeModule({ memory, globals, imports, functions }: ModuleDefi
   return out.finish();
 }
 
-/** Encodes a function's locals and code, and finds the offsets of its unlikely branches in the encoding. */
+/** Encodes a function's locals and code. Also returns the offsets of unlikely branches in the encoding. */
 function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter; unlikely: readonly number[] } {
   const body = new ByteWriter();
   const runs = runLengths(locals);
@@ -81,8 +81,8 @@ function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter;
 }
 
 /**
- * Writes the section with branch hints, which must precede the code. Engines without support for branch hints ignore
- * the section.
+ * Writes the section with branch hints, which must precede the code section. Engines that do not support branch hints
+ * ignore the section.
  *
  * @see https://github.com/WebAssembly/branch-hinting
  */

@@ -285,7 +285,7 @@ export const simdOp = {
 /** The name of a vector instruction. */
 export type SimdOpName = keyof typeof simdOp;
 
-/** Instructions on one lane of a vector: the opcode after the prefix byte. The lane's number follows. */
+/** Instructions on one lane of a vector: the opcode after the prefix byte. In the encoding, the lane number follows. */
 export const simdLaneOp = {
   i32x4ExtractLane: 0x1b,
   i32x4ReplaceLane: 0x1c,
@@ -307,12 +307,12 @@ export function inType({ value }: ScalarType, operation: IntegerOperation): OpNa
   return value === "i64" ? `i64${operation}` : `i32${operation}`;
 }
 
-/** Pushes a constant of a type. If the number does not fit, its low bits are pushed. */
+/** Pushes a constant of a type. If the number does not fit, only its low bits are pushed. */
 export function constant(code: CodeWriter, { value }: ScalarType, number: number | bigint): CodeWriter {
   return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
 }
 
-/** Converts a 32-bit shift amount on the stack to the type of the value that is shifted. */
+/** Emits code that converts the 32-bit shift amount on the stack to the type of the value that is shifted. */
 export function extendAmount(code: CodeWriter, { value }: ScalarType): CodeWriter {
   return value === "i64" ? code.ops("i64ExtendI32U") : code;
 }

@@ -2,7 +2,7 @@
  * How gangs execute instructions on 64-bit floats, in vectors of two.
  *
  * The bits of a NaN that vector arithmetic returns are unspecified, while an H200's are not. Where a result is a NaN,
- * `simd/gang_runs.ts` has the members execute the instructions one by one.
+ * `simd/gang_runs.ts` has the threads execute the instructions one by one.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The vector code by which gangs execute instructions for all members at once.
+ * The vector code by which gangs execute instructions for all threads at once.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Loads and stores of gangs whose members access adjacent 32-bit values or 64-bit floats: one check, then whole
- * vectors. If the check fails, the members access memory one by one, as single threads do.
+ * Loads and stores of gangs whose threads access adjacent 32-bit values or 64-bit floats: one check, then whole
+ * vectors. If the check fails, the threads access memory one by one, as single threads do.
  *
  * @module
  */
