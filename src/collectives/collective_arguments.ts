@@ -31,7 +31,7 @@ export type CommunicationType = "bf16" | "f8e4m3" | "f8e5m2";
 export interface CollectiveOptions {
   /** The stream to enqueue on, of the communicator's device. Defaults to the stream of the first buffer. */
   stream?: CudaStream;
-  /** The element type, for a buffer without one or whose bits stand for another one. */
+  /** The element type, if the buffer has no type or if its bits represent another type. */
   type?: CommunicationType;
 }
 

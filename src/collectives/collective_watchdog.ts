@@ -49,9 +49,7 @@ interface EnqueuedWork extends UnfinishedWork {
   readonly handle: bigint;
   /** The number of collectives that the communicator had enqueued before this work. */
   readonly countBefore: number;
-  /**
-   * The number of collectives that the communicator had enqueued when it enqueued the last one of this work, included.
-   */
+  /** The number of collectives that the communicator had enqueued after it enqueued the last one of this work. */
   count: number;
   /** The counts at the end of this work's earlier epochs, oldest first. Epochs before `first` are complete. */
   earlierCounts: EpochCount[] | undefined;

@@ -91,11 +91,11 @@ let create: (parts: CommunicatorParts) => Communicator;
  * ```
  */
 export class Communicator implements AsyncDisposable {
-  /** The device whose memory it works with. */
+  /** The device whose memory the communicator works with. */
   readonly device: CudaDevice;
   /** The number of this rank, from 0. */
   readonly rank: number;
-  /** How many ranks there are. */
+  /** The number of ranks of the communicator. */
   readonly size: number;
   readonly #parts: CommunicatorParts;
   readonly #watchdog: CollectiveWatchdog;
@@ -524,8 +524,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Waits for its collectives, and frees it. Collectives that hang are ended after the timeout, when a rank is gone, or
-   * by {@linkcode Communicator.abort}.
+   * Waits for the communicator's collectives, and frees the communicator. Collectives that hang are aborted after the
+   * timeout, when a rank is gone, or by {@linkcode Communicator.abort}.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposal ??= this.#dispose();

@@ -26,7 +26,7 @@ export interface CommunicatorOptions extends WaitOptions {
   id: Uint8Array;
   /** The number of this rank, from 0. */
   rank: number;
-  /** How many ranks there are. */
+  /** The number of ranks of the communicator. */
   size: number;
   /**
    * Milliseconds within which the other ranks must join, and within which a collective must complete after it was
@@ -95,7 +95,7 @@ export interface CommunicatorParts {
   readonly library: CollectiveLibrary;
   readonly device: CudaDevice;
   readonly comm: bigint;
-  /** A name that all its ranks share, and no other communicator has. */
+  /** A name that all ranks of the communicator share, and no other communicator has. */
   readonly identity: string;
   readonly rank: number;
   readonly size: number;

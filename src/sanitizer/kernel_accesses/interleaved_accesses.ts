@@ -64,7 +64,7 @@ const mostRanges = 2048;
 /**
  * Finds groups of accesses that are interleaved: their addresses differ by constants.
  *
- * @returns the interleaved accesses, and the others
+ * @returns the interleaved accesses, and the accesses that are not interleaved
  */
 export function interleavedAccesses(
   certain: readonly CertainAccess[],

@@ -193,7 +193,7 @@ export class KernelRun {
     return value === undefined || value.kind === "affine" ? undefined : value;
   }
 
-  /** Splits a state into those for which a condition is true and false. */
+  /** Splits a state by a condition: into states whose threads all satisfy it, and states whose threads all do not. */
   #parts(state: ThreadState, condition: Condition): ThreadState[] {
     return [true, false].flatMap((truth) =>
       assume(state.domain, condition, truth).map((domain) => ({ ...state, domain, values: [...state.values] }))

@@ -251,7 +251,7 @@ class AnalyzedKernel {
       ptx.functions.filter(({ name, kind, body }) => name === this.#name && kind === "entry" && body !== undefined)
         .map((kernel) => ({ ptx, kernel }))
     );
-    // If there are several definitions, as of weak symbols, they may differ.
+    // If the module has several definitions of the kernel, as for weak symbols, the definitions may differ.
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
     try {

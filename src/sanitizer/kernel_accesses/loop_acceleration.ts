@@ -39,8 +39,8 @@ interface Bound {
 
 /**
  * Advances a state from the header of a loop to the loop's exit, if every iteration provably changes the state by the
- * same constants. Returns whether that is so. The last parameter has the states of the last three arrivals at the
- * header.
+ * same constants. Returns whether the state was advanced. The last parameter has the states of the last three arrivals
+ * at the header.
  */
 export function accelerate(
   run: KernelRun,

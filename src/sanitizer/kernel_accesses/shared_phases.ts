@@ -210,7 +210,10 @@ function withTerm(access: CertainAccess, index: number, term: number): CertainAc
   return { ...access, form: formOf(others, constant + change, base)! };
 }
 
-/** The writes to shared memory so far, in a linked graph: the last one, and those before it on each possible path. */
+/**
+ * The writes to shared memory up to a point, as a linked graph: the last write, and the writes before it on each
+ * possible path.
+ */
 export interface SharedWrites {
   readonly write?: CertainAccess;
   readonly before: readonly SharedWrites[];

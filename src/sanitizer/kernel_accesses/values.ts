@@ -37,7 +37,7 @@ export interface Surroundings {
 
 const integerType = /^[bus](8|16|32|64)$/;
 
-/** Returns the value that an instruction writes to its first operand. `values` are those of the other operands. */
+/** Returns the value that an instruction writes to its first operand, given the `values` of the other operands. */
 export function evaluate(step: Step, values: readonly Value[], surroundings: Surroundings): Value | Undecided {
   return new Evaluation(step, values, surroundings).run();
 }

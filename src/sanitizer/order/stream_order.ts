@@ -210,7 +210,9 @@ export class StreamOrder {
     };
   }
 
-  /** Returns the accesses to a range that later ones can conflict with. They have addresses instead of offsets. */
+  /**
+   * Returns the accesses to a range that a later access may conflict with. They contain addresses instead of offsets.
+   */
   accessesIn(begin: number, end: number): TrackedAccess[] {
     const found: TrackedAccess[] = [];
     for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {

@@ -79,7 +79,7 @@ export class Timeline {
     return this.#known;
   }
 
-  /** Orders the next operation after those of another timeline up to a position. */
+  /** Orders the next operation after the operations of another timeline up to a position. */
   joinPoint(other: Timeline, position: number): void {
     if (other === this || other.isRetired || position === 0 || (this.#known.get(other) ?? 0) >= position) return;
     if (this.#isShared) this.#known = new Map(this.#known);

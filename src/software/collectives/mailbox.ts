@@ -117,7 +117,7 @@ export class Mailbox {
     return "not a handle";
   }
 
-  /** Returns whether the entry with a number has been posted in a ring. */
+  /** Returns whether the entry with a sequence number has been posted in a ring. */
   has(ring: number, number: number): boolean {
     const found = new Uint32Array(1);
     this.#file.readInto(new Uint8Array(found.buffer), placeOf(ring, number));
@@ -178,10 +178,7 @@ export class OwnMailbox extends Mailbox {
     return this.#file.handle();
   }
 
-  /**
-   * Posts an entry in a ring. It overwrites the entry with the number lower by `ringLength`, which must no longer be in
-   * use.
-   */
+  /** Posts an entry in a ring. The entry that it overwrites, `ringLength` numbers earlier, must no longer be in use. */
   post(ring: number, number: number, entry: MailboxEntry): void {
     const { operation, type, reduction, root, count, offset, byteLength } = entry;
     const bytes = new ArrayBuffer(entryByteLength);

@@ -71,7 +71,7 @@ export class SoftwareCommunicator {
   #completedCollectives = 0;
   /** The number of sends and receives that are enqueued and not complete. */
   #unfinishedMessages = 0;
-  /** By ring: the number of the last entry that this rank has posted or expects from another rank. */
+  /** For each ring, the sequence number of the last entry that this rank has posted or expects from another rank. */
   readonly #numbers = new Map<number, number>();
   /** The collectives whose input in this mailbox other ranks may still read, oldest first. */
   readonly #unread: UnreadEntry[] = [];
@@ -197,7 +197,7 @@ export class SoftwareCommunicator {
     this.#work.set(work.stream, work);
   }
 
-  /** Increments the number of the last entry of a ring, and returns it. */
+  /** Increments the sequence number of a ring, and returns it for the next entry. */
   nextNumber(ring: number): number {
     const number = (this.#numbers.get(ring) ?? 0) + 1;
     this.#numbers.set(ring, number);

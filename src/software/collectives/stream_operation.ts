@@ -36,7 +36,7 @@ type Slices = Generator<undefined, void>;
 export abstract class StreamOperation {
   readonly communicator: SoftwareCommunicator;
   readonly stream: Stream;
-  /** The number of the operation's entries in their rings, assigned when the operation is enqueued. */
+  /** The sequence number of the operation's entries in their rings, assigned when the operation is enqueued. */
   protected number = 0;
 
   constructor(communicator: SoftwareCommunicator, stream: Stream) {
