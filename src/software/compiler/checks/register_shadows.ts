@@ -88,8 +88,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Sets the shadow of a destination register to the value that `produce` pushes. The kind of `type` determines whether
-   * the value is sign- or zero-extended.
+   * Emits code that sets the shadow of a destination register to the value that `produce` pushes. The kind of `type`
+   * determines whether the value is sign- or zero-extended.
    */
   assign(destination: ResolvedOperand | undefined, type: ScalarType, produce: () => void): void {
     const shadow = this.#shadowOf(destination);
@@ -98,7 +98,10 @@ export class RegisterShadows {
     this.#e.assign(shadow, integer, produce, { wide: true });
   }
 
-  /** Sets the shadows of all registers of a destination: to all ones if `pushFlag` pushes 1, else to zero. */
+  /**
+   * Emits code that sets the shadows of all registers of a destination: to all ones if `pushFlag` pushes 1, else to
+   * zero.
+   */
   assignWhole(destination: ResolvedOperand | undefined, pushFlag: () => void): void {
     const shadows = registersOf(destination).flatMap((register) => this.of(register) ?? []);
     if (shadows.length === 0) return;

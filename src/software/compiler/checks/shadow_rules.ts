@@ -266,7 +266,7 @@ function pushHalf({ code }: FunctionEmitter, push: () => void, half: number): vo
   code.ops("select");
 }
 
-/** Clears the bits above the width of the type in the i32 on the stack. */
+/** Emits code that clears the bits of the i32 on the stack that are above the width of the type. */
 function maskNarrow(e: FunctionEmitter, { bits }: ScalarType): void {
   if (bits < 32) e.code.i32(2 ** bits - 1).ops("i32And");
 }

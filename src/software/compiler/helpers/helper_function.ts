@@ -4,9 +4,9 @@ import type { ValueType } from "../webassembly/opcodes.ts";
 /** A WebAssembly function that compiled kernels call. */
 export interface HelperFunction {
   readonly type: FunctionType;
-  /** Locals beyond the parameters. */
+  /** The types of the function's locals, excluding its parameters. */
   readonly locals: readonly ValueType[];
-  /** The code, without the final `end`. */
+  /** The encoded instructions of the function's body, without the final `end`. */
   readonly code: Uint8Array;
 }
 

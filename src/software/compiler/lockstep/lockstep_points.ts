@@ -84,7 +84,7 @@ function areEqual(a: ReadonlySet<unknown>, b: ReadonlySet<unknown>): boolean {
   return a.size === b.size && a.isSubsetOf(b);
 }
 
-/** Whether an instruction may write shared or global memory. */
+/** Whether an instruction may write to shared or global memory. */
 function mayAccess(instruction: CompiledInstruction): boolean {
   return accessesOf(instruction, { isUsed: () => true }).some(({ writes }) => writes);
 }
@@ -145,7 +145,7 @@ class Pending {
     this.isOpen = isOpen;
   }
 
-  /** Replaces the list of accesses with `isOpen`: lanes may have accessed any memory. */
+  /** Discards the list of accesses and sets `isOpen`: from here on, lanes may have accessed any memory. */
   open(): void {
     this.isOpen = true;
     this.accesses.clear();
@@ -436,8 +436,8 @@ function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet
 }
 
 /**
- * The maximum total size of all regions, as a multiple of the function's number of blocks. Once it is exceeded, large
- * regions are not computed.
+ * The maximum number of blocks in all regions together, as a multiple of the function's number of blocks. Once this
+ * maximum is exceeded, large regions are not computed.
  */
 const blocksPerBlock = 32;
 /** The size in blocks above which a region is large. */

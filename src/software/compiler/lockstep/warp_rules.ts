@@ -10,8 +10,8 @@ import type { BlockSize, LaunchRules } from "../../../ptx/analysis/address_forms
 export const imageMemory = 0;
 
 /**
- * The kind of launches for which a kernel is compiled first: every warp is adjacent along x, and all pointer parameters
- * point to separate memory.
+ * The kind of launches for which a kernel is compiled first: the threads of each warp are adjacent along x, and all
+ * pointer parameters point to separate memory.
  */
 export const usualLaunch: LaunchRules = { block: undefined, shared: new Map() };
 

@@ -10,7 +10,7 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { ResolvedKernel } from "../typing/resolver.ts";
 
-/** The number of iterations that every loop is assumed to make. */
+/** The number of iterations that the cost model assumes for every loop. */
 export const timesAround = 8;
 /** The inverse of the minimum share of a kernel's executed instructions that must be executed by gangs: at least 1/4. */
 const leastGangShare = 4;

@@ -83,7 +83,7 @@ export function emitSuspendableGangs(
     .get(local("blockX")).finish();
 }
 
-/** Emits code that increments a counter in the launch record. */
+/** Emits code that increments a counter of the launch record. */
 export function emitIncrement(code: CodeWriter, counter: "divergences" | "rounds"): void {
   code.get(launchRecordLocal).get(launchRecordLocal).memory("i32Load", launchFieldOffset(counter)).i32(1).ops("i32Add");
   code.memory("i32Store", launchFieldOffset(counter));

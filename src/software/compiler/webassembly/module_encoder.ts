@@ -10,9 +10,9 @@ export interface FunctionType {
 /** A function that a module defines. */
 export interface FunctionDefinition {
   readonly type: FunctionType;
-  /** Locals beyond the parameters. */
+  /** The types of the function's locals, excluding its parameters. */
   readonly locals: readonly LocalType[];
-  /** The code, without the final `end`. */
+  /** The encoded instructions of the function's body, without the final `end`. */
   readonly code: Uint8Array;
   readonly exportName?: string | undefined;
 }

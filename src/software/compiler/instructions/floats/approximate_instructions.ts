@@ -40,9 +40,9 @@ function byQuadrant(quadrant: number): Approximation {
   };
 }
 
-/** `ex2`, computed in 64 bits. */
+/** The approximation that `ex2` uses: the number is replaced with 2 to its power, computed in 64 bits. */
 export const exponentialApproximation: Approximation = byHelper("exponential2");
-/** `tanh`, computed in 64 bits. */
+/** The approximation that `tanh` uses: the number is replaced with its hyperbolic tangent, computed in 64 bits. */
 export const tangentApproximation: Approximation = byHelper("hyperbolicTangent");
 
 /** Emits code for `ex2`. */

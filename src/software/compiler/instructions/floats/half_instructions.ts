@@ -86,8 +86,7 @@ const leastRoundedToNormal = 2 ** -14 * (1 - 2 ** -12);
 
 /**
  * Emits code that, for `.ftz`, replaces the 64-bit float on the stack with a zero of the same sign if its magnitude is
- * less than `least`. `least` is the smallest normal number or, for a number that has not been rounded yet, {@linkcode
- * leastRoundedToNormal}.
+ * less than `least`. `least` is the smallest normal number or, before rounding, {@linkcode leastRoundedToNormal}.
  */
 function flushHalf(e: FunctionEmitter, least: number): void {
   const value = e.temporary("f64");

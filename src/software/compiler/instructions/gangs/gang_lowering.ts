@@ -326,9 +326,9 @@ const mirrored: Readonly<Record<string, string>> = {
 const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", hs: "ge" };
 
 /**
- * Returns vector code for a comparison of a strided value with a uniform one. Usually, the result is the same for all
- * threads of the gang: if those of the first and the last thread agree, and no value in between wraps around, all
- * results agree.
+ * Returns vector code for a comparison of a strided value with a uniform value. Usually, the result is the same for all
+ * threads of the gang. The code determines this from the first and the last thread's values, unless a value in between
+ * wraps around.
  */
 function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors | undefined {
   const { type, choices, form } = i;
