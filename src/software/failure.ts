@@ -7,7 +7,7 @@ export function fail(number: number, call: string): never {
   throw new CudaError(number, call);
 }
 
-/** Throws a `CudaError` of a call, with the given error number and with the reason in the message. */
+/** Throws a `CudaError` of a call, with the given error number and a message that includes the reason. */
 export function failBecause(number: number, call: string, reason: string): never {
   throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${reason})`);
 }
@@ -26,7 +26,7 @@ export function translateSystemErrors<T>(call: string, action: () => T): T {
   }
 }
 
-/** Throws `cudaErrorNotSupported` if other processes and the host cannot map the memory of software devices. */
+/** Throws `cudaErrorNotSupported` if memory of software devices cannot be mapped by other processes and the host. */
 export function checkSharing(call: string): void {
   const refusal = sharedMemoryRefusal();
   if (refusal !== undefined) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, refusal);

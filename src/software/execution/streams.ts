@@ -13,37 +13,37 @@ import type { Choice } from "../schedule.ts";
 import { pause, Timer } from "../../support/waiting/timer.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 
-/** An object for which a stream can wait: work of a stream, or an event record of another process. */
+/** An object for which work of a stream can wait: work of another stream, or an event record of another process. */
 export interface Awaited {
   readonly done: boolean;
 }
 
 /** The options of an item of work. */
 export interface WorkOptions {
-  /** Work of other streams or processes that must be done first. */
+  /** The work of other streams or event records of other processes that must be done before this work starts. */
   readonly after?: readonly Awaited[];
-  /** Whether the work runs even after the devices are lost. True for memory management, and false for computation. */
+  /** Whether the work runs even after the devices are lost. True for memory management, and false for computations. */
   readonly outlivesDevice?: boolean;
-  /** Releases the resources of this work. Called once the work is done or dropped. */
+  /** Releases the resources of the work. Called when the work is done or dropped. */
   readonly release?: () => void;
   /** The name of the kernel that the work launches. */
   readonly kernel?: string;
 }
 
 const nothing: readonly Awaited[] = [];
-/** The interval of polling other processes, in milliseconds. */
+/** The interval in milliseconds at which the state of other processes is polled. */
 const quietInterval = 1;
 
 /** An item of a stream's work. */
 export class Work {
   /** Whether the work is done, or was dropped because the devices were lost. */
   done = false;
-  /** The position of the work in the stream, counted from 1. */
+  /** The number of the work in its stream, counted from 1. */
   readonly position: number;
   readonly stream: Stream;
   readonly outlivesDevice: boolean;
   readonly kernel: string | undefined;
-  /** The next work of the stream. */
+  /** The work that follows in the stream. Undefined if there is none. */
   next: Work | undefined;
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
@@ -64,8 +64,8 @@ export class Work {
   }
 
   /**
-   * The kind of object for which the work still waits: none, work of another stream, or a record of another process.
-   * Must be read only once per turn, because another process may finish at any time.
+   * The kind of object that prevents the work from starting: none, work of another stream, or an event record of
+   * another process. Must be read only once per turn, because another process may finish at any time.
    */
   get obstacle(): "none" | "stream" | "process" {
     let obstacle: "none" | "stream" | "process" = "none";
@@ -82,7 +82,10 @@ export class Work {
     return this.#run!() !== false;
   }
 
-  /** Marks the work as done, and drops all references, so that references to the work do not keep other work alive. */
+  /**
+   * Marks the work as done, and drops its references to other objects, so that a reference to this work does not keep
+   * other work alive.
+   */
   finish(): void {
     this.done = true;
     this.next = undefined;
@@ -93,35 +96,41 @@ export class Work {
   }
 }
 
-/** A vector clock: for each other stream, the position of the last work that is ordered before the clock's owner. */
+/**
+ * A vector clock, which orders the work of a stream: for each other stream, the position of the last work that precedes
+ * it.
+ */
 type Progress = ReadonlyMap<Stream, number>;
 
 let streamCount = 0;
 
-/** A stream: a queue of work, and the clock of the other streams' work that precedes the stream's next work. */
+/** A stream: a queue of work, and a vector clock of the other streams' work that precedes the stream's next work. */
 export class Stream {
   readonly device: number;
-  /** A number in the order of creation. */
+  /** A number that increases in the order in which streams are created. */
   readonly number: number = streamCount++;
   /** Whether the stream is the legacy default stream of a device. */
   readonly isDefault: boolean;
   /** Whether the stream and the default stream wait for each other. */
   readonly isBlocking: boolean;
-  /** The priority that `cudaStreamGetPriority` returns. The priority has no effect. */
+  /** The priority that `cudaStreamGetPriority` returns. Does not affect the order of work. */
   readonly priority: number;
-  /** The next work to run: the head of a linked list. */
+  /** The work that runs next: the head of a linked list. Undefined if all work is done. */
   first: Work | undefined;
-  /** The work that was enqueued last, done or not. */
+  /** The work that was enqueued last, whether or not it is done. */
   last: Work | undefined;
-  /** The number of items of work that were ever enqueued. */
+  /** The number of items of work that have ever been enqueued on the stream. */
   length = 0;
-  /** Whether the stream was destroyed, so that it is removed when its work is done. */
+  /** Whether the stream was destroyed. A destroyed stream is removed when its work is done. */
   isDestroyed = false;
-  /** Whether the stream was destroyed and all its work is done, so that any new work is ordered after that work. */
+  /**
+   * Whether the stream was destroyed and all its work is done. All new work of other streams is ordered after the work
+   * of such a stream.
+   */
   isGone = false;
-  /** The clock of the stream's next work. */
+  /** The vector clock of the stream's next work. */
   #cameAfter = new Map<Stream, number>();
-  /** Whether an event shares `#cameAfter`, which must then be copied before a change. */
+  /** Whether an event refers to the same `#cameAfter`, which must then be copied before it is changed. */
   #isShared = false;
 
   constructor(
@@ -147,25 +156,25 @@ export class Stream {
     return work.stream === this || work.stream.isGone || this.#knows(work.stream, work.position);
   }
 
-  /** Records that the stream's next work is ordered after `work`, whose clock is `before`. */
+  /** Orders the stream's next work after `work`, whose vector clock is `before`. */
   comeAfter(work: Work, before: Progress): void {
     if (this.comesAfter(work)) return;
     for (const [other, position] of before) this.#note(other, position);
     this.#note(work.stream, work.position);
   }
 
-  /** Records that the stream's next work is ordered after all work of another stream so far. */
+  /** Orders the stream's next work after all work that another stream has so far. */
   comeAfterAllOf(other: Stream): void {
     if (other.last !== undefined) this.comeAfter(other.last, other.#cameAfter);
   }
 
-  /** Returns the clock of the stream's next work. The returned map does not change. */
+  /** Returns the vector clock of the stream's next work. The returned map never changes. */
   cameAfter(): Progress {
     this.#isShared = true;
     return this.#cameAfter;
   }
 
-  /** Removes a stream that is gone from the clock. */
+  /** Removes another stream that is gone from the vector clock. */
   forget(other: Stream): void {
     if (this.#cameAfter.has(other)) this.#ownCameAfter().delete(other);
   }
@@ -185,17 +194,17 @@ export class Stream {
   }
 }
 
-/** An event, with its last record. */
+/** An event, and the last time it was recorded. */
 export class Event {
   readonly device: number;
   readonly flags: number;
-  /** The work of the last record by this process. */
+  /** The work of this process that recorded the event last. */
   recorded: Work | undefined;
   /** Whether the last record was for all streams of the device. */
   isRecordedForDevice = false;
-  /** The clock of the last record, for streams that wait for the event. */
+  /** The vector clock of the last record, which a stream that waits for the event merges into its own. */
   cameAfter: Progress = new Map();
-  /** The time when a stream reached the last record, in milliseconds. Undefined until then. */
+  /** The time when a stream reached the last record, in milliseconds. Undefined until a stream has reached it. */
   time: number | undefined;
 
   constructor(device: number, flags: number) {
@@ -204,23 +213,27 @@ export class Event {
   }
 
   /**
-   * The last record by any process, for which a stream that waits for the event must wait. Undefined without a record.
+   * The last record of the event by any process, for which a wait for the event must wait. Undefined if the event was
+   * never recorded.
    */
   get latest(): Awaited | undefined {
     return this.recorded;
   }
 
-  /** Called when a record is enqueued. The returned function is called when the stream reaches the record. */
+  /** Called when a record of the event is enqueued. Returns a function to call when the stream reaches the record. */
   beginRecord(): (() => void) | undefined {
     return undefined;
   }
 
-  /** Called when a stream reaches a record or a wait. */
+  /** Called when a stream reaches a record of the event, or a wait for the event. */
   reached(): void {}
 }
 
 const sliceMilliseconds = 4;
-/** The maximum number of times in a row that a schedule may choose the same work, which may wait for other work. */
+/**
+ * The maximum number of times in a row that a schedule may choose the same work. The work may be waiting for other
+ * work.
+ */
 const mostTimesChosen = 1000;
 
 /** Runs the work of all streams of all devices. */
@@ -228,18 +241,18 @@ export class Scheduler {
   /** The streams of each device. */
   readonly #streams = new Map<number, Set<Stream>>();
   readonly #defaultStreams = new Map<number, Stream>();
-  /** The streams that have work. */
+  /** The streams that have work to run. */
   readonly #busy: Stream[] = [];
   readonly #onFailure: (device: number, cause: unknown) => void;
-  /** Chooses the stream that runs next. Undefined if streams run round-robin. */
+  /** Chooses the stream that runs next. Undefined if the streams run round-robin. */
   readonly #choice: Choice | undefined;
   /** The work that was chosen last. */
   #chosen: Work | undefined;
-  /** The number of times in a row that `#chosen` was chosen again. */
+  /** The number of times in a row that `#chosen` has been chosen. */
   #chosenTimes = 0;
-  /** The index of the busy stream that runs next. */
+  /** The index in `#busy` of the stream that runs next. */
   #turn = 0;
-  /** Whether a stream was waiting for another process when no work could run. */
+  /** Whether a stream was waiting for another process when the scheduler last found no work to run. */
   #isBlockedOutside = false;
   #scheduled = false;
   /** Polls whether another process has reached a record for which a stream waits. */
@@ -268,14 +281,15 @@ export class Scheduler {
     if (stream.isIdle) this.#letGo(stream);
   }
 
-  /** Returns whether no stream of a device has work, including destroyed streams. */
+  /** Returns whether no stream of a device has work, including streams that were destroyed. */
   isIdle(device: number): boolean {
     for (const stream of this.#streams.get(device) ?? []) if (!stream.isIdle) return false;
     return true;
   }
 
   /**
-   * Returns whether a stream has no work. For the default stream, also considers the streams that are ordered with it.
+   * Returns whether a stream has no work. For the default stream, also requires that the streams that are ordered with
+   * it have no work.
    */
   isDone(stream: Stream): boolean {
     if (!stream.isIdle || !stream.isDefault) return stream.isIdle;
@@ -285,7 +299,7 @@ export class Scheduler {
     return true;
   }
 
-  /** Enqueues work on a stream. `run` runs a slice of the work, and returns false until the work is done. */
+  /** Enqueues work on a stream. `run` runs a slice of the work, and returns false if the work is not done yet. */
   enqueue(
     stream: Stream,
     run: () => unknown,
@@ -308,12 +322,12 @@ export class Scheduler {
     return work;
   }
 
-  /** Records an event on a stream. The record also waits for `after`. */
+  /** Records an event on a stream. The record waits for the work in `after` too. */
   record(event: Event, stream: Stream, after?: readonly Work[]): Work {
     event.time = undefined;
     const complete = event.beginRecord();
     const work = this.enqueue(stream, () => {
-      // A later record supersedes this one.
+      // If the event has been recorded again, the later record determines its time.
       if (event.recorded === work) event.time = performance.now();
       complete?.();
       event.reached();
@@ -325,8 +339,8 @@ export class Scheduler {
   }
 
   /**
-   * Records an event after the work so far of all streams of the event's device. The record is enqueued on a new
-   * stream, so that no other stream waits for it.
+   * Records an event after all work that the streams of the event's device have so far. The record is enqueued on a new
+   * stream, so that it blocks no other stream.
    */
   recordDevice(event: Event): Work {
     const others = [...this.#streams.get(event.device)!];
@@ -346,13 +360,13 @@ export class Scheduler {
   /** Makes a stream's next work wait for an event. Returns the enqueued work, or undefined if no wait is necessary. */
   wait(stream: Stream, event: Event): Work | undefined {
     const { latest } = event;
-    // A record of another process does not order the work of this process's streams.
+    // A record of another process has no position among the work of this process's streams.
     if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
     if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
     return this.enqueue(stream, () => event.reached(), { after: [latest] });
   }
 
-  /** Returns whether the next work of `stream` is ordered after `work`, by events or by default streams. */
+  /** Returns whether the next work of `stream` is ordered after `work`, because of an event or of default streams. */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
   }
@@ -384,7 +398,8 @@ export class Scheduler {
     if (streams.length === 0) return false;
     let index = choice(streams.length);
     if (streams[index]!.first !== this.#chosen) this.#chosenTimes = 0;
-    // Chooses another stream after many repetitions, because a kernel may wait for a kernel of another stream.
+    // Chooses another stream after many choices of the same work, because a kernel may be waiting for a kernel of
+    // another stream.
     else if (++this.#chosenTimes > mostTimesChosen) index = (index + 1 + this.#chosenTimes) % streams.length;
     const stream = streams[index]!;
     if (this.#chosenTimes === 0) this.#chosen = stream.first;
@@ -392,7 +407,10 @@ export class Scheduler {
     return true;
   }
 
-  /** Runs work until `done` returns true. With `isOutside`, another process may cause that. */
+  /**
+   * Runs work until `done` returns true. `isOutside` specifies that an action of another process may make `done` return
+   * true.
+   */
   runUntil(done: () => boolean, { isOutside = false }: { isOutside?: boolean } = {}): void {
     while (!done()) {
       if (this.step()) continue;
@@ -411,13 +429,13 @@ export class Scheduler {
       for (const work of dropped) if (!work.outlivesDevice) work.finish();
       stream.first = kept[0];
       for (const [index, work] of kept.entries()) work.next = kept[index + 1];
-      // New work will be linked to `last`.
+      // New work will be appended to `last`, so `last` must be work that is kept.
       if (kept.length > 0) stream.last = kept.at(-1);
       if (dropped.length > 0 && kept.length === 0) this.#becomeIdle(stream);
     }
   }
 
-  /** Drops all work. Returns the names of the kernels of the dropped launches. */
+  /** Drops all work. Returns the names of the kernels whose launches were dropped. */
   close(): string[] {
     const dropped = this.#busy.splice(0).flatMap(takeAll);
     for (const work of dropped) work.finish();
@@ -426,20 +444,20 @@ export class Scheduler {
     return dropped.map(({ kernel }) => kernel).filter((kernel) => kernel !== undefined);
   }
 
-  /** Returns the streams with which `stream` is ordered because one of them is the default stream. */
+  /** Returns the streams that are ordered with `stream` because one of the two is the default stream. */
   #orderedWith(stream: Stream): readonly Stream[] {
     if (!stream.isBlocking) return [];
     if (!stream.isDefault) return [this.#defaultStreams.get(stream.device)!];
     return [...this.#streams.get(stream.device)!].filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
-  /** Runs a slice of work. Returns whether the work is done, and must be removed from the stream. */
+  /** Runs a slice of work. Returns whether the work is done and must be removed from its stream. */
   #runSlice(work: Work): boolean {
     try {
       return work.run();
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
-      // `drop` drops the failed work too, unless that work outlives the device.
+      // Also drops the failed work, unless it outlives the device.
       this.drop();
       return work.stream.first === work;
     }

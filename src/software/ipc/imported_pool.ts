@@ -27,18 +27,21 @@ export function isLeased(file: SharedFile, { begin, end }: Range): boolean {
   return file.isLocked(begin, end - begin);
 }
 
-/** The leases that one import of a pool holds. */
+/** The locks by which one import of a pool keeps the exporter from reusing the memory that it has mapped. */
 export class MappingLeases {
   readonly #file: SharedFile;
-  /** The number of mappings by unit, for units that have any. */
+  /** For each unit of the pool's file, the number of mappings. Contains only units that have mappings. */
   readonly #counts = new Map<number, number>();
 
-  /** @param file a file that was opened for this import alone, so that no other descriptor shares its locks */
+  /** @param file a file that was opened for this import alone, because file locks belong to the open file */
   constructor(file: SharedFile) {
     this.#file = file;
   }
 
-  /** Acquires a lease on a range. Returns false if the system or another process prevents it. */
+  /**
+   * Acquires a lease, which is a lock, on a range of the file. Returns false if the system or another process prevents
+   * the lock.
+   */
   acquire(range: Range): boolean {
     const [first, last] = unitsOf(range);
     for (let unit = first; unit <= last; unit++) {
@@ -96,9 +99,9 @@ export interface PointerMapping {
   readonly key: string;
   readonly begin: number;
   readonly byteLength: number;
-  /** The whole pages that contain the allocation. */
+  /** The range of whole pages that contains the allocation. */
   readonly pages: { readonly begin: number; readonly byteLength: number };
-  /** The range of the file whose lease keeps the exporter from releasing the memory. */
+  /** The range of the file that this mapping leases, so that the exporter does not release the memory. */
   readonly leased: Range;
 }
 
@@ -107,19 +110,19 @@ export class ImportedPool {
   readonly id: string;
   /** The process that created the pool. */
   readonly processId: number;
-  /** The ordinal of the pool's device. Undefined for host memory. */
+  /** The ordinal of the device whose memory the pool provides. Undefined for host memory. */
   readonly device: number | undefined;
-  /** A string that identifies the pool's file. */
+  /** A string that identifies the pool's file, the same for every descriptor of the file. */
   readonly identity: string;
-  /** The number of imports that have not been destroyed. Destroying the last one destroys the pool. */
+  /** The number of imports of the pool that have not been destroyed. Destroying the last one destroys the pool. */
   importCount = 1;
-  /** Whether the pool was destroyed and its last mapping was removed. */
+  /** Whether the pool was destroyed and all its mappings were removed. */
   isClosed = false;
-  /** The access of each device's kernels, one of `memAccessFlags`, by device. */
+  /** For each device, the access that its kernels have, one of `memAccessFlags`. */
   readonly access: Map<number, number>;
-  /** The mappings by key. The same export data is mapped only once. */
+  /** The mappings by key. Importing the same export data again returns the existing mapping. */
   readonly mappings: Map<string, PointerMapping> = new Map();
-  /** All of `mappings`, and the freed mappings that pending work may still use. */
+  /** All mappings in `mappings`, and the freed mappings that pending work may still use. */
   readonly #mapped = new Set<PointerMapping>();
   readonly #linearMemory: LinearMemory;
   readonly #file: SharedFile;
@@ -170,18 +173,19 @@ export class ImportedPool {
   ): PointerMapping["pages"] | undefined {
     const begin = this.#linearMemory.reserve(byteLength);
     if (begin === undefined) return undefined;
-    // The lease must be acquired before the mapping: otherwise, the exporter could reuse the memory in between.
+    // The lease must be acquired before the mapping is created: otherwise, the exporter could reuse the memory in the
+    // meantime.
     const isLeased = this.#leases.acquire(leased);
     if (isLeased && this.#file.tryMap(this.#linearMemory, { begin, byteLength, fileOffset })) {
       return { begin, byteLength };
     }
     if (isLeased) this.#leases.release(leased);
-    // A failed mapping may have left a hole in linear memory, which discarding closes.
+    // Fills the hole that a failed mapping may have left in linear memory.
     this.#linearMemory.discardAndRelease(begin, byteLength, { isShared: true });
     return undefined;
   }
 
-  /** Unmaps an allocation and releases its lease. The caller has already removed the mapping from `mappings`. */
+  /** Unmaps an allocation and releases the lease. The caller must have removed the mapping from `mappings` before. */
   unmap(mapping: PointerMapping): void {
     const { begin, byteLength, pages, leased } = mapping;
     if (!this.#mapped.delete(mapping)) return;
@@ -199,7 +203,7 @@ export class ImportedPool {
     }
   }
 
-  /** Destroys the pool. A mapping stays until its free completes in stream order. */
+  /** Destroys the pool. An allocation that is still mapped stays mapped until it is freed in stream order. */
   destroy(): void {
     this.#isDestroyed = true;
     this.#closeWhenUnused();

@@ -18,7 +18,8 @@ import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
 import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
 
 /**
- * The work that uses an event. Keeps only the last work of each stream, because a stream's work completes in order.
+ * The work that uses an event. Only the last work of each stream is stored, because the work of a stream completes in
+ * order.
  */
 class Uses {
   readonly #last = new Map<Stream, Work>();
@@ -28,19 +29,22 @@ class Uses {
     this.#last.set(work.stream, work);
   }
 
-  /** Whether all the work is done. */
+  /** Whether all work that uses the event is done. */
   get areDone(): boolean {
     for (const { done } of this.#last.values()) if (!done) return false;
     return true;
   }
 }
 
-/** The binary logarithm of the number of recent tickets that have separate entries. */
+/** The base-2 logarithm of the number of entries in the ring of recent records. */
 const ringBits = 12;
 const ringLength = 2 ** ringBits;
 const ringBegin = 1;
 
-/** A record of an event, identified by its number, which is the same in all processes. */
+/**
+ * A record of an event. Its number is the same in all processes, and determines the entry of the record in a ring in
+ * the event's page.
+ */
 class Ticket implements Awaited {
   readonly #state: BigInt64Array;
   readonly #number: bigint;
@@ -50,7 +54,7 @@ class Ticket implements Awaited {
     this.#number = number;
   }
 
-  /** Whether a stream has reached the record, or a much later record has overwritten the ticket's entry in the ring. */
+  /** Whether a stream has reached the record, or a much later record now occupies the entry in the ring. */
   get done(): boolean {
     return Atomics.load(this.#state, this.#index) >= this.#number;
   }
@@ -63,22 +67,28 @@ class Ticket implements Awaited {
     }
   }
 
-  /** The index of the ticket's entry. Stays within the ring even if another process has corrupted the count. */
+  /**
+   * The index of the record's entry in `#state`. Lies within the ring even if another process has corrupted the number
+   * of records.
+   */
   get #index(): number {
     return ringBegin + Number(BigInt.asUintN(ringBits, this.#number));
   }
 }
 
-/** An event whose state is in memory that several processes map. */
+/** An event whose state is stored in a page of memory that several processes map. */
 export class InterprocessEvent extends Event {
-  /** The local work that records the event or waits for it. The page is needed until that work is done. */
+  /**
+   * The work of this process that records the event or waits for it. The event's page must exist until the work is
+   * done.
+   */
   readonly uses: Uses = new Uses();
   readonly #linearMemory: LinearMemory;
   readonly #begin: number;
-  /** Whether a file is mapped over the event's page. */
+  /** Whether a file is mapped at the event's page. */
   readonly #isShared: boolean;
   readonly #state: BigInt64Array;
-  /** The file by which other processes open the event. Undefined for events of other processes. */
+  /** The file through which other processes open the event. Undefined if another process created the event. */
   #file: IpcFile | undefined;
   #lastLocal = 0n;
   #isDestroyed = false;
@@ -120,8 +130,8 @@ export class InterprocessEvent extends Event {
   }
 
   /**
-   * Implements `cudaIpcOpenEventHandle`. If the event no longer exists, returns a new event that is private to this
-   * process.
+   * Implements `cudaIpcOpenEventHandle`. If the event no longer exists, returns a new event that only this process
+   * uses.
    */
   static open(
     linearMemory: LinearMemory,
@@ -162,7 +172,8 @@ export class InterprocessEvent extends Event {
   }
 
   override reached(): void {
-    // Work is marked as done only after its callback, which calls this method, has returned.
+    // Closes the event in the next turn of the event loop: work is marked as done only after its callback, which calls
+    // this method, has returned.
     if (this.#isDestroyed) atNextTurn(() => this.closeIfUnused());
   }
 
@@ -173,7 +184,9 @@ export class InterprocessEvent extends Event {
       fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  /** Destroys the event, so that no process can open it. The page is released when no work uses the event. */
+  /**
+   * Destroys the event, so that no process can open it any longer. The page is released when no work uses the event.
+   */
   destroy(): void {
     this.#isDestroyed = true;
     this.#closeFile();
@@ -198,14 +211,14 @@ export class InterprocessEvent extends Event {
   }
 }
 
-/** Maps an event's page into linear memory and returns its offset. */
+/** Maps the page of an event into linear memory. Returns the page's offset. */
 function mapPage(linearMemory: LinearMemory, file: IpcFile, call: string): number {
   const begin = reservePage(linearMemory, call);
   try {
     translateSystemErrors(call, () => file.map(linearMemory, begin));
     return begin;
   } catch (error) {
-    // A failed mapping may have left a hole in linear memory, which discarding closes.
+    // Fills the hole that a failed mapping may have left in linear memory.
     linearMemory.discardAndRelease(begin, pageByteLength, { isShared: true });
     throw error;
   }

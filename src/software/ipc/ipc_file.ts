@@ -27,30 +27,30 @@ import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { SharedFile } from "../memory/shared_file.ts";
 import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
-/** The magic of each kind of handle. */
+/** The magic numbers by which kinds of handles are recognized. */
 export const ipcKind = {
   memory: 0x31304d454d504c50n,
   event: 0x3130544e56504c50n,
-  /** The mailbox of a communicator's rank, where it posts data for other ranks. */
+  /** The mailbox of a rank in a communicator, in which the rank posts data for the other ranks. */
   mailbox: 0x3130584f4d504c50n,
 } as const;
 
 /** The size of the header of a file, in bytes. */
 const ipcHeaderByteLength = 40;
 
-/** The fields that both a handle and the start of the handle's file contain. */
+/** The fields that a handle and the start of the handle's file have in common. */
 interface IpcHeader {
-  /** The magic, one of `ipcKind`. */
+  /** The magic number of the handle's kind, one of `ipcKind`. */
   readonly kind: bigint;
   /** A random 64-bit number that identifies the file. */
   readonly id: bigint;
-  /** The UUID of the device that the shared bytes belong to, 16 bytes. */
+  /** The UUID, 16 bytes, of the device that owns the shared bytes. */
   readonly deviceUuid: Uint8Array;
-  /** The number of shared bytes. */
+  /** The number of bytes that the file shares, not counting the header. */
   readonly byteLength: number;
 }
 
-/** The process and descriptor of a file, by which other processes can open it. */
+/** The process that owns a file, and its descriptor there, by which other processes can open the file. */
 interface FileLocation extends ProcessIdentity {
   readonly fd: number;
 }
@@ -105,12 +105,15 @@ export function decodeIpcHandle(
 }
 
 /**
- * Why a handle cannot be opened: the bytes are not a handle; the owner process has ended; the owner has closed the
- * file; or the owner is not visible from this process, and may still have the file.
+ * The reason why a handle cannot be opened: the bytes are not a handle; the owner process has ended; the owner has
+ * closed the file; or the owner is not visible from this process, and may still have the file.
  */
 export type IpcFailure = "not a handle" | "no process" | "no file" | "unseen";
 
-/** The memory file of a handle: a page with the header, followed by the shared bytes. The object owns a descriptor. */
+/**
+ * A memory file to which a handle refers: a page with the header, followed by the shared bytes. The object owns a
+ * descriptor of the file.
+ */
 export class IpcFile {
   readonly header: IpcHeader;
   readonly #file: SharedFile;
@@ -123,7 +126,7 @@ export class IpcFile {
   /**
    * Creates a file whose shared bytes are zero.
    *
-   * @throws {SystemError} If the system cannot create it
+   * @throws {SystemError} If the system cannot create the file
    */
   static create(name: string, fields: Omit<IpcHeader, "id">): IpcFile {
     const header = { ...fields, id: crypto.getRandomValues(new BigUint64Array(1))[0]! };
@@ -142,7 +145,7 @@ export class IpcFile {
     return IpcFile.openAnywhere(kind, handle);
   }
 
-  /** Opens the file of a handle of any process, including this one. */
+  /** Opens the file of a handle from any process, including this one. */
   static openAnywhere(kind: bigint, handle: Uint8Array): IpcFile | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
     if (decoded === undefined) return "not a handle";
@@ -150,7 +153,7 @@ export class IpcFile {
     const state = stateOfProcess(location);
     if (state !== "exists") return state === "gone" ? "no process" : "unseen";
     const fd = tryOpen(location);
-    // With the mount option hidepid, /proc does not show other users' processes.
+    // With the mount option `hidepid`, `/proc` does not show the processes of other users.
     if (fd === undefined && mayOpen(folderOf(location))) return "no file";
     if (fd === undefined) return stateOfProcess(location) === "gone" ? "no process" : "unseen";
     let opened: IpcFile | undefined;
@@ -163,14 +166,14 @@ export class IpcFile {
     }
   }
 
-  /** Returns the handle with which other processes can open the file until it is closed. */
+  /** Returns the handle with which other processes can open the file. The handle is valid until the file is closed. */
   handle(): Uint8Array<ArrayBuffer> {
     const { fd } = this.#file;
     return encodeIpcHandle(this.header, { ...ownIdentity(), fd });
   }
 
   /**
-   * Overwrites the shared bytes from an offset, which may be beyond the length in the header.
+   * Overwrites shared bytes from an offset on. The range may extend beyond the length in the header.
    *
    * @throws {SystemError} If the system is out of memory
    */
@@ -178,7 +181,7 @@ export class IpcFile {
     this.#file.write(bytes, pageByteLength + offset);
   }
 
-  /** Reads shared bytes from an offset into `bytes`. Returns the number of bytes read. */
+  /** Reads shared bytes from an offset on into `bytes`. Returns the number of bytes read. */
   readInto(bytes: Uint8Array, offset = 0): number {
     return this.#file.readInto(bytes, pageByteLength + offset);
   }
@@ -205,8 +208,8 @@ export class IpcFile {
 }
 
 /**
- * Opens the file of a handle, for a CUDA call. Throws the error of that call if the handle is from this process, or if
- * the owner process is not visible from this process.
+ * Opens the file of a handle for a CUDA call. Throws the error that CUDA specifies for the call if the handle is from
+ * this process, or if the owner process is not visible from this process.
  */
 export function openIpcFile(
   kind: bigint,
@@ -220,27 +223,28 @@ export function openIpcFile(
     const reason = "it was made in another PID namespace, or on another machine, or /proc does not show its process";
     throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${reason})`);
   }
-  // Like CUDA, refuses to open a handle in the process that created it.
+  // Like CUDA, fails if the handle is opened in the process that created it.
   return file === "own" ? fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call) : file;
 }
 
 /**
- * Opens a memory file of another process. Returns undefined if the process has closed the file; if the descriptor's
- * number now belongs to a file of another kind, which is not opened because that could have side effects; or if a
- * process has a lease on the file.
+ * Opens a memory file of another process. Returns undefined if the process has closed the file, if the descriptor's
+ * number now belongs to another kind of file (opening such a file could have side effects), or if a process has a lease
+ * on the file.
  */
 function tryOpen(location: FileLocation): number | undefined {
   const path = `${folderOf(location)}/${location.fd}`;
   let found: number | undefined;
   try {
     found = openPath(path, { follow: true });
-    // The other process may replace the descriptor at any time, so the file that was checked is reopened, not the path.
+    // Reopens the file that was checked, not the path, because the other process may replace the descriptor at any
+    // time.
     const { isMemoryFile } = judgeDescriptor(found);
     return isMemoryFile ? openDescriptor(`/proc/self/fd/${found}`, { writable: true }) : undefined;
   } catch (error) {
     if (isGone(error) || isWrongKind(error)) return undefined;
-    // A process that may read the links of the owner's descriptors may open the handle's file. If opening is denied
-    // nevertheless, the descriptor's number now belongs to another file.
+    // A process that may read the links of the owner's descriptors may also open the handle's file. If opening the file
+    // is denied nevertheless, the descriptor's number now belongs to another file.
     if (isDenied(error) && maySee(path)) return undefined;
     throw error;
   } finally {
@@ -248,7 +252,7 @@ function tryOpen(location: FileLocation): number | undefined {
   }
 }
 
-/** Returns whether an open failed because the memory file is being executed or has a lease. */
+/** Returns whether an error shows that a file cannot be opened because it is being executed or has a lease. */
 function isWrongKind(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ETXTBSY || error.errno === errno.EAGAIN);
 }
@@ -257,7 +261,7 @@ function isDenied(error: unknown): boolean {
   return error instanceof SystemError && error.errno === errno.EACCES;
 }
 
-/** Returns whether this process may read the link of another process's descriptor. */
+/** Returns whether this process may read the symbolic link of another process's descriptor. */
 function maySee(path: string): boolean {
   try {
     const link = openPath(path);
@@ -269,7 +273,7 @@ function maySee(path: string): boolean {
     return true;
   } catch (error) {
     if (isDenied(error)) return false;
-    // The process has ended, or has closed the descriptor.
+    // The process has ended, or has closed the descriptor, so permissions are not the reason.
     if (isGone(error)) return true;
     throw error;
   }
@@ -285,7 +289,7 @@ function mayOpen(path: string): boolean {
   }
 }
 
-/** Returns the folder of a process's descriptors. */
+/** Returns the path of the folder that lists a process's descriptors. */
 function folderOf({ pid }: FileLocation): string {
   return `/proc/${pid}/fd`;
 }

@@ -15,7 +15,7 @@ import type { VisibleDevices } from "../visible_devices.ts";
 export class DeviceMemory extends AccessibleRange {
   readonly kind = "plain";
   readonly #linearMemory: LinearMemory;
-  /** The file that contains the memory. Undefined until an IPC handle is requested. */
+  /** The file that contains the memory. Undefined until an IPC handle of the memory is first requested. */
   #file: IpcFile | undefined;
   #isReleased = false;
 
@@ -34,7 +34,8 @@ export class DeviceMemory extends AccessibleRange {
   }
 
   /**
-   * Returns the handle with which another process can open the memory until it is released.
+   * Returns the handle with which another process can open the memory. The handle is valid until the memory is
+   * released.
    *
    * @throws {SystemError} If the system is out of memory
    */
@@ -43,7 +44,7 @@ export class DeviceMemory extends AccessibleRange {
     return this.#file.handle();
   }
 
-  /** Releases the memory. Later calls do nothing. */
+  /** Releases the memory. Has no effect if it was already released. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
@@ -54,7 +55,10 @@ export class DeviceMemory extends AccessibleRange {
     });
   }
 
-  /** Moves the memory to a file. No work runs during the call, so nothing else writes to the memory. */
+  /**
+   * Moves the contents of the memory to a file, which is mapped in its place. No work runs during the call, so nothing
+   * else writes to the memory.
+   */
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
     const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
@@ -70,7 +74,8 @@ export class DeviceMemory extends AccessibleRange {
   }
 
   /**
-   * Maps a file with a copy of the memory in place of the memory. If that fails, restores the bytes without the file.
+   * Maps a file with a copy of the memory in place of the memory. If the mapping fails, restores the contents without
+   * the file.
    */
   #map(file: IpcFile, bytes: Uint8Array): void {
     try {
@@ -85,7 +90,9 @@ export class DeviceMemory extends AccessibleRange {
 /** Memory of another process that was opened by an IPC handle. */
 export class OpenedMemory extends AccessibleRange {
   readonly kind = "opened";
-  /** The number of opens that have not been closed. The last close releases the memory. */
+  /**
+   * The number of times that the memory was opened and not yet closed. The memory is released when the count becomes 0.
+   */
   openCount = 1;
   readonly #linearMemory: LinearMemory;
 
@@ -95,7 +102,8 @@ export class OpenedMemory extends AccessibleRange {
   }
 
   /**
-   * Maps a file, which the caller still owns. Returns "no room" if linear memory is full, or "not mapped" on failure.
+   * Maps a file, which still belongs to the caller. Returns "no room" if linear memory is full, or "not mapped" if the
+   * mapping fails.
    */
   static map(
     linearMemory: LinearMemory,
@@ -107,7 +115,7 @@ export class OpenedMemory extends AccessibleRange {
     try {
       file.map(linearMemory, begin);
     } catch (error) {
-      // A failed mapping may have left a hole in linear memory, which discarding closes.
+      // Fills the hole that a failed mapping may have left in linear memory.
       linearMemory.discardAndRelease(begin, wholePages(byteLength), { isShared: true });
       if (error instanceof SystemError) return "not mapped";
       throw error;
@@ -122,7 +130,10 @@ export class OpenedMemory extends AccessibleRange {
   }
 }
 
-/** One driver's memory outside of pools: allocated by `cudaMalloc`, or opened with `cudaIpcOpenMemHandle`. */
+/**
+ * The memory of a driver outside of pools: memory allocated by `cudaMalloc`, and memory of other processes opened with
+ * `cudaIpcOpenMemHandle`.
+ */
 export class LegacyMemory {
   readonly peerAccess: PeerAccess = new PeerAccess();
   readonly #linearMemory: LinearMemory;
@@ -159,7 +170,10 @@ export class LegacyMemory {
     return translateSystemErrors(call, () => memory.handle(this.#devices.uuid(memory.device)));
   }
 
-  /** Implements `cudaIpcOpenMemHandle`. Maps a handle's memory once for each device and counts the opens. */
+  /**
+   * Implements `cudaIpcOpenMemHandle`. Maps the memory of a handle once for each device, and counts how often it is
+   * opened.
+   */
   open(device: number, handle: Uint8Array): OpenedMemory {
     const key = `${device} ${handle.toHex()}`;
     const known = this.#opened.get(key);
@@ -180,7 +194,10 @@ export class LegacyMemory {
     }
   }
 
-  /** Maps a file. Grants access to the kernels of the device that owns the memory and of the device that opens it. */
+  /**
+   * Maps a file into linear memory. Gives the kernels of two devices access: the device that owns the memory, and the
+   * device that opens it.
+   */
   #map(device: number, file: IpcFile): OpenedMemory {
     const call = "cudaIpcOpenMemHandle";
     const owner = this.#devices.find(file.header.deviceUuid);
@@ -196,7 +213,7 @@ export class LegacyMemory {
     return memory;
   }
 
-  /** Unmaps memory whose last open was closed. */
+  /** Unmaps memory that has been closed as often as it was opened. */
   unmap(memory: OpenedMemory): void {
     for (const [key, opened] of this.#opened) if (opened === memory) this.#opened.delete(key);
     memory.release();

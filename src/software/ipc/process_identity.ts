@@ -14,13 +14,14 @@ import {
 } from "../../../ffi/native/shim/processes.ts";
 import { errno, shim, SystemError } from "../../../ffi/native/shim/shim.ts";
 
-/** The identity of a process. */
+/** The identity of a process, by which other processes can find it and detect that it has ended. */
 export interface ProcessIdentity {
   /** The process's number in its own PID namespace. */
   readonly pid: number;
   /**
-   * The inode of the process's pidfd, which is unique until the machine restarts. Before Linux 6.9, where pidfds have
-   * no unique inodes, the start time of the process in clock ticks since boot, in the process's time namespace.
+   * The inode of the process's pidfd, which is unique until the machine restarts. On systems before Linux 6.9, where
+   * pidfds have no unique inodes, the start time of the process in clock ticks since boot, as seen in the process's
+   * time namespace.
    */
   readonly unique: bigint;
   /** A hash of the scope in which `unique` is valid: the boot ID and, for a start time, the time namespace. */
@@ -55,8 +56,8 @@ export function isSameProcess(one: ProcessIdentity, other: ProcessIdentity): boo
 }
 
 /**
- * Returns whether a process still exists, as far as this process can determine. If the result is `"exists"`,
- * `/proc/PID` belongs to the process.
+ * Returns the state of a process, as far as this process can determine it. If the result is `"exists"`, `/proc/PID`
+ * belongs to the process.
  *
  * @throws {SystemError} If the system denies access to the identity of the process
  */
@@ -74,18 +75,18 @@ function findOwnIdentity(): ProcessIdentity {
   const pidNamespace = inodeOfNamespace("pid");
   const inode = ownProcessInode();
   if (inode !== undefined) return { pid, unique: inode, scope: hashOf("pidfs", bootId()), pidNamespace };
-  // Without /proc/self, the start time is unknown; 0 never equals that of another process.
+  // Without `/proc/self`, the start time is unknown. The value 0 never equals the start time of another process.
   const unique = startTimeOf("self") ?? 0n;
   return { pid, unique, scope: hashOf(`time ${inodeOfNamespace("time")}`, bootId()), pidNamespace };
 }
 
-/** Returns the `unique` of a process, or undefined if this PID namespace has no process with this number. */
+/** Returns the value of `unique` for a process, or undefined if this PID namespace has no process with this number. */
 function uniqueOf(pid: number): bigint | undefined {
   if (ownProcessInode() === undefined) return startTimeOf(pid);
   try {
     return inodeOfProcess(pid);
   } catch (error) {
-    // EINVAL: the number belongs to a thread, or is so large that the system treats it as negative.
+    // `EINVAL` is returned if the number belongs to a thread, or is so large that the system interprets it as negative.
     const isNoProcess = error instanceof SystemError && error.errno === errno.EINVAL;
     if (isGone(error) || isNoProcess) return undefined;
     throw error;
@@ -94,7 +95,7 @@ function uniqueOf(pid: number): bigint | undefined {
 
 /** Returns a string that identifies the current boot of this machine. */
 function bootId(): string {
-  // Without a boot ID, a random one: identities of other processes must then never seem to be from this machine.
+  // Without a boot ID, returns a random ID, so that identities of other processes never seem to be from this machine.
   return readSmallFile("/proc/sys/kernel/random/boot_id") ?? crypto.randomUUID();
 }
 

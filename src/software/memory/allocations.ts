@@ -11,12 +11,15 @@ export interface Range {
   readonly end: number;
 }
 
-/** An allocator of parts of a range of integers: best fit, with adjacent free ranges merged. */
+/**
+ * Allocates parts of a range of integers from the smallest free range that is large enough. Adjacent free ranges are
+ * merged.
+ */
 export class RangeAllocator {
-  /** The free ranges, sorted and never adjacent. */
+  /** The free ranges in ascending order. Two free ranges are never adjacent. */
   readonly #free: Range[];
 
-  /** @param whole the range that is initially free. By default, nothing is free until `free` is called */
+  /** @param whole the range that is initially free. By default, nothing can be allocated until `free` adds a range */
   constructor(whole?: Range) {
     this.#free = whole === undefined ? [] : [whole];
   }
@@ -26,7 +29,9 @@ export class RangeAllocator {
     return this.#free.reduce((sum, { begin, end }) => sum + end - begin, 0);
   }
 
-  /** Allocates a part of the given length. Returns the part's start, or undefined if no free range is long enough. */
+  /**
+   * Allocates a part of the given length. Returns the start of the part, or undefined if no free range is long enough.
+   */
   allocate(length: number): number | undefined {
     let best = -1;
     let bestLength = Infinity;
@@ -42,7 +47,7 @@ export class RangeAllocator {
     return range.begin;
   }
 
-  /** Allocates the given part. Returns false if any of it is in use. */
+  /** Allocates the part with the given start and length. Returns false if any of it is already allocated. */
   take(begin: number, length: number): boolean {
     const index = this.#free.findIndex((range) => range.begin <= begin && begin + length <= range.end);
     const range = this.#free[index];
@@ -52,7 +57,7 @@ export class RangeAllocator {
     return true;
   }
 
-  /** Frees a part, which may consist of several allocated parts. */
+  /** Frees a part, which may consist of several parts that were allocated separately. */
   free(begin: number, length: number): void {
     const end = begin + length;
     let index = 0;
@@ -79,7 +84,7 @@ export interface DeviceAllocation extends SoftwareAllocation {
   readonly device: number;
 }
 
-/** The live allocations, which can be found by any offset within them. */
+/** The live allocations. An allocation can be found by any offset within it. */
 export class Allocations<A extends SoftwareAllocation> {
   /** The allocations, sorted by `begin`. */
   readonly #sorted: A[] = [];
@@ -128,11 +133,11 @@ export class Allocations<A extends SoftwareAllocation> {
   }
 }
 
-/** Memory outside of pools, and the devices whose kernels may access it. */
+/** Memory outside of pools, with the set of devices whose kernels may access it. */
 export class AccessibleRange implements DeviceAllocation {
   readonly begin: number;
   readonly byteLength: number;
-  /** The device that the memory belongs to. Even this device's kernels may access the memory only after `allow`. */
+  /** The device that owns the memory. Even this device's kernels may access the memory only after a call of `allow`. */
   readonly device: number;
   readonly #linearMemory: LinearMemory;
   readonly #devicesWithAccess = new Set<number>();
@@ -166,9 +171,9 @@ export class AccessibleRange implements DeviceAllocation {
   }
 }
 
-/** Peer access between devices, for memory outside of pools. Pools have their own access flags. */
+/** The access of devices to each other's memory outside of pools. Each pool has its own access flags. */
 export class PeerAccess {
-  /** For each device, the peers whose memory it may access. */
+  /** For each device, the devices whose memory its kernels may access. */
   readonly #peers = new Map<number, Set<number>>();
   readonly #ranges = new Set<AccessibleRange>();
 
@@ -189,8 +194,8 @@ export class PeerAccess {
   }
 
   /**
-   * Adds memory. Grants access to the kernels of the memory's own device, and of the devices with access to that
-   * device.
+   * Adds memory. Gives access to the kernels of the device that owns the memory, and of the devices for which access to
+   * that device is enabled.
    */
   add(range: AccessibleRange): void {
     this.#ranges.add(range);

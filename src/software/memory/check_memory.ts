@@ -18,16 +18,16 @@ import {
 import type { MemoryRange } from "../../driver.ts";
 import type { GlobalAccesses } from "../../kernel_checker.ts";
 
-/** The number of tables: one for each recorded kind of access, and one for the check `race`. */
+/** The number of tables: one for each of the three recorded kinds of access, and one for the check `race`. */
 const tableCount = 4;
 /** The index of the table for the check `race`. */
 const raceTable = 3;
 
-/** The minimum number of bytes of linear memory that are left free for programs. */
+/** The minimum number of bytes of linear memory that the checks leave free for programs. */
 const leastFreeBytes = 2 ** 28;
-/** The maximum number of bytes that stay reserved between launches. */
+/** The maximum number of bytes that the checks keep reserved between launches. */
 const mostKeptBytes = 2 ** 28;
-/** The minimum number of bytes that are reserved at once. */
+/** The minimum number of bytes of a chunk, in which memory for the checks is reserved. */
 const chunkBytes = 2 ** 20;
 
 interface Chunk {
@@ -35,23 +35,23 @@ interface Chunk {
   readonly byteLength: number;
 }
 
-/** The memory for the checks of a driver's launches. */
+/** Allocates the memory in which the checks of a driver's launches record accesses. */
 export class CheckMemory implements PageHolder {
-  /** The state of the running launch's checks; see `checkState`. */
+  /** The state of the running launch's checks, in the layout of `checkState`. */
   readonly state: Int32Array;
   readonly #linearMemory: LinearMemory;
   #tables: { begin: number; entries: Int32Array } | undefined;
   readonly #chunks: Chunk[] = [];
   #chunkedBytes = 0;
-  /** The start of the unused part of the last chunk. */
+  /** The offset of the unused part of the last chunk. */
   #rest = 0;
-  /** The end of the last chunk. */
+  /** The offset of the end of the last chunk. */
   #end = 0;
   /** The offsets of free memory, by size in bytes. */
   readonly #free = new Map<number, number[]>();
-  /** The launches that have allocated memory. */
+  /** The launches that have allocated memory and not freed it yet. */
   readonly #users = new Set<LaunchCells>();
-  /** The launch whose entries are in the tables. */
+  /** The launch whose entries the tables currently contain. */
   #current: LaunchCells | undefined;
 
   constructor(linearMemory: LinearMemory) {
@@ -60,14 +60,14 @@ export class CheckMemory implements PageHolder {
     linearMemory.addPageHolder(this);
   }
 
-  /** Creates the cells of a launch. */
+  /** Creates an object that manages the cells of a launch. */
   open(): LaunchCells {
     return new LaunchCells(this);
   }
 
   /**
-   * Publishes the cells of a launch to compiled code, by writing the launch's entries to the tables. Returns the
-   * offsets of the tables, or undefined if there is not enough memory for them.
+   * Writes a launch's entries to the tables, so that compiled code finds the cells of the launch. Returns the offsets
+   * of the tables, or undefined if there is not enough memory for the tables.
    */
   turnTo(cells: LaunchCells): { notes: number; races: number } | undefined {
     const tables = this.#tables ??= this.#openTables();
@@ -89,7 +89,7 @@ export class CheckMemory implements PageHolder {
     return { begin, entries: new Int32Array(memory.buffer, begin, byteLength / 4) };
   }
 
-  /** Writes a changed entry of a launch to the tables, if they contain the launch's entries. */
+  /** Writes a changed entry of a launch to the tables, if the tables currently contain the launch's entries. */
   setEntry(cells: LaunchCells, index: number, entry: number): void {
     if (this.#current === cells) this.#tables!.entries[index] = entry;
   }
@@ -163,9 +163,12 @@ export class CheckMemory implements PageHolder {
   }
 }
 
-/** The cells in which a launch records accesses, and the table entries by which kernels find the cells. */
+/**
+ * The cells in which the checks of a launch record accesses, and the table entries by which compiled code finds the
+ * cells.
+ */
 export class LaunchCells {
-  /** The launch's entries of the tables, by their index in the concatenated tables. */
+  /** The entries of the launch in the tables, by their index in the concatenated tables. */
   readonly entries: Map<number, number> = new Map<number, number>();
   readonly allocated: Int32Array[] = [];
   readonly #memory: CheckMemory;
@@ -174,12 +177,15 @@ export class LaunchCells {
     this.#memory = memory;
   }
 
-  /** The state that compiled code reads. Belongs to the launch only while the launch runs. */
+  /** The state of the checks that compiled code reads. Describes this launch only while the launch runs. */
   get state(): Int32Array {
     return this.#memory.state;
   }
 
-  /** Allocates zeroed cells: in linear memory if there is enough, or otherwise where kernels cannot access them. */
+  /**
+   * Allocates zeroed cells in linear memory. If there is not enough linear memory, allocates them where compiled code
+   * cannot access them.
+   */
   allocate(byteLength: number): Int32Array {
     const rounded = wholeWords(byteLength);
     const cells = this.#memory.allocate(this, rounded);
@@ -188,17 +194,20 @@ export class LaunchCells {
     return cells;
   }
 
-  /** Returns the offset of cells in linear memory, or 0 if kernels cannot access them. */
+  /** Returns the offset of cells in linear memory, or 0 if they are not in linear memory. */
   offsetOf({ buffer, byteOffset }: Int32Array): number {
     return buffer === this.state.buffer ? byteOffset : 0;
   }
 
-  /** Sets a page's entry in the table of a kind of access. `operation` is an index of `accessOperations`. */
+  /**
+   * Sets the entry of a page in the table of recorded accesses of one kind. `operation` is an index of
+   * `accessOperations`.
+   */
   setNotes(operation: number, page: number, entry: number): void {
     this.#set((operation - 1) * (checkTable.byteLength / 4) + page, entry);
   }
 
-  /** Sets a page's entry in the table of the check `race`. */
+  /** Sets the entry of a page in the table of the check `race`. */
   setRaces(page: number, entry: number): void {
     this.#set(raceTable * (checkTable.byteLength / 4) + page, entry);
   }
@@ -208,14 +217,14 @@ export class LaunchCells {
     this.#memory.setEntry(this, index, entry);
   }
 
-  /** Publishes the cells to compiled code. Must be called before the kernel runs. */
+  /** Makes the cells available to compiled code. Must be called before the kernel runs. */
   enter(what: { readonly notes: boolean; readonly races: boolean }): void {
     const tables = this.#memory.turnTo(this);
     this.state[checkState.notes / 4] = what.notes ? tables?.notes ?? tableOutside : tableOff;
     this.state[checkState.races / 4] = what.races ? tables?.races ?? tableOutside : tableOff;
   }
 
-  /** Withdraws the cells from compiled code. Must be called before another launch runs. */
+  /** Makes the cells unavailable to compiled code. Must be called before another launch runs. */
   leave(): void {
     this.state[checkState.notes / 4] = this.state[checkState.races / 4] = tableOff;
   }
@@ -226,7 +235,7 @@ export class LaunchCells {
   }
 }
 
-/** Returns whether a device may access any memory in the page that contains an offset. */
+/** Returns whether the page that contains an offset has any memory that a device may access. */
 export function pageIsAllocated(allocations: Uint32Array, offset: number): boolean {
   const first = offset >>> checkTable.pageShift << checkTable.pageShift - boundsGranuleShift;
   return allocations.subarray(first, first + (1 << checkTable.pageShift - boundsGranuleShift)).some((entry) =>
@@ -235,7 +244,7 @@ export function pageIsAllocated(allocations: Uint32Array, offset: number): boole
 }
 
 function wholeWords(byteLength: number): number {
-  // Rounds to few different sizes, so that the next launch can reuse freed memory.
+  // Rounds up to one of a few sizes, so that the next launch can reuse freed memory.
   if (byteLength <= pageByteLength) return Math.max(4096, 2 ** Math.ceil(Math.log2(byteLength)));
   return wholePages(byteLength);
 }
@@ -256,7 +265,7 @@ export class MemoryShadow {
   }
 
   /**
-   * Opens the shadow. Returns undefined if its part of linear memory is in use.
+   * Opens the shadow. Returns undefined if the part of linear memory for the shadow is in use.
    *
    * @param isShared returns whether the host or other processes may write the memory at an offset. Such memory always
    * counts as initialized
@@ -281,8 +290,8 @@ export class MemoryShadow {
   }
 
   /**
-   * Returns whether all memory that a launch reads is initialized. If so, marks the memory that the launch will write
-   * as initialized in advance, because concurrent kernels may wait for those writes and read the memory.
+   * Returns whether all memory that a launch reads is initialized. If so, immediately marks the memory that the launch
+   * will write as initialized, because concurrent kernels may wait for those writes and then read the memory.
    */
   admit({ reads, writes }: GlobalAccesses): boolean {
     const isInside = [...reads, ...writes].every(({ address, byteLength }) => {
@@ -315,12 +324,15 @@ export class MemoryShadow {
     return true;
   }
 
-  /** Records a store of uninitialized bits by a kernel. If the memory is shared, it still counts as initialized. */
+  /** Records that a kernel stored uninitialized bits. If the memory is shared, it still counts as initialized. */
   noteStore(begin: number, byteLength: number): void {
     if (this.#isShared(begin)) this.markInitialized(begin, byteLength);
   }
 
-  /** Records a copy to `to`. `from` may be any memory, or undefined for a fill. */
+  /**
+   * Records a copy or a fill that writes `to`. `from` is the source of the copy, in any memory, or undefined for a
+   * fill.
+   */
   noteCopy(to: Uint8Array, from: Uint8Array | undefined): void {
     const begin = this.#offsetOf(to);
     if (begin === undefined) return;
@@ -341,7 +353,7 @@ export class MemoryShadow {
     return first < 0 ? undefined : first;
   }
 
-  /** Returns the offset of bytes in linear memory, or undefined for other memory. */
+  /** Returns the offset of bytes in linear memory. Returns undefined for bytes elsewhere. */
   #offsetOf({ buffer, byteOffset }: Uint8Array): number | undefined {
     return buffer === this.#bytes.buffer ? byteOffset : undefined;
   }

@@ -7,19 +7,25 @@ import { boundsGranuleBytes } from "../abi/addresses.ts";
 import type { NamedRange } from "./named_memory.ts";
 import { RangeAllocator } from "./allocations.ts";
 
-/** The maximum total size in bytes of a device's live blocks: CUDA's default for `cudaLimitMallocHeapSize`. */
+/**
+ * The maximum total size in bytes of the live blocks in a device's heap. The same as CUDA's default for
+ * `cudaLimitMallocHeapSize`.
+ */
 export const heapLimitBytes: number = 8 * 2 ** 20;
 
-/** The minimum alignment of blocks in bytes. Block sizes count as rounded up to a multiple of it. */
+/**
+ * The minimum alignment of blocks in bytes. For the limit of the heap, the size of a block is rounded up to a multiple
+ * of it.
+ */
 const leastAlignment = 16;
 /** The minimum size in bytes of the chunks in which linear memory is reserved. */
 const chunkBytes = 2 ** 20;
 /** The maximum alignment of blocks in bytes, which is also the alignment of chunks. */
 const largestAlignment = 65536;
 
-/** The maximum total size in bytes of freed blocks that are not yet reused. */
+/** The maximum total size in bytes of freed blocks whose reuse is delayed. */
 const mostFreedBytes = heapLimitBytes / 2;
-/** The maximum number of freed blocks that are not yet reused. */
+/** The maximum number of freed blocks whose reuse is delayed. */
 const mostFreedBlocks = 4096;
 
 /** The operations of linear memory that a heap uses. */
@@ -27,12 +33,12 @@ export interface HeapMemory {
   /** Reserves whole pages. Returns their offset, or undefined if linear memory is full. */
   reserve(byteLength: number): number | undefined;
   release(offset: number, byteLength: number): void;
-  /** Grants the device's kernels access to exactly this range. */
+  /** Gives the device's kernels access to exactly this range. */
   allow(offset: number, byteLength: number): void;
   deny(offset: number, byteLength: number): void;
 }
 
-/** The kernel and source line of an allocation. */
+/** The kernel and the source line that allocated a block. */
 export interface HeapSite {
   readonly kernel: string;
   readonly source: string;
@@ -46,8 +52,9 @@ export interface HeapBlock {
 }
 
 /**
- * The heap of a device. A block lives until any kernel of the device frees it, or until the driver is closed. Each
- * block starts a new granule of the bounds table, so that accesses past the end of a block are detected.
+ * The heap of a device, for `malloc` and `free` in kernels. A block lives until any kernel of the device frees it, or
+ * until the driver is closed. Each block starts at a multiple of 512 bytes with its own entry of the bounds table, so
+ * that accesses past the end of a block are detected.
  */
 export class DeviceHeap {
   readonly #memory: HeapMemory;
@@ -57,7 +64,10 @@ export class DeviceHeap {
   readonly #blocks = new Map<number, HeapBlock>();
   readonly #chunks: { readonly begin: number; readonly byteLength: number }[] = [];
   readonly #free: RangeAllocator = new RangeAllocator();
-  /** The offsets of reusable blocks, by size in whole granules. Most programs allocate many blocks of few sizes. */
+  /**
+   * The offsets of reusable blocks, by size in bytes including the gap after the block. Most programs allocate many
+   * blocks of few sizes.
+   */
   readonly #recycled = new Map<number, number[]>();
   #usedBytes = 0;
 
@@ -133,7 +143,7 @@ export class DeviceHeap {
     this.#chunks.length = 0;
   }
 
-  /** Returns the size in bytes of a block's granules, including the gap after the block. */
+  /** Returns the size in bytes of a block, rounded up to multiples of 512 bytes, including the gap after the block. */
   #wholeBytes(byteLength: number): number {
     const granules = Math.max(1, Math.ceil(byteLength / boundsGranuleBytes)) + (this.#freed === undefined ? 0 : 1);
     return granules * boundsGranuleBytes;
@@ -143,7 +153,7 @@ export class DeviceHeap {
     const recycled = this.#recycled.get(whole);
     const last = recycled?.at(-1);
     if (last !== undefined && last % alignment === 0) return recycled!.pop();
-    // The space that aligning may need is larger than the block. The unused rest is freed again.
+    // Reserves enough space for aligning the block. The part that alignment leaves unused is freed again.
     const room = whole + Math.max(0, alignment - boundsGranuleBytes);
     return this.#takeAligned(room, whole, alignment) ??
       (this.#mergeRecycled() ? this.#takeAligned(room, whole, alignment) : undefined) ??
@@ -160,7 +170,10 @@ export class DeviceHeap {
     return aligned;
   }
 
-  /** Makes reusable blocks available for other sizes. Returns whether there were any. */
+  /**
+   * Merges reusable blocks into free ranges, so that blocks of other sizes can use them. Returns whether there were
+   * any.
+   */
   #mergeRecycled(): boolean {
     if (this.#recycled.size === 0) return false;
     for (const [whole, offsets] of this.#recycled) for (const begin of offsets) this.#free.free(begin, whole);
@@ -193,7 +206,7 @@ class FreedBlocks {
   readonly blocks = new Map<number, HeapBlock>();
   #bytes = 0;
 
-  /** Adds a block, and yields the oldest blocks, which may then be reused. */
+  /** Adds a freed block. Yields the oldest freed blocks, which may now be reused. */
   *add(begin: number, block: HeapBlock): Generator<[begin: number, block: HeapBlock]> {
     this.blocks.set(begin, block);
     this.#bytes += countedBytes(block.byteLength);

@@ -30,16 +30,16 @@ import { failBecause, translateSystemErrors } from "../failure.ts";
 /** The kind of object that a handle identifies. */
 type FabricKind = "pool" | "memory";
 
-/** The content of a handle. */
+/** The fields that a fabric handle encodes. */
 interface FabricHandle {
   readonly kind: FabricKind;
-  /** The id of the pool or memory: 16 random bytes, as hexadecimal digits. */
+  /** The id of the pool or memory: 16 random bytes, formatted as hexadecimal digits. */
   readonly id: string;
-  /** The UUID of the device, 16 bytes. */
+  /** The UUID of the device that owns the memory, 16 bytes. All zeros for host memory. */
   readonly deviceUuid: Uint8Array;
   /** The inode of the folder, which is the same in every container that mounts the folder. */
   readonly folder: bigint;
-  /** Size of the memory in bytes, 0 for a pool. */
+  /** The size of the memory in bytes; 0 for a pool. */
   readonly byteLength: number;
 }
 
@@ -80,8 +80,8 @@ export function decodeFabricHandle(bytes: Uint8Array): FabricHandle | undefined 
 }
 
 /**
- * Returns the FNV-1a hash of a handle. The checksum only detects accidental corruption: forged handles are detected by
- * comparing them with the bytes in the memory file.
+ * Returns the FNV-1a hash of a handle. The hash only detects accidental corruption. Forged handles are detected by
+ * comparing them with the handle in the memory file.
  */
 function checksumOf(bytes: Uint8Array): number {
   let hash = 0x811c9dc5;
@@ -92,8 +92,8 @@ function checksumOf(bytes: Uint8Array): number {
 /** The offset of the handle in the memory file, in bytes: in the first page, after the header. */
 const handleOffset = 1024;
 /**
- * The range of the file that the exporter keeps locked while it provides the memory: a part of the first page, which
- * never has leases.
+ * The range of the file that the exporter keeps locked as long as it provides the memory. A part of the first page, in
+ * which importers never lock anything.
  */
 const ownedRange = { offset: 0, byteLength: 4096 } as const;
 
@@ -105,15 +105,17 @@ interface FabricFileContent {
 }
 
 /**
- * The memory file of a pool or of `cuMemCreate` in a fabric, which importers receive through a socket in the fabric's
- * folder. A regular file in the folder could not be sealed: a process that truncated the file would crash all processes
- * that have mapped it. The exporter holds a lock on the file, by which importers can tell whether the exporter has
- * ended.
+ * The memory file of a pool or of `cuMemCreate` memory in a fabric. Importers receive the file through a socket in the
+ * fabric's folder. A regular file in the folder could not be sealed, so a process that truncated it would crash all
+ * processes that have mapped it. The exporter holds a lock on the file, by which importers detect whether the exporter
+ * has ended.
  */
 export class FabricFile extends SharedFile {
   /** The fabric handle of the file, 64 bytes. */
   readonly handle: Uint8Array<ArrayBuffer>;
-  /** The socket that sends the file to importers. Undefined unless this process is the exporter. */
+  /**
+   * The server of the socket through which importers receive the file. Undefined unless this process is the exporter.
+   */
   readonly #served: ServedFile | undefined;
 
   private constructor(
@@ -130,9 +132,9 @@ export class FabricFile extends SharedFile {
   }
 
   /**
-   * Creates a file that importers can receive until it is closed.
+   * Creates a file that importers can receive until the file is closed.
    *
-   * @throws {SystemError} If the system cannot create it
+   * @throws {SystemError} If the system cannot create the file
    */
   static createAt(place: ServedPlace, { header, handle, byteLength }: FabricFileContent): FabricFile {
     const file = SharedFile.create("poolpass-fabric", { header, byteLength });
@@ -148,9 +150,9 @@ export class FabricFile extends SharedFile {
   }
 
   /**
-   * Opens the file of a handle. Returns undefined if there is no such file, or if its exporter has ended.
+   * Opens the file of a handle. Returns undefined if there is no such file, or if the file's exporter has ended.
    *
-   * @throws {SystemError} If the system cannot open it
+   * @throws {SystemError} If the system cannot open the file
    */
   static openAt(place: ServedPlace, handle: Uint8Array<ArrayBuffer>): FabricFile | undefined {
     const fd = receiveMemoryFile(place);
@@ -188,7 +190,7 @@ const {
 } = cudaErrorNumbers;
 
 const prefix = "poolpass-fabric-";
-/** Matches names of sockets. Names of the second form are those of sockets that do not listen yet. */
+/** Matches the names of the sockets in a fabric's folder: of listening sockets, and of those that do not listen yet. */
 const socketName = /^(?:poolpass-fabric-[0-9a-f]{32}|\.poolpass-[0-9a-f]{16})$/;
 const writableByOthers = 0o022;
 
@@ -213,24 +215,27 @@ const folderReasons: Readonly<Record<number, string>> = {
 interface FabricMemory {
   readonly kind: FabricKind;
   readonly deviceUuid: Uint8Array;
-  /** The size of the memory in bytes, 0 for a pool. */
+  /** The size of the memory in bytes; 0 for a pool. */
   readonly byteLength: number;
-  /** The header of the file. */
+  /** The header at the start of the file. */
   readonly header: Uint8Array;
   readonly fileByteLength: number;
 }
 
-/** The fabric that a driver's devices are connected to, if any. */
+/** The fabric through which a driver's devices share memory, if there is one. */
 export class Fabric {
   readonly #folder: string | undefined;
   #isSwept = false;
 
-  /** @param folder the absolute path of the folder; undefined if there is no fabric */
+  /** @param folder the absolute path of the fabric's folder; undefined if there is no fabric */
   constructor(folder: string | undefined) {
     this.#folder = folder;
   }
 
-  /** The reason why there is no fabric, or undefined if there is a folder. Does not examine the folder. */
+  /**
+   * The reason why there is no fabric, or undefined if a folder was specified. Does not check whether the folder is
+   * usable.
+   */
   get refusal(): string | undefined {
     return this.#folder === undefined ? noFabric : undefined;
   }
@@ -257,7 +262,7 @@ export class Fabric {
     });
   }
 
-  /** Opens the file of a handle. Throws the `CudaError` of `call` if that is not possible. */
+  /** Opens the file of a handle. If this is impossible, throws the `CudaError` of `call`. */
   open(kind: FabricKind, bytes: Uint8Array, call: string): { file: FabricFile; handle: FabricHandle } {
     const folder = this.#folder;
     if (folder === undefined) failBecause(cudaErrorNotSupported, call, noFabric);
@@ -304,7 +309,8 @@ export class Fabric {
     try {
       const { type, inode, permissions } = describeDescriptor(fd);
       if (type !== "folder") throw new SystemError(errno.ENOTDIR, `open of ${folder}`);
-      // A folder that other users can write to is not swept: it may contain any number of files.
+      // Does not remove sockets from a folder that other users can write to, because the folder may contain any number
+      // of files.
       if (!this.#isSwept && (permissions & writableByOthers) === 0) {
         for (const name of namesIn(folder)) if (socketName.test(name)) removeUnserved({ folder, name });
       }
@@ -318,13 +324,13 @@ export class Fabric {
 
 /** Returns the description of a pool's file in a fabric. */
 export function fabricMemoryOf(header: PoolFileHeader): FabricMemory {
-  // A pool in host memory has no device, for which the UUID is all zeros.
+  // The UUID of a pool in host memory, which belongs to no device, is all zeros.
   const deviceUuid = header.deviceUuid ?? new Uint8Array(16);
   const fileByteLength = poolFileHeaderByteLength;
   return { kind: "pool", deviceUuid, byteLength: 0, header: encodePoolFileHeader(header), fileByteLength };
 }
 
-/** Returns why a folder cannot be used. Rethrows errors that do not concern the folder. */
+/** Returns the reason why a folder cannot be used as a fabric. Rethrows errors that do not concern the folder. */
 function refusalOf(folder: string, error: unknown): string {
   const reason = error instanceof SystemError ? folderReasons[error.errno] : undefined;
   if (reason === undefined) throw error;
