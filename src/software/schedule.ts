@@ -6,16 +6,19 @@
 import { shown, whatIs } from "../support/validation.ts";
 
 /**
- * Determines which stream runs next: the one that was created first (`oldest`), the one that was created last
- * (`newest`), or a random one. With `newest`, the blocks, warps and threads of kernels run from the last to the first,
- * and with `random` in a random order.
+ * The rule that determines which stream runs next: the stream that was created first (`oldest`) or last (`newest`), or
+ * a random stream. With `newest`, the blocks, warps and threads of kernels run from the last to the first, and with
+ * `random` in a random order.
  */
 export type Schedule = "oldest" | "newest" | `random:${number}`;
 
-/** Chooses one of `count` streams, which are sorted from the oldest to the newest, and returns its index. */
+/**
+ * Chooses one of `count` streams, which are sorted from the oldest to the newest. Returns the index of the chosen
+ * stream.
+ */
 export type Choice = (count: number) => number;
 
-/** Returns the function by which a schedule chooses streams. */
+/** Returns a function that chooses streams according to a schedule. */
 export function choiceOf(schedule: Schedule): Choice {
   if (schedule === "oldest") return () => 0;
   if (schedule === "newest") return (count) => count - 1;
@@ -42,7 +45,7 @@ function randomNumbers(seed: number): RandomNumbers {
   };
 }
 
-/** The schedule that this process uses for `"random"`. Undefined until it is first needed. */
+/** The schedule that this process uses instead of `"random"`, with the seed. Undefined until it is first needed. */
 let chosen: Schedule | undefined;
 
 /**
@@ -73,13 +76,16 @@ export function scheduleFrom(option: unknown, variable: string | undefined): Sch
 function seeded(): Schedule {
   if (chosen === undefined) {
     chosen = `random:${Math.floor(Math.random() * 1e9)}`;
-    // Printed immediately: a process that hangs or is killed could not print the seed later.
+    // Prints the schedule immediately, because a process that hangs or is killed could not print the seed later.
     console.error(`poolpass: the schedule is POOLPASS_SOFTWARE_SCHEDULE=${chosen}`);
   }
   return chosen;
 }
 
-/** A cyclic order of threads: from `start` forwards, wrapping around. If `isReversed`, indices are then mirrored. */
+/**
+ * A cyclic order of threads: ascending from `start`, and then from 0. If `isReversed`, each index is subtracted from
+ * the last index.
+ */
 export interface ThreadOrder {
   readonly start: number;
   readonly isReversed: boolean;
@@ -87,22 +93,25 @@ export interface ThreadOrder {
 
 /** The order in which a launch runs its blocks, warps and threads. */
 export interface KernelOrder {
-  /** Returns the index of the block that runs at a position, where `count` is the number of blocks. */
+  /** Returns the index of the block that runs as number `position` of `count` blocks, counted from 0. */
   blockAt(position: number, count: number): number;
   /** Returns a permutation of the indices of a block's `count` warps. */
   warps(count: number): readonly number[];
-  /** Returns the order of the `count` threads of a warp, or along one dimension of a block. */
+  /** Returns the order of `count` threads: those of a warp, or those along one dimension of a block. */
   threads(count: number): ThreadOrder;
 }
 
-/** The order that runs everything from the last to the first. */
+/** The order in which blocks, warps and threads run from the last to the first. */
 const reversed: KernelOrder = {
   blockAt: (position, count) => count - 1 - position,
   warps: (count) => Array.from({ length: count }, (_, index) => count - 1 - index),
   threads: () => ({ start: 0, isReversed: true }),
 };
 
-/** Returns a function that returns the order of each next launch. Undefined if launches run in ascending order. */
+/**
+ * Returns a function whose calls return the orders of successive launches. Returns undefined if all launches run in
+ * ascending order.
+ */
 export function kernelOrders(schedule: Schedule | undefined): (() => KernelOrder) | undefined {
   if (schedule === "newest") return () => reversed;
   const seed = schedule === undefined ? undefined : seedOf(schedule);
@@ -119,12 +128,12 @@ export function* inOrder(count: number, { start, isReversed }: ThreadOrder): Gen
   }
 }
 
-/** The number of rounds of the Feistel network that permutes blocks. */
+/** The number of rounds of the Feistel network that permutes the blocks of a grid. */
 const rounds = 4;
 /** The maximum number of blocks that are permuted. Larger grids run in ascending order. */
 const mostBlocks = 2 ** 32;
 
-/** A pseudorandom order. */
+/** A pseudorandom order of blocks, warps and threads. */
 class RandomOrder implements KernelOrder {
   readonly #random: RandomNumbers;
   readonly #keys: readonly number[];
@@ -135,8 +144,8 @@ class RandomOrder implements KernelOrder {
   }
 
   /**
-   * Permutes the blocks without a table: a Feistel network permutes all numbers of an even number of bits, and is
-   * applied repeatedly until the result is the index of a block.
+   * Computes a permutation of the blocks without a table. A Feistel network permutes all numbers with a certain even
+   * number of bits; it is applied repeatedly until the result is the index of a block.
    */
   blockAt(position: number, count: number): number {
     if (count > mostBlocks) return position;

@@ -2,27 +2,30 @@ import { type DeviceAttributeName, deviceAttributes } from "../support/device_at
 import { multiProcessorCount } from "./abi/launch_record.ts";
 import { memHandleType } from "../driver.ts";
 
-/** Launch limits, as `cudaDeviceGetAttribute` reports them. */
+/** The launch limits that `cudaDeviceGetAttribute` reports. */
 export const launchLimits = {
   maxThreadsPerBlock: 1024,
   maxBlockDim: [1024, 1024, 64],
   maxGridDim: [2147483647, 65535, 65535],
   maxSharedMemoryPerBlock: 49152,
-  /** The limit for kernels that opt in, or that declare more than `maxSharedMemoryPerBlock` bytes of shared memory. */
+  /**
+   * The maximum shared memory, in bytes, for kernels that opt in, or that declare more than `maxSharedMemoryPerBlock`
+   * bytes.
+   */
   maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
-/** The number of threads of a warp. A block occupies whole warps. */
+/** The number of threads in a warp. A block always occupies whole warps. */
 export const warpSize = 32;
 /** The compute capability of the devices. */
 export const computeCapability = { major: 9, minor: 0 } as const;
 const maxThreadsPerMultiProcessor = 2048;
 const maxBlocksPerMultiprocessor = 32;
 const maxSharedMemoryPerMultiprocessor = 233472;
-/** The bytes of shared memory that the system reserves in each block. */
+/** The number of bytes of shared memory that the system reserves in each block. */
 const reservedSharedMemoryPerBlock = 1024;
 
-/** Returns the nonzero attributes of a software device. All other attributes are 0. */
+/** Returns the attributes of a software device whose values are not 0. */
 function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, number>> {
   return {
     maxThreadsPerBlock: launchLimits.maxThreadsPerBlock,
@@ -52,15 +55,15 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
   };
 }
 
-/** Returns the value of a `cudaDeviceAttr` attribute, or undefined if there is no attribute with this number. */
+/** Returns the value of the `cudaDeviceAttr` attribute with a number, or undefined if there is no such attribute. */
 export function softwareAttribute(number: number, { sharing }: { sharing: boolean }): number | undefined {
   const entry = Object.entries(deviceAttributes).find(([, value]) => value === number);
   return entry === undefined ? undefined : attributeValues(sharing)[entry[0] as DeviceAttributeName] ?? 0;
 }
 
 /**
- * Returns the largest dynamic shared memory, in bytes, of a block whose kernel declares `staticBytes` of shared memory
- * and has not opted in to more.
+ * Returns the maximum dynamic shared memory, in bytes, of a block of a kernel that declares `staticBytes` of shared
+ * memory and has not opted in to more.
  */
 export function defaultDynamicSharedBytes(staticBytes: number): number {
   const { maxSharedMemoryPerBlock, maxSharedMemoryPerBlockOptin } = launchLimits;
@@ -84,8 +87,8 @@ export function softwareUuid(ordinal: number): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Returns the ordinals of the devices that `CUDA_VISIBLE_DEVICES` leaves visible. As in CUDA, the variable lists
- * ordinals or prefixes of UUIDs, and everything from the first entry that names no device is ignored.
+ * Returns the ordinals of the devices that `CUDA_VISIBLE_DEVICES` makes visible. As in CUDA, the variable lists
+ * ordinals or prefixes of UUIDs, and the first entry that identifies no device and all entries after it are ignored.
  *
  * @param uuids the UUIDs of all devices, as strings
  */
@@ -96,9 +99,9 @@ export function visibleDevices(variable: string | undefined, uuids: readonly str
     const matches = /^\d+$/.test(entry)
       ? uuids[Number(entry)] === undefined ? [] : [Number(entry)]
       : uuids.flatMap((uuid, ordinal) => entry.startsWith("GPU-") && uuid.startsWith(entry) ? [ordinal] : []);
-    // CUDA's documentation requires a unique prefix: a prefix of several UUIDs names no device.
+    // CUDA's documentation requires a unique prefix, so a prefix of several UUIDs identifies no device.
     if (matches.length !== 1) break;
-    // CUDA's documentation does not cover a device that is named twice. The driver then shows no device at all.
+    // CUDA's documentation does not say what happens if a device is listed twice. In this case, no device is visible.
     if (visible.includes(matches[0]!)) return [];
     visible.push(matches[0]!);
   }

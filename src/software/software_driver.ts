@@ -30,7 +30,7 @@ import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 /** The linear memories of closed drivers that must stay accessible until the process ends. */
 const keptMemories: LinearMemory[] = [];
 
-/** All calls except `close`; the files in `driver/` implement them. */
+/** All calls of a driver except `close`. The files in `driver/` implement them. */
 type Calls = Pick<Driver, Exclude<CallName, "close">>;
 
 /** A `Driver` that runs on the CPU. */
@@ -38,7 +38,7 @@ export interface SoftwareDriver extends Calls {}
 
 /** A `Driver` that runs on the CPU. */
 export class SoftwareDriver implements Driver {
-  /** The maximum number of devices. */
+  /** The maximum number of devices of a driver. */
   static readonly deviceLimit: number = deviceLimit;
   readonly kind = "software";
   readonly contextsAreShared = false;
@@ -103,13 +103,14 @@ export class SoftwareDriver implements Driver {
       ...kernels.moduleCalls(),
       ...kernels.launchCalls(),
     };
-    // After Object.assign of so many properties, V8 would store them in a hash table, where each lookup is slower.
+    // Defines the properties one by one: if `Object.assign` added so many properties, V8 would store them in a hash
+    // table, where each lookup is slower.
     for (const [name, value] of Object.entries(calls)) {
       Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
     }
   }
 
-  /** The collectives library of the software devices. */
+  /** The library that runs collective operations on the software devices. */
   get collectives(): CollectiveLibrary {
     const { scheduler, devices } = this.#core;
     return this.#collectives ??= new SoftwareCollectives({
@@ -125,7 +126,8 @@ export class SoftwareDriver implements Driver {
 
   close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
     const { scheduler, legacyMemory, linearMemory, hostMemory } = this.#core;
-    // Must come before the scheduler's close: open collectives would take dropped work for a loss of the devices.
+    // Must precede closing the scheduler: otherwise, open collective operations would interpret dropped work as a loss
+    // of the devices.
     this.#collectives?.close();
     reportDroppedLaunches(scheduler.close());
     this.#pools.close();

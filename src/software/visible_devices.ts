@@ -8,7 +8,7 @@ import { softwareUuid, visibleDevices } from "./software_device.ts";
 import { KernelFault } from "./execution/faults/kernel_fault.ts";
 import type { Schedule } from "./schedule.ts";
 
-/** The maximum number of devices. */
+/** The maximum number of devices of a driver. */
 export const deviceLimit = 16;
 
 /** Options of the software driver and its devices. */
@@ -20,14 +20,18 @@ export interface SoftwareDriverOptions {
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
   /**
-   * The absolute path of the folder for sharing memory by fabric handles. Without it, fabric handles are unavailable.
+   * The absolute path of the folder through which processes share memory by fabric handles. If undefined, fabric
+   * handles are unavailable.
    */
   readonly fabric?: string | undefined;
   /**
-   * The maximum number of steps of a block before the kernel is stopped. A step is one loop iteration of one thread.
+   * The maximum number of steps that the threads of a block may run before the kernel is stopped. A step is one loop
+   * iteration of one thread.
    */
   readonly stepLimit?: number | undefined;
-  /** Whether kernels check addresses. Default: true. False is for measuring the cost of the checks. */
+  /**
+   * Whether kernels check the bounds of accesses. Default: true. False is only for measuring the cost of the checks.
+   */
   readonly boundsChecks?: boolean;
   /**
    * Whether kernels run several threads at once as a gang, with vector instructions. True, the default, uses gangs for
@@ -40,13 +44,13 @@ export interface SoftwareDriverOptions {
    * time slice.
    */
   readonly schedule?: Schedule | undefined;
-  /** Whether launches report their memory accesses, for which threads run one by one. Default: false. */
+  /** Whether launches report their memory accesses. If so, threads run one by one. Default: false. */
   readonly observesAccesses?: boolean;
-  /** The checks that launches perform, for which threads run one by one. Default: none. */
+  /** The checks that launches perform. Threads run one by one for all checks but `memory`. Default: no checks. */
   readonly kernelChecks?: ReadonlySet<KernelCheck> | undefined;
 }
 
-/** The failure that caused the loss of the devices. */
+/** The failure because of which the devices were lost. */
 interface Loss {
   /** The device whose work failed. */
   readonly device: number;
@@ -54,13 +58,16 @@ interface Loss {
   readonly cause: unknown;
 }
 
-/** The devices that a driver exposes. A failure on one of them makes all of them unusable ("lost"). */
+/** The devices that a driver exposes. If one of them fails, all of them become unusable ("lost"). */
 export class VisibleDevices {
   /** Whether each device may be given access to the memory of the other devices. */
   readonly arePeers: boolean;
-  /** The ordinal of each visible device among all devices, hidden ones included. */
+  /** For each visible device, its ordinal among all devices, including hidden ones. */
   readonly #physicalOrdinals: readonly number[];
-  /** The failure that caused the loss of the devices. Every later call on any device throws the failure's error. */
+  /**
+   * The failure because of which the devices were lost. Every later call on any device throws the error of this
+   * failure.
+   */
   #loss: Loss | undefined;
 
   constructor({ devices, peers, visible }: SoftwareDriverOptions) {
@@ -95,12 +102,12 @@ export class VisibleDevices {
     return device < 0 ? undefined : device;
   }
 
-  /** Throws `cudaErrorInvalidDevice` if there is no device with this ordinal. */
+  /** Throws `cudaErrorInvalidDevice` if there is no device with the given ordinal. */
   checkOrdinal(device: number, call: string): void {
     if (this.#physicalOrdinals[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
   }
 
-  /** Throws if there is no device with this ordinal, or if the devices were lost. */
+  /** Throws if there is no device with the given ordinal, or if the devices were lost. */
   check(device: number, call: string): void {
     this.checkOrdinal(device, call);
     this.checkAlive(call, device);
@@ -110,7 +117,7 @@ export class VisibleDevices {
     return this.#loss !== undefined;
   }
 
-  /** Throws if the devices were lost. The message names the failed device unless it is the `called` one. */
+  /** Throws if the devices were lost. The message names the device that failed, unless it is the device `called`. */
   checkAlive(call: string, called?: number): void {
     if (this.#loss === undefined) return;
     const { device, number, cause } = this.#loss;
@@ -119,11 +126,11 @@ export class VisibleDevices {
     const message = isFault
       ? `${cause.describe(called === device || this.count === 1 ? undefined : device)} (${name})${cause.launched}`
       : `${call} failed: ${name} (${number}): device ${device} was lost (${(cause as Error).message})`;
-    // A fault is not attached as the cause: its stack contains only internal functions of the software device.
+    // Does not attach a fault as the cause, because its stack contains only internal functions of the software device.
     throw locatesFault(new CudaError(number, call, message, isFault ? undefined : { cause }));
   }
 
-  /** Marks the devices as lost because work of a device threw an error. Only the first error is kept. */
+  /** Marks the devices as lost because work of a device threw an error. Later errors are ignored. */
   lose(device: number, cause: unknown): void {
     const number = cause instanceof KernelFault ? faultErrorNumber(cause) : cudaErrorNumbers.cudaErrorUnknown;
     this.#loss ??= { device, number, cause };

@@ -10,12 +10,12 @@ import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { SoftwareAllocation } from "./allocations.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
-/** Page-locked memory in linear memory. */
+/** Page-locked host memory that is located in linear memory. */
 export class LockedMemory implements SoftwareAllocation {
   readonly kind = "locked";
   readonly begin: number;
   readonly byteLength: number;
-  /** The buffer by which JavaScript accesses the memory. */
+  /** The buffer through which JavaScript accesses the memory. */
   readonly buffer: ArrayBuffer;
 
   constructor({ begin, byteLength, buffer }: SoftwareAllocation & { readonly buffer: ArrayBuffer }) {
@@ -25,10 +25,10 @@ export class LockedMemory implements SoftwareAllocation {
   }
 }
 
-/** The page-locked memory of one driver. */
+/** The page-locked host memory of a driver. */
 export class HostMemory {
   readonly #linearMemory: LinearMemory;
-  /** The page-locked memory by buffer. Undefined for plain buffers, which are located outside of linear memory. */
+  /** The page-locked memory of each buffer. Undefined for plain buffers, which are located outside of linear memory. */
   readonly #allocated = new Map<ArrayBufferLike, LockedMemory | undefined>();
 
   constructor(linearMemory: LinearMemory) {
@@ -61,14 +61,12 @@ export class HostMemory {
     }
   }
 
-  /** Whether a buffer is page-locked memory that has not been freed. */
+  /** Returns whether a buffer is page-locked memory that has not been freed. */
   has(buffer: ArrayBufferLike): boolean {
     return this.#allocated.has(buffer);
   }
 
-  /**
-   * Returns the bytes of linear memory that a view of page-locked memory refers to. Returns any other view unchanged.
-   */
+  /** Returns the bytes of linear memory that a view of page-locked memory shows. Returns other views unchanged. */
   bytesOf(view: Uint8Array): Uint8Array {
     const memory = this.#allocated.get(view.buffer);
     if (memory === undefined) return view;
@@ -96,7 +94,7 @@ export class HostMemory {
   }
 }
 
-/** Throws the error for a use by kernels of page-locked memory that is a plain buffer. */
+/** Throws the error for a kernel's use of page-locked memory that is a plain buffer, which kernels cannot access. */
 export function refusePlainMemory(call: string): never {
   const why = `kernels of the software device cannot access page-locked memory here: ${ffiRefusal()}`;
   throw explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, why);

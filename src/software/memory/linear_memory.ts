@@ -19,7 +19,10 @@ import { type Range, RangeAllocator } from "./allocations.ts";
 
 /** The size of linear memory, in bytes. */
 export const linearMemoryByteLength: number = 2 ** 32;
-/** The size of a granule, in bytes: a bounds table has one entry per granule. Allocations start at granules. */
+/**
+ * The size of a granule, in bytes. A bounds table has one entry per granule, and each allocation starts at a multiple
+ * of this size.
+ */
 export const granuleByteLength = 512;
 /** The size of a page, in bytes. Mappings consist of whole pages. */
 export const pageByteLength: number = 1 << pageShift;
@@ -28,9 +31,9 @@ const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
 
 /**
- * The ranges of linear memory that the running launch uses: for the packed parameters, the launch record, the argument
- * ranges, the state of the checks, the reserved part and the rest of the block's shared memory, the thread records, and
- * the threads' local memory and saved registers.
+ * The ranges of linear memory for the data of the running launch: the packed parameters, the launch record, the
+ * argument ranges, the state of the checks, the reserved part and the rest of the block's shared memory, the thread
+ * records, and the threads' local memory and saved registers.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },
@@ -43,11 +46,14 @@ export const scratch = {
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
-// Compiled code contains these two offsets as constants.
+// Compiled code contains the offsets of the launch record and of the checks' state as constants.
 scratch.launch.begin satisfies typeof launchRecordBegin;
 scratch.checks.begin satisfies typeof checkStateBegin;
 
-/** The byte that fills new allocations while a program is checked, so that uses of uninitialized memory are noticed. */
+/**
+ * The value of the bytes of a new allocation while a program is checked, by which uses of uninitialized memory become
+ * visible.
+ */
 export const freshByte = 0xcb;
 
 /** Rounds a number of bytes up to whole pages. */
@@ -66,15 +72,15 @@ export function offsetOfAddress(address: bigint): number | undefined {
   return offset >= 0n && offset < BigInt(linearMemoryByteLength) ? Number(offset) : undefined;
 }
 
-/** An owner of pages of linear memory that may keep unused pages reserved. */
+/** An owner of pages of linear memory, which may keep pages reserved that it does not use. */
 export interface PageHolder {
   /** Releases the unused pages. */
   releaseUnused(): void;
 }
 
-/** A launch whose data in the scratch ranges must survive from one time slice to the next. */
+/** A launch whose data in the scratch ranges must be preserved between its time slices. */
 export interface ScratchOwner {
-  /** Saves the launch's data, because another launch is about to overwrite the scratch ranges. */
+  /** Saves the data that the launch has in the scratch ranges, because another launch is about to overwrite them. */
   saveScratch(): void;
 }
 
@@ -104,7 +110,7 @@ function openProcessMemory(): ProcessMemory {
   };
 }
 
-/** A device's bounds table in linear memory: the offset, and views of the three parts. */
+/** A device's bounds table: the offset in linear memory, and a view of each of the three parts. */
 interface BoundsTable {
   readonly begin: number;
   readonly allocations: Uint32Array;
@@ -114,7 +120,7 @@ interface BoundsTable {
   readOnlyPages: number;
 }
 
-/** A driver's view of the process's linear memory. */
+/** The linear memory of the process, as a driver uses it. */
 export class LinearMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
@@ -122,11 +128,11 @@ export class LinearMemory {
   /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;
   readonly #boundsTables = new Map<number, BoundsTable>();
-  /** The heaps of devices whose kernels have allocated memory. */
+  /** The heaps of the devices whose kernels have called `malloc`. */
   readonly #heaps = new Map<number, DeviceHeap>();
-  /** The ranges that the kernels of all devices may access: byte lengths by start offset. */
+  /** The ranges that the kernels of all devices may access. Maps the start of each range to its length in bytes. */
   readonly #allowedToAll = new Map<number, number>();
-  /** Passed to each `DeviceHeap`. */
+  /** Whether heaps delay the reuse of freed blocks to find errors. Passed to each `DeviceHeap`. */
   readonly #findsMistakes: boolean;
   #hasShadow = false;
 
@@ -152,7 +158,7 @@ export class LinearMemory {
     return true;
   }
 
-  /** Marks a newly reserved range, which may have had another user before, as initialized. */
+  /** Marks a newly reserved range as initialized, because a previous owner may have left uninitialized bits there. */
   #clearShadow(offset: number, byteLength: number): void {
     const begin = offset + shadowOffset, end = begin + byteLength;
     const [first, last] = [Math.ceil(begin / pageByteLength), Math.floor(end / pageByteLength)];
@@ -189,13 +195,16 @@ export class LinearMemory {
     return this.#pages.freeLength;
   }
 
-  /** Returns a range as an `ArrayBuffer`, although linear memory itself is a `SharedArrayBuffer`. Requires FFI. */
+  /**
+   * Returns a range as an `ArrayBuffer`, although the buffer of linear memory is a `SharedArrayBuffer`. Requires FFI.
+   */
   view(offset: number, byteLength: number): ArrayBuffer {
     return foreignBuffer(addressOf(this.bytes) + BigInt(offset), byteLength);
   }
 
   /**
-   * Registers a holder. Until it is removed, the holder's `releaseUnused` is called whenever linear memory is full.
+   * Registers an owner of pages. From then on, its `releaseUnused` is called whenever linear memory is full, until the
+   * owner is removed.
    */
   addPageHolder(holder: PageHolder): void {
     this.#pageHolders.add(holder);
@@ -206,7 +215,8 @@ export class LinearMemory {
   }
 
   /**
-   * Makes a launch the owner of the scratch ranges. Without `owner`, the next contents of the ranges are never saved.
+   * Gives the scratch ranges to a launch, after the previous owner has saved its data there. Without `owner`, the new
+   * contents are never saved.
    */
   takeScratch(owner?: ScratchOwner): void {
     const previous = processMemory!.scratchOwner;
@@ -215,7 +225,7 @@ export class LinearMemory {
     previous?.saveScratch();
   }
 
-  /** Ends a launch's ownership of the scratch ranges without saving the contents. */
+  /** Ends a launch's ownership of the scratch ranges. Does not save the contents. */
   leaveScratch(owner: ScratchOwner): void {
     if (processMemory!.scratchOwner === owner) processMemory!.scratchOwner = undefined;
   }
@@ -229,7 +239,7 @@ export class LinearMemory {
     return offset;
   }
 
-  /** Retries a reservation after all holders have released their unused pages. */
+  /** Tries to reserve pages again after all owners of pages have released those that they do not use. */
   #reserveAfterReclaiming(byteLength: number): number | undefined {
     for (const holder of this.#pageHolders) holder.releaseUnused();
     return this.#pages.allocate(byteLength);
@@ -258,7 +268,7 @@ export class LinearMemory {
   /**
    * Discards whole pages and releases them.
    *
-   * @param isShared whether a file may be mapped over the pages. If so, pages that cannot be discarded stay reserved
+   * @param isShared whether a file may be mapped at the pages. If so, pages that cannot be discarded stay reserved
    */
   discardAndRelease(offset: number, byteLength: number, { isShared }: { isShared: boolean }): void {
     const isDiscarded = this.discard(offset, byteLength);
@@ -266,8 +276,8 @@ export class LinearMemory {
   }
 
   /**
-   * Creates the bounds table of a device if it does not exist yet. Returns false if linear memory has no room for the
-   * table. Tables exist until `close`.
+   * Creates the bounds table of a device if it does not exist. Returns false if linear memory has no room for the
+   * table. A table exists until `close` is called.
    */
   ensureBoundsTable(device: number): boolean {
     if (this.#boundsTables.has(device)) return true;
@@ -275,7 +285,7 @@ export class LinearMemory {
     if (begin === undefined) return false;
     const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
     const lengths = new Uint32Array(this.memory.buffer, begin + boundsTable.lengths, granuleCount);
-    // Leftover bytes of a previous user of these pages would act as table entries and grant access.
+    // Data that a previous owner has left in these pages would be interpreted as table entries, and grant access.
     const isDiscarded = this.discard(begin, boundsTable.byteLength);
     if (!isDiscarded) allocations.fill(0);
     const readOnly = this.bytes.subarray(begin + boundsTable.readOnly, begin + boundsTable.byteLength);
@@ -290,7 +300,7 @@ export class LinearMemory {
     return this.#requireBoundsTable(device).begin;
   }
 
-  /** Returns the first part of a device's bounds table: the entries with the start of each granule's allocation. */
+  /** Returns the part of a device's bounds table that contains the start of each granule's allocation. */
   allocationsOf(device: number): Uint32Array {
     return this.#requireBoundsTable(device).allocations;
   }
@@ -317,7 +327,8 @@ export class LinearMemory {
   }
 
   /**
-   * Grants a device's kernels access to exactly `byteLength` bytes from `offset`, which must be the start of a granule.
+   * Gives a device's kernels access to exactly `byteLength` bytes from `offset`, which must be a multiple of the
+   * granule size.
    */
   allow(device: number, offset: number, byteLength: number): void {
     const { allocations, lengths } = this.#requireBoundsTable(device);
@@ -326,7 +337,7 @@ export class LinearMemory {
     allocations.fill(first + 1, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
-  /** Revokes the access of a device's kernels to every granule of a range. */
+  /** Removes the access of a device's kernels to every granule of a range. */
   deny(device: number, offset: number, byteLength: number): void {
     const first = offset / granuleByteLength;
     this.#requireBoundsTable(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
@@ -346,19 +357,19 @@ export class LinearMemory {
     return (this.#boundsTables.get(device)?.readOnlyPages ?? 0) > 0;
   }
 
-  /** Whether a device's kernels may access the first granule of an allocation. */
+  /** Returns whether a device's kernels may access the first granule of an allocation. */
   isAllowed(device: number, offset: number): boolean {
     return this.#requireBoundsTable(device).allocations[offset / granuleByteLength] !== 0;
   }
 
-  /** Whether a device's kernels may access all of a range of an allocation. */
+  /** Returns whether a device's kernels may access all bytes of a range within an allocation. */
   isAccessible(device: number, offset: number, byteLength: number): boolean {
     const { allocations, lengths } = this.#requireBoundsTable(device);
     const entry = allocations[Math.floor(offset / granuleByteLength)] ?? 0;
     return entry !== 0 && offset + byteLength <= (entry - 1) * granuleByteLength + lengths[entry - 1]!;
   }
 
-  /** Grants the kernels of all devices access to a range, including devices that have no bounds table yet. */
+  /** Gives the kernels of all devices access to a range, including devices whose bounds tables do not exist yet. */
   allowAll(offset: number, byteLength: number): void {
     this.#allowedToAll.set(offset, byteLength);
     for (const device of this.#boundsTables.keys()) this.allow(device, offset, byteLength);

@@ -4,12 +4,13 @@
  * @module
  */
 
-/** Names the memory at offsets in linear memory. */
+/** Describes the memory at offsets in linear memory, for error messages. */
 export interface MemoryNames {
   /** Describes the position of an invalid access relative to the nearest buffer. Undefined if no buffer is near. */
   position(offset: number, byteLength: number): string | undefined;
   /**
-   * Returns the number of bytes from an offset to the end of the buffer that contains it. Undefined without a buffer.
+   * Returns the number of bytes from an offset to the end of the buffer that contains the offset. Undefined if no
+   * buffer contains the offset.
    */
   bytesFrom(offset: number): number | undefined;
 }
@@ -23,13 +24,15 @@ interface ByteRange {
 /** A range with a name, such as "a buffer of 4096 bytes on device 0". */
 export interface NamedRange extends ByteRange {
   readonly name: string;
-  /** Why kernels cannot access the range, for messages about accesses within it. Undefined if they can. */
+  /** The reason why kernels cannot access the range, for messages. Undefined if kernels can access the range. */
   readonly reason?: string | undefined;
-  /** The kind of error that an access to the range is. Undefined if kernels may access the range. */
+  /** The kind of error that an access to the range constitutes. Undefined if kernels may access the range. */
   readonly mistake?: "inaccessible" | "use-before-allocation" | "use-after-free" | undefined;
 }
 
-/** The maximum distance, in bytes, at which a buffer is assumed to be related to an access. */
+/**
+ * The maximum distance in bytes between an access and a buffer at which the access was probably meant for the buffer.
+ */
 const nearBytes = 2 ** 20;
 
 /** Describes the position of an access relative to a range: "68 bytes past the end of a buffer". */
@@ -62,7 +65,9 @@ export function nearestOf(access: ByteRange, ranges: Iterable<NamedRange>): stri
   return nearest === undefined ? undefined : positionOf(access, nearest);
 }
 
-/** Returns the range nearest to an access, the first one if several are equally near. Undefined if none is near. */
+/**
+ * Returns the range nearest to an access; of several at the same distance, the first one. Undefined if none is near.
+ */
 export function nearestRange(access: ByteRange, ranges: Iterable<NamedRange>): NamedRange | undefined {
   let nearest: NamedRange | undefined;
   let least = nearBytes;
@@ -90,7 +95,7 @@ export interface FreedRange extends ByteRange {
   readonly device: number;
 }
 
-/** The 256 ranges that were freed last. They are stored in a typed array, because frees must be fast. */
+/** The last 256 ranges that were freed. Stored in a typed array, so that recording a freed range is fast. */
 export class FreedRanges {
   readonly #numbers = new Float64Array(4 * 256);
   #next = 0;
@@ -104,7 +109,7 @@ export class FreedRanges {
     this.#next = (at + 4) % this.#numbers.length;
   }
 
-  /** Yields the ranges, the latest first. */
+  /** Yields the ranges, starting with the one that was freed last. */
   *[Symbol.iterator](): Generator<FreedRange> {
     const { length } = this.#numbers;
     for (let back = 4; back <= length; back += 4) {

@@ -8,15 +8,15 @@ import { poolFileHeaderByteLength, type SharedFile, unitByteLength } from "./sha
 import { isLeased } from "../ipc/imported_pool.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
 
-/** A used or free part of a pool's reserved memory. `previous` and `next` are the adjacent blocks. */
+/** A part of a pool's reserved memory, either used or free. `previous` and `next` are the adjacent parts. */
 export interface PoolBlock {
   readonly begin: number;
-  /** The offset in the pool's space, which is also the offset in the pool's file. */
+  /** The offset in the pool's address space, which equals the offset in the pool's file. */
   readonly offset: number;
-  /** The size in bytes, a multiple of the granule. */
+  /** The size in bytes, a multiple of 512. */
   byteLength: number;
   inUse: boolean;
-  /** The work that frees the block. Undefined once a synchronization has found the work done. */
+  /** The work that frees the block. Undefined once the host has synchronized with that work. */
   freed: Work | undefined;
   previous: PoolBlock | undefined;
   next: PoolBlock | undefined;
@@ -25,7 +25,7 @@ export interface PoolBlock {
 /** Adjacent free blocks, in address order. */
 export type Run = readonly [PoolBlock, ...PoolBlock[]];
 
-/** Returns the maximal runs of adjacent free blocks that may be reused. */
+/** Returns all runs of adjacent free blocks for which `mayReuse` returns true. Each run is as long as possible. */
 export function runsOf(free: ReadonlySet<PoolBlock>, mayReuse: (block: PoolBlock) => boolean): Run[] {
   const isPart = (block: PoolBlock | undefined) => block !== undefined && !block.inUse && mayReuse(block);
   const runs: Run[] = [];
@@ -43,7 +43,7 @@ export function byteLengthOf(run: Run): number {
   return run.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-/** Returns the size of the whole units within a run, in bytes. */
+/** Returns the total size, in bytes, of the whole units that lie within a run. */
 export function unitsOf(run: Run): number {
   const begin = run[0].offset;
   const units = PoolSpace.wholeUnits({ begin, end: begin + byteLengthOf(run) });
@@ -60,7 +60,10 @@ export function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple;
 }
 
-/** Returns whether two adjacent blocks are free and may be reused under the same condition. */
+/**
+ * Returns whether two adjacent blocks can be merged: both are free, and either the same stream has freed them or both
+ * frees are known to be done.
+ */
 export function canMerge(block: PoolBlock, next: PoolBlock): boolean {
   if (block.inUse || next.inUse) return false;
   return block.freed?.stream === next.freed?.stream;
@@ -80,16 +83,19 @@ export function isDone({ freed }: PoolBlock): boolean {
 }
 
 /**
- * The end of a pool's space, in bytes. Larger than any file, because the space also contains freed units that importers
- * still have mapped.
+ * The end of a pool's address space, in bytes. Larger than any file, because freed units that importers have mapped
+ * also occupy address space.
  */
 const spaceEnd = 2 ** 40;
 
-/** Allocates whole units of a pool's space. If the pool has a file, offsets in the space are offsets in the file. */
+/**
+ * Allocates whole units of a pool's address space. If the pool has a file, an offset in the space is an offset in the
+ * file.
+ */
 export class PoolSpace {
   readonly #file: SharedFile | undefined;
   readonly #ranges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: spaceEnd });
-  /** The highest end of any unit that was ever allocated. */
+  /** The largest offset at which any unit that was ever allocated ends. */
   #end = poolFileHeaderByteLength;
   /** The offsets of freed units that an importer may still have mapped. */
   #freed: number[] = [];
@@ -98,7 +104,7 @@ export class PoolSpace {
     this.#file = file;
   }
 
-  /** Returns the range of the whole units within a range, which is empty if there are none. */
+  /** Returns the range of the whole units that lie within a range. The result is empty if there are none. */
   static wholeUnits({ begin, end }: Range): Range {
     const first = Math.ceil((begin - poolFileHeaderByteLength) / unitByteLength);
     const last = Math.floor((end - poolFileHeaderByteLength) / unitByteLength);
@@ -108,14 +114,14 @@ export class PoolSpace {
     };
   }
 
-  /** Allocates whole units. Returns their offset, or undefined if there is no room. */
+  /** Allocates whole units. Returns the offset of the first one, or undefined if there is no room. */
   allocate(byteLength: number): number | undefined {
     const first = this.#ranges.allocate(byteLength);
     if (first !== undefined && (first + byteLength <= this.#end || this.#freed.length === 0)) {
       this.#end = Math.max(this.#end, first + byteLength);
       return first;
     }
-    // Reclaiming freed units may make room without growing the file.
+    // Reclaims freed units first, which may make room without growing the file.
     if (first !== undefined) this.#ranges.free(first, byteLength);
     this.reclaim();
     const offset = this.#ranges.allocate(byteLength);
@@ -123,12 +129,15 @@ export class PoolSpace {
     return offset;
   }
 
-  /** Frees whole units. They can be allocated again once `reclaim` finds that no importer has them mapped. */
+  /** Frees whole units. They can be allocated again when `reclaim` finds that no importer has them mapped. */
   free({ begin, end }: Range): void {
     for (let unit = begin; unit < end; unit += unitByteLength) this.#freed.push(unit);
   }
 
-  /** Makes freed units that no importer has mapped available again, and returns their memory to the system. */
+  /**
+   * Returns the memory of freed units that no importer has mapped to the system, so that the units can be allocated
+   * again.
+   */
   reclaim(): void {
     if (this.#freed.length === 0) return;
     const units = this.#freed;

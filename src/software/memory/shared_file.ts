@@ -40,8 +40,8 @@ import { type LinearMemory, wholePages } from "./linear_memory.ts";
 /** The size of the first page of a pool's file, in bytes. Allocations are never located in this page. */
 export const poolFileHeaderByteLength = 65536;
 /**
- * The size of a unit, in bytes. Pools reserve and release memory in whole units, the first of which follows the first
- * page.
+ * The size of a unit, in bytes. Pools reserve and release memory in whole units. The first unit follows the file's
+ * first page.
  */
 export const unitByteLength: number = 32 * 2 ** 20;
 /** The total size of the fields of a pool file's header, in bytes. */
@@ -52,7 +52,7 @@ const exportMagic = 0x3230525450504c50n;
 const uuidByteLength = 16;
 const exportDataUsedByteLength = 48;
 
-/** The description of a pool in its file. */
+/** The description of a pool, which is stored at the start of the pool's file. */
 export interface PoolFileHeader {
   /** The pool's id: 16 random bytes, as hexadecimal digits. */
   readonly id: string;
@@ -63,7 +63,7 @@ export interface PoolFileHeader {
   readonly processId: number;
 }
 
-/** The content of export data: an allocation in a pool's file. */
+/** The information that export data encodes: the position of an allocation in a pool's file. */
 export interface ExportedPointer {
   readonly processId: number;
   readonly poolId: string;
@@ -143,9 +143,9 @@ export function sharedMemoryRefusal(): string | undefined {
   return shimRefusal();
 }
 
-/** A memory file that other processes may map. The object owns a descriptor of the file. */
+/** A memory file that other processes may map. The object owns a descriptor of it. */
 export class SharedFile {
-  /** The descriptor, which the file owns. */
+  /** The descriptor of the file, which this object owns and closes. */
   readonly fd: number;
   #byteLength: number;
 
@@ -155,9 +155,9 @@ export class SharedFile {
   }
 
   /**
-   * Creates a file of whole pages that starts with a header.
+   * Creates a file that consists of whole pages and starts with a header.
    *
-   * @throws {SystemError} If the system cannot create it
+   * @throws {SystemError} If the system cannot create the file
    */
   static create(name: string, { header, byteLength }: { header: Uint8Array; byteLength: number }): SharedFile {
     const length = wholePages(byteLength);
@@ -174,7 +174,7 @@ export class SharedFile {
   /**
    * Creates the file of a new pool.
    *
-   * @throws {SystemError} If the system cannot create it
+   * @throws {SystemError} If the system cannot create the file
    */
   static createPoolFile(header: PoolFileHeader): SharedFile {
     const byteLength = poolFileHeaderByteLength;
@@ -188,7 +188,8 @@ export class SharedFile {
    * @throws {SystemError} If the descriptor is not open
    */
   static adopt(fd: number): SharedFile | undefined {
-    // For other kinds of file, querying the length may block forever, for example on a network file system.
+    // Checks the kind of file first: for other kinds, querying the length may block forever, for example on a network
+    // file system.
     if (!judgeDescriptor(fd).isMemoryFile) return undefined;
     const { seals, byteLength } = describeDescriptor(fd);
     // Without the seal, the other process could shrink the file, and accesses to its mapping would crash this process.
@@ -197,9 +198,9 @@ export class SharedFile {
   }
 
   /**
-   * Reopens the file of a pool's exported descriptor, which the caller still owns. Returns undefined if the descriptor
-   * does not refer to a pool. Locks of the result are separate from those of the descriptor, which other processes may
-   * share.
+   * Opens the file of a pool's exported descriptor again. The descriptor still belongs to the caller. Returns undefined
+   * if the descriptor does not refer to a pool. Locks of the result are independent of locks of the descriptor, which
+   * other processes may share.
    *
    * @throws {SystemError} If the file cannot be opened
    */
@@ -259,19 +260,19 @@ export class SharedFile {
     return this.#byteLength;
   }
 
-  /** Reads bytes from an offset. Returns fewer than `byteLength` bytes at the end of the file. */
+  /** Reads bytes from an offset on. Returns fewer than `byteLength` bytes if the file ends before. */
   read(byteLength: number, offset = 0): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(byteLength);
     return bytes.subarray(0, this.readInto(bytes, offset));
   }
 
-  /** Reads bytes from an offset into `bytes`. Returns the number of bytes read. */
+  /** Reads bytes from an offset on into `bytes`. Returns the number of bytes read. */
   readInto(bytes: Uint8Array, offset: number): number {
     return readAt(this.fd, bytes, { offset });
   }
 
   /**
-   * Overwrites the bytes from an offset.
+   * Overwrites the bytes from an offset on.
    *
    * @throws {SystemError} If the system is out of memory
    */
@@ -279,12 +280,15 @@ export class SharedFile {
     writeAt(this.fd, bytes, { offset });
   }
 
-  /** Returns a duplicate descriptor, which the caller owns. */
+  /** Returns a duplicate of the descriptor, which the caller must close. */
   duplicate(): number {
     return duplicateDescriptor(this.fd);
   }
 
-  /** Whether the owner no longer provides the memory. This process can still use ranges that it has already mapped. */
+  /**
+   * Whether the process that owns the memory no longer provides it. Ranges that this process has already mapped stay
+   * usable.
+   */
   get isAbandoned(): boolean {
     return false;
   }
@@ -300,8 +304,8 @@ export class SharedFile {
   }
 
   /**
-   * Grows the file to the end of a range. If another process has meanwhile grown the file further, the system call
-   * would shrink the file, which the seal prevents with `EPERM`; the file is then long enough.
+   * Grows the file to the end of a range. Another process may grow the file further at the same time. The system call
+   * would then shrink the file, but the seal makes the call fail with `EPERM`, and the file is long enough.
    */
   protected reserve(offset: number, rangeByteLength: number): void {
     const byteLength = offset + rangeByteLength;
@@ -327,7 +331,7 @@ export class SharedFile {
   }
 
   /**
-   * Locks a range until `unlock`, `close` or the end of this process, whichever comes first.
+   * Locks a range until the first of these events: `unlock`, `close`, or the end of this process.
    *
    * @throws {SystemError} If the system is out of memory, or if another process holds a conflicting write lock
    */
@@ -339,7 +343,7 @@ export class SharedFile {
     unlockRange(this.fd, { offset, byteLength });
   }
 
-  /** Returns whether any other open file description of the file has locked a part of a range. */
+  /** Returns whether a part of a range is locked through any other open file description of the file. */
   isLocked(offset: number, byteLength: number): boolean {
     return isRangeLocked(this.fd, { offset, byteLength });
   }
@@ -349,7 +353,7 @@ export class SharedFile {
     try {
       punchHole(this.fd, { offset, byteLength });
     } catch (error) {
-      // Without support, the memory is freed together with the file.
+      // If the system does not support holes, the memory is returned when the file is deleted.
       if (!(error instanceof SystemError)) throw error;
     }
   }

@@ -18,11 +18,12 @@ import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
 /**
- * The cost of reusing a block if the stream must first wait for another stream's free. The cost without a wait is 0.
+ * The cost of reusing a block if the stream must first wait for another stream to free the block. Without a wait, the
+ * cost is 0.
  */
 const internalDependency = 1;
 
-/** The counters of `cudaMemPoolAttr`, in bytes. */
+/** The values of the pool attributes `cudaMemPoolAttr` that count bytes. */
 export interface PoolCounters {
   reserved: number;
   reservedHigh: number;
@@ -36,21 +37,27 @@ export interface PoolServices {
   readonly scheduler: Scheduler;
 }
 
-/** A stream-ordered pool of a software device. */
+/** A pool of a software device for stream-ordered allocation. */
 export class SoftwarePool implements PageHolder {
-  /** The device's ordinal. Undefined for host memory, to which initially no device has access. */
+  /**
+   * The ordinal of the device whose memory the pool provides. Undefined for host memory, to which initially no device
+   * has access.
+   */
   readonly device: number | undefined;
   readonly id: string;
   readonly handleTypes: number;
-  /** The file that holds the memory, if other processes may map it. */
+  /** The file that contains the pool's memory. Undefined if other processes cannot map the memory. */
   readonly file: SharedFile | undefined;
-  /** The reason why a pool with the handle type fabric has no file: without a fabric, the pool cannot be exported. */
+  /** The reason why a pool with fabric handles has no file and cannot be exported: there is no usable fabric. */
   readonly refusal: string | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
-  /** The access of each device's kernels, one of `memAccessFlags`, by device. */
+  /** For each device, the access that its kernels have, one of `memAccessFlags`. */
   readonly access: Map<number, number>;
-  /** The number of unused bytes that may stay reserved at a synchronization. */
+  /**
+   * The number of unused bytes that may stay reserved when the host synchronizes. Bytes above this threshold are
+   * released.
+   */
   releaseThreshold = 0n;
   readonly #services: PoolServices;
   readonly #maxByteLength: number;
@@ -58,14 +65,18 @@ export class SoftwarePool implements PageHolder {
   readonly #free = new Set<PoolBlock>();
   readonly #inUse = new Set<PoolBlock>();
   /**
-   * Free units that a new reservation has replaced, so that they do not count as reserved, but that work may still use.
+   * Free units that were replaced by a new reservation. They no longer count as reserved, but pending work may still
+   * use them.
    */
   readonly #replaced = new Set<PoolBlock>();
-  /** The allocations that are live in stream order: their requested sizes in bytes, by start offset. */
+  /**
+   * The requested size in bytes of each live allocation, by start offset. Whether an allocation is live depends on
+   * stream order.
+   */
   readonly #live = new Map<number, number>();
-  /** Whether the pool was destroyed and the last of its memory was released. */
+  /** Whether the pool was destroyed and all its memory was released. */
   isClosed = false;
-  /** Whether the pool's handle was exported, which must precede the export of pointers. */
+  /** Whether the pool's own handle was exported. Only then can pointers be exported. */
   isExported = false;
   #isDestroyed = false;
 
@@ -92,7 +103,7 @@ export class SoftwarePool implements PageHolder {
     services.linearMemory.addPageHolder(this);
   }
 
-  /** Allocates a block in stream order. Returns undefined if the pool has no memory left. */
+  /** Allocates a block in stream order. Returns undefined if the pool cannot reserve enough memory. */
   allocate(byteLength: number, stream: Stream): PoolBlock | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
     const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
@@ -114,7 +125,7 @@ export class SoftwarePool implements PageHolder {
     return block;
   }
 
-  /** Frees a block, of which `byteLength` bytes were requested, in stream order. */
+  /** Frees a block in stream order. `byteLength` is the size with which the block was requested. */
   free({ block, byteLength }: { readonly block: PoolBlock; readonly byteLength: number }, stream: Stream): Work {
     const { begin } = block;
     block.inUse = false;
@@ -140,7 +151,7 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Called after a host synchronization: makes blocks that were freed by completed work available to every stream, and
+   * Called after a host synchronization. Makes the blocks whose frees have completed available to every stream, and
    * releases reserved memory above the release threshold.
    */
   reclaim(): void {
@@ -154,8 +165,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Releases free memory until no more than `byteLength` bytes, rounded up to whole units, are reserved. If the
-   * rounding overflows 64 bits, the result wraps to 0.
+   * Releases free memory until at most `byteLength` bytes, rounded up to whole units, are reserved. As in 64-bit
+   * arithmetic, rounding wraps to 0 on overflow.
    */
   trimTo(byteLength: bigint): void {
     const unit = BigInt(unitByteLength);
@@ -206,7 +217,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Calls `reclaim` in the next turn of the event loop, because work is marked as done only after its callback returns.
+   * Calls `reclaim` in the next turn of the event loop: the current work is marked as done only after its callback has
+   * returned.
    */
   #reclaimLater(): void {
     atNextTurn(() => this.reclaim());
@@ -219,7 +231,10 @@ export class SoftwarePool implements PageHolder {
     }
   }
 
-  /** Returns the free block of sufficient size with the lowest reuse cost up to `maxCost`; of several, the smallest. */
+  /**
+   * Returns the free block of sufficient size whose reuse costs least and at most `maxCost`; of several, the smallest
+   * block.
+   */
   #findFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     let best: PoolBlock | undefined;
     let bestCost = Infinity;
@@ -236,8 +251,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Returns the cost of reusing a free block on a stream: 0 without a wait, `internalDependency` with a wait, Infinity
-   * if the block may not be reused.
+   * Returns the cost of reusing a free block on a stream: 0 without a wait for another stream, `internalDependency`
+   * with such a wait, and Infinity if the block may not be reused.
    */
   #reuseCost(block: PoolBlock, stream: Stream): number {
     const { freed } = block;
@@ -272,7 +287,7 @@ export class SoftwarePool implements PageHolder {
     return rest;
   }
 
-  /** Merges a free block with free neighbours that may be reused under the same condition. */
+  /** Merges a free block with adjacent free blocks that may be reused under the same condition; see `canMerge`. */
   #merge(block: PoolBlock): void {
     if (block.next !== undefined && canMerge(block, block.next)) this.#absorb(block, block.next);
     if (block.previous !== undefined && canMerge(block.previous, block)) this.#absorb(block.previous, block);
@@ -286,7 +301,7 @@ export class SoftwarePool implements PageHolder {
     this.#free.delete(next);
   }
 
-  /** The number of bytes that the pool may still reserve. */
+  /** The number of bytes that the pool may reserve in addition. */
   get #room(): number {
     return this.#maxByteLength - this.usage.reserved;
   }
@@ -300,7 +315,7 @@ export class SoftwarePool implements PageHolder {
     const offset = this.#space.allocate(length);
     if (offset === undefined || !this.#map({ begin, byteLength: length, fileOffset: offset })) {
       if (offset !== undefined) this.#space.free({ begin: offset, end: offset + length });
-      // A failed mapping may have left a hole in linear memory, which discarding closes.
+      // Fills the hole that a failed mapping may have left in linear memory.
       linearMemory.discardAndRelease(begin, length, { isShared: this.file !== undefined });
       return undefined;
     }
@@ -313,9 +328,9 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Satisfies a request for which every free block is too small: joins adjacent free blocks, or replaces free units by
-   * a new reservation, where a GPU would map their memory to other addresses. Uses only blocks with a reuse cost of at
-   * most `maxCost`.
+   * Allocates a block when every free block is too small: joins adjacent free blocks, or replaces free units by a new
+   * reservation, where a GPU would map their memory to other addresses. Uses only blocks whose reuse costs at most
+   * `maxCost`.
    */
   #combineFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     const runs = runsOf(this.#free, (block) => this.#reuseCost(block, stream) <= maxCost);
@@ -324,7 +339,8 @@ export class SoftwarePool implements PageHolder {
     const needed = wholeUnits(byteLength);
     const available = runs.reduce((sum, run) => sum + unitsOf(run), 0);
     if (available === 0 || needed > this.#room + available) return undefined;
-    // If the maximum size is not the limit, linear memory is full. Only units without pending work can be released now.
+    // If the pool's maximum size is not the reason, linear memory is full. Then only units without pending work help,
+    // because only they can be released now.
     const isLimited = needed > this.#room;
     for (const run of runs) {
       if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;
@@ -334,7 +350,9 @@ export class SoftwarePool implements PageHolder {
     return this.#reserve(byteLength);
   }
 
-  /** Merges a run of free blocks into one for reuse by a stream, which waits for other streams' frees if necessary. */
+  /**
+   * Merges a run of adjacent free blocks into a block for a stream, which waits for other streams' frees if necessary.
+   */
   #join(run: Run, stream: Stream): PoolBlock {
     const frees = run.map(({ freed }) => freed).filter((freed) => freed !== undefined);
     const after = frees.filter((freed) => freed.stream !== stream && !freed.done);
@@ -346,7 +364,10 @@ export class SoftwarePool implements PageHolder {
     return first;
   }
 
-  /** Releases whole units within a free block, at most `byteLength` bytes, when the stream reaches this point. */
+  /**
+   * Releases whole units within a free block, at most `byteLength` bytes: immediately if the block's free is done, or
+   * otherwise when the stream reaches this point.
+   */
   #replace(block: PoolBlock, byteLength: number, stream: Stream): void {
     if (isDone(block)) return this.#release(block, byteLength);
     const detached = this.#detachUnits(block, byteLength)!;
@@ -366,7 +387,7 @@ export class SoftwarePool implements PageHolder {
     return this.file === undefined || this.file.tryMap(this.#services.linearMemory, mapping);
   }
 
-  /** Releases free units until no more than `byteLength` bytes are reserved. */
+  /** Releases free units until at most `byteLength` bytes are reserved. */
   #reduceTo(byteLength: number): void {
     const { reserved } = this.usage;
     this.#releaseTo(byteLength);
@@ -374,8 +395,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Releases free units from linear memory until no more than `byteLength` bytes are reserved. Does not reclaim the
-   * units in the pool's space, because importers may still have mapped them.
+   * Releases free units from linear memory until at most `byteLength` bytes are reserved. The units stay allocated in
+   * the pool's address space, because importers may still have them mapped.
    */
   #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
@@ -391,7 +412,10 @@ export class SoftwarePool implements PageHolder {
     if (detached !== undefined) this.#discard(detached);
   }
 
-  /** Splits off whole units within a free block, at most `byteLength` bytes, which then no longer count as reserved. */
+  /**
+   * Splits off whole units within a free block, at most `byteLength` bytes in total. These units no longer count as
+   * reserved.
+   */
   #detachUnits(block: PoolBlock, byteLength: number): PoolBlock | undefined {
     const { begin, end } = PoolSpace.wholeUnits({ begin: block.offset, end: block.offset + block.byteLength });
     const length = Math.min(end - begin, byteLength);
@@ -405,7 +429,7 @@ export class SoftwarePool implements PageHolder {
     return detached;
   }
 
-  /** Releases detached units from linear memory and frees them in the pool's space. */
+  /** Releases units that were split off from linear memory, and frees them in the pool's address space. */
   #discard({ begin, offset, byteLength }: PoolBlock): void {
     this.#services.linearMemory.discardAndRelease(begin, byteLength, { isShared: this.file !== undefined });
     this.#space.free({ begin: offset, end: offset + byteLength });

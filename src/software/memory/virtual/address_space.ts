@@ -8,25 +8,23 @@ import type { DeviceAllocation, Range } from "../allocations.ts";
 import type { LinearMemory } from "../linear_memory.ts";
 import type { SoftwareMemory } from "./physical_memory.ts";
 
-/** The granularity of the sizes and addresses of virtual memory, in bytes. The same as on an H200. */
+/** The granularity of sizes and addresses of virtual memory, in bytes. The same value as on an H200. */
 export const virtualGranularity: number = 2 * 2 ** 20;
 
-/** The mapping of memory to a range of addresses. */
+/** A mapping of physical memory to a range of addresses. */
 interface Mapping extends Range {
   readonly memory: SoftwareMemory;
-  /** The access of each device's kernels, one of `memAccessFlags`, by device. */
+  /** For each device, the access that its kernels have, one of `memAccessFlags`. */
   readonly access: Map<number, number>;
 }
 
 /** A reserved range of addresses. */
 interface Reservation extends Range {
-  /**
-   * Whether the file of a former mapping may still be mapped in the range, because the system failed to unmap the file.
-   */
+  /** Whether a file may still be mapped in the range because the system failed to unmap it. */
   mayHaveRemains: boolean;
 }
 
-/** A run of adjacent mappings of memory of one device. */
+/** Adjacent mappings of memory of the same device, which programs access like one allocation. */
 export class VirtualRun implements DeviceAllocation {
   readonly kind = "virtual";
   readonly begin: number;
@@ -41,12 +39,12 @@ export class VirtualRun implements DeviceAllocation {
     this.#mappings = mappings;
   }
 
-  /** Returns whether a device may read all of the run. */
+  /** Returns whether the kernels of a device may read all mappings of the run. */
   isAllowed(device: number): boolean {
     return this.#mappings.every(({ access }) => flagsOf(access, device) !== memAccessFlags.none);
   }
 
-  /** Returns whether a device may access a range in the way that `flags`, one of `memAccessFlags`, specifies. */
+  /** Returns whether the kernels of a device may access a range as specified by `flags`, one of `memAccessFlags`. */
   permits(device: number, { begin, end }: Range, flags: number): boolean {
     return this.#mappings.every((mapping) =>
       mapping.end <= begin || end <= mapping.begin || (flagsOf(mapping.access, device) & flags) === flags
@@ -54,7 +52,7 @@ export class VirtualRun implements DeviceAllocation {
   }
 }
 
-/** Receives the runs of adjacent mappings when they are created and removed. */
+/** Is notified when runs of adjacent mappings are created and removed. */
 export interface RunListener {
   added(run: VirtualRun): void;
   removed(run: VirtualRun): void;
@@ -75,11 +73,11 @@ export class AddressSpace {
   }
 
   /**
-   * Reserves a range of addresses. Returns its offset, or undefined if linear memory is full. `byteLength` and
-   * `alignment` must be multiples of the granularity.
+   * Reserves a range of addresses. Returns its offset, or undefined if linear memory has no range that is large enough.
+   * `byteLength` and `alignment` must be multiples of the granularity.
    */
   reserve(byteLength: number, alignment: number): number | undefined {
-    // Linear memory only aligns to pages, so the reservation is larger at first, and the excess is released.
+    // Reserves more than necessary and releases the excess, because linear memory aligns ranges only to pages.
     const whole = byteLength + alignment;
     const first = this.#linearMemory.reserve(whole);
     if (first === undefined) return undefined;
@@ -91,9 +89,9 @@ export class AddressSpace {
   }
 
   /**
-   * Frees a reserved range. Returns false if exactly this range was not reserved, or if memory is mapped in the range.
-   * If the system fails to unmap a former mapping, the pages are never used again: their next user would access that
-   * memory.
+   * Frees a reserved range. Returns false if the range is not exactly one reservation, or if memory is mapped in the
+   * range. If the system failed to unmap a file from the range, its pages are never used again, because the next owner
+   * would access the file.
    */
   free({ begin, end }: Range): boolean {
     const reservation = this.#reserved.get(begin);
@@ -105,16 +103,16 @@ export class AddressSpace {
     return true;
   }
 
-  /** Returns whether a range is reserved and has no mappings. */
+  /** Returns whether a range lies in a reservation and contains no mappings. */
   isFree({ begin, end }: Range): boolean {
     return [...this.#reserved.values()].some((range) => range.begin <= begin && end <= range.end) &&
       !this.#mappings.some((mapping) => mapping.begin < end && begin < mapping.end);
   }
 
-  /** Maps all of `memory` at an offset. Returns false if the system is out of memory. */
+  /** Maps all of `memory` at an offset in linear memory. Returns false if the system is out of memory. */
   map(begin: number, memory: SoftwareMemory): boolean {
     if (!memory.tryMap(this.#linearMemory, begin)) {
-      // A failed mapping may have left a hole in linear memory, which discarding closes.
+      // Fills the hole that a failed mapping may have left in linear memory.
       this.#discard({ begin, end: begin + memory.byteLength });
       return false;
     }
@@ -125,7 +123,10 @@ export class AddressSpace {
     return true;
   }
 
-  /** Returns the mappings that exactly cover a range. Returns undefined if there are gaps or only parts of mappings. */
+  /**
+   * Returns the mappings that together cover exactly the given range. Returns undefined if there is a gap, or if the
+   * range contains only a part of a mapping.
+   */
   mappingsIn({ begin, end }: Range): readonly Mapping[] | undefined {
     const found = this.#mappings.filter((mapping) => mapping.begin < end && begin < mapping.end);
     let at = begin;
@@ -148,8 +149,8 @@ export class AddressSpace {
   }
 
   /**
-   * Removes whole mappings and the access of all devices. If the system fails to unmap the file, it stays mapped until
-   * the next mapping replaces it, but no device can access it.
+   * Removes whole mappings, and with them the access of all devices. If the system fails to unmap the file, the file
+   * stays mapped until the next mapping replaces it, but no device can access it.
    */
   unmap(mappings: readonly Mapping[]): void {
     for (const mapping of mappings) {
@@ -170,7 +171,7 @@ export class AddressSpace {
     }
   }
 
-  /** Sets the access of a device's kernels to whole mappings: `flags` is one of `memAccessFlags`. */
+  /** Sets the access that a device's kernels have to whole mappings. `flags` is one of `memAccessFlags`. */
   setAccess(mappings: readonly Mapping[], device: number, flags: number): void {
     for (const mapping of mappings) this.#setAccess(mapping, device, flags);
   }
@@ -183,13 +184,13 @@ export class AddressSpace {
     this.#linearMemory.setReadOnly(device, { begin, end }, flags === memAccessFlags.read);
   }
 
-  /** Unmaps everything, and frees all addresses. */
+  /** Removes all mappings, and frees all reserved ranges. */
   close(): void {
     this.unmap(this.#mappings);
     for (const range of this.#reserved.values()) this.free(range);
   }
 
-  /** Computes the runs again after a change of the mappings, and notifies the listener. */
+  /** Determines the runs of adjacent mappings after the mappings have changed, and notifies the listener. */
   #update(): void {
     const runs: Mapping[][] = [];
     for (const mapping of this.#mappings) {

@@ -14,17 +14,17 @@ import { SharedFile } from "../shared_file.ts";
 const magic = 0x31304d454d504c50n;
 const headerByteLength = 40;
 
-/** The content of the header. */
+/** The fields in the header of the memory's file. */
 interface Header {
   readonly deviceUuid: Uint8Array;
   readonly handleTypes: number;
-  /** Size of the memory in bytes. */
+  /** The size of the memory in bytes. */
   readonly byteLength: number;
 }
 
 /**
- * Memory that can be mapped. Exists while this process has handles or mappings of the memory, or any process has a
- * descriptor of the file.
+ * Physical memory that can be mapped to addresses. Exists as long as this process has handles or mappings of the
+ * memory, or any process has a descriptor of the file.
  */
 export class SoftwareMemory implements Header {
   readonly device: number;
@@ -32,7 +32,7 @@ export class SoftwareMemory implements Header {
   readonly handleTypes: number;
   readonly byteLength: number;
   readonly #file: SharedFile;
-  /** The number of handles and mappings in this process. */
+  /** The number of handles and mappings of the memory in this process. */
   #users = 1;
 
   private constructor(file: SharedFile, device: number, { deviceUuid, handleTypes, byteLength }: Header) {
@@ -44,9 +44,9 @@ export class SoftwareMemory implements Header {
   }
 
   /**
-   * Creates memory on a device. The system allocates each page on first access.
+   * Creates memory on a device. The system allocates each page when it is first accessed.
    *
-   * @throws {SystemError} If the system cannot create it
+   * @throws {SystemError} If the system cannot create the memory file
    */
   static create(device: number, header: Header): SoftwareMemory {
     const byteLength = pageByteLength + header.byteLength;
@@ -68,8 +68,8 @@ export class SoftwareMemory implements Header {
   }
 
   /**
-   * Opens the memory of a descriptor, which the caller still owns. Returns "no memory" if the descriptor does not refer
-   * to such memory, and "no device" if the memory's device is not visible.
+   * Opens the memory that a descriptor refers to. The descriptor still belongs to the caller. Returns "no memory" if
+   * the descriptor does not refer to such memory, and "no device" if the memory's device is not visible.
    *
    * @param findDevice returns the ordinal of the device with a UUID
    * @throws {SystemError} If the file cannot be opened
@@ -81,7 +81,7 @@ export class SoftwareMemory implements Header {
     return SoftwareMemory.#of(openFile(fd), findDevice);
   }
 
-  /** Opens the memory of a file in a fabric, and takes ownership of `file`. */
+  /** Opens the memory whose file was received through a fabric, and takes ownership of `file`. */
   static openIn(
     file: FabricFile,
     findDevice: (uuid: Uint8Array) => number | undefined,
@@ -106,18 +106,19 @@ export class SoftwareMemory implements Header {
     return isWhole ? "no device" : "no memory";
   }
 
-  /** Records another handle or mapping. */
+  /** Adds a handle or mapping to the count. */
   retain(): void {
     this.#users++;
   }
 
-  /** Records that a handle or a mapping was removed. The last removal closes the file. */
+  /** Subtracts a handle or mapping from the count. Closes the file when the count becomes 0. */
   release(): void {
     if (--this.#users === 0) this.#file.close();
   }
 
   /**
-   * Returns a descriptor for other processes, which the caller owns, or the fabric handle of memory in a fabric.
+   * Returns a handle for other processes: a descriptor, which the caller must close, or the fabric handle of memory in
+   * a fabric.
    *
    * @throws {SystemError} If the process has no descriptor left
    */

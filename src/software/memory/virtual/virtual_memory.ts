@@ -41,7 +41,7 @@ export interface VirtualMemoryParts extends RunListener {
   newHandle(): bigint;
 }
 
-/** The calls about virtual memory. */
+/** The driver calls that manage virtual memory. */
 type VirtualMemoryCalls = Pick<
   Driver,
   | "memGetAllocationGranularity"
@@ -69,7 +69,7 @@ export class VirtualMemory {
     this.#space = new AddressSpace(parts.linearMemory, parts);
   }
 
-  /** Returns the calls about virtual memory. */
+  /** Returns the driver calls that manage virtual memory. */
   calls(): VirtualMemoryCalls {
     return {
       memGetAllocationGranularity: (_props, option) => this.#granularity(option),
@@ -87,7 +87,7 @@ export class VirtualMemory {
     };
   }
 
-  /** Returns the granularity, which is the same for all properties: CUDA does not check them in this call. */
+  /** Returns the granularity. It is the same for all allocation properties, which CUDA does not check in this call. */
   #granularity(option: number): number {
     const isKnown = Object.values<number>(allocationGranularity).includes(option);
     return isKnown ? virtualGranularity : fail(cudaErrorInvalidValue, "cuMemGetAllocationGranularity");
@@ -214,7 +214,7 @@ export class VirtualMemory {
     const offset = offsetOfAddress(address);
     const mapping = offset === undefined ? undefined : this.#space.mappingAt(offset);
     if (mapping === undefined) fail(cudaErrorInvalidValue, call);
-    // As in CUDA, which reports access by the host although there is none.
+    // As in CUDA, reports that the host has access, although it has none.
     if (type === memLocationType.host) return memAccessFlags.readWrite;
     if (type !== memLocationType.device) fail(cudaErrorInvalidDevice, call);
     this.#parts.devices.checkOrdinal(id, call);
@@ -254,7 +254,10 @@ function isWhole(byteLength: number): boolean {
   return byteLength > 0 && byteLength % virtualGranularity === 0;
 }
 
-/** Returns the offsets of a range, or undefined unless it is an aligned range of linear memory. */
+/**
+ * Returns the range of offsets for a range of addresses. Returns undefined if the range is not aligned or lies outside
+ * of linear memory.
+ */
 function rangeOf(address: bigint, byteLength: number): Range | undefined {
   const begin = offsetOfAddress(address);
   if (begin === undefined || begin % virtualGranularity !== 0 || !isWhole(byteLength)) return undefined;
