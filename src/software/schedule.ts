@@ -130,7 +130,7 @@ export function* inOrder(count: number, { start, isReversed }: ThreadOrder): Gen
 
 /** The number of rounds of the Feistel network that permutes the blocks of a grid. */
 const rounds = 4;
-/** The maximum number of blocks that are permuted. Larger grids run in ascending order. */
+/** The maximum number of blocks of a grid that are permuted. Larger grids run in ascending order. */
 const mostBlocks = 2 ** 32;
 
 /** A pseudorandom order of blocks, warps and threads. */

@@ -27,7 +27,10 @@ import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support
 import { surveyInstructions } from "./compiler/linking/instruction_survey.ts";
 import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 
-/** The linear memories of closed drivers that must stay accessible until the process ends. */
+/**
+ * The linear memories of closed drivers that were closed with `keepMemory`, and so must stay accessible until the
+ * process ends.
+ */
 const keptMemories: LinearMemory[] = [];
 
 /** All calls of a driver except `close`. The files in `driver/` implement them. */

@@ -7,8 +7,8 @@
 import { sharedAmongCopies } from "../../support/version.ts";
 
 /**
- * The address of the first byte of linear memory. Its low half is 0, so the low half of an address is an offset into
- * linear memory.
+ * The address of the first byte of linear memory. The low half of this address is 0, so the low half of any address in
+ * linear memory is the offset.
  */
 export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
 /** The first of the generic addresses that refer to a block's shared memory. */
@@ -27,11 +27,12 @@ export function functionAddress(index: number): bigint {
 }
 
 /**
- * The size in bytes of the address range of `.shared`, and of its reserved part before the block's own shared memory.
+ * The sizes in bytes of the address range of `.shared` (`byteLength`), and of the reserved part of shared memory at its
+ * start (`reserved`).
  */
 export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
 /**
- * The offset, within the reserved shared memory, of the part that the compilers' runtime libraries use. That part has
+ * The offset, within the reserved shared memory, of the part that the compilers' runtime libraries use. The part has
  * the same size as on a GPU.
  */
 export const libraryReservedOffset = 0x200;

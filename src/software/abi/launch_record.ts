@@ -84,7 +84,7 @@ export const unboundedLength = 0xffff_ffff;
 /** The maximum size of the table of argument ranges, in bytes. Parameters at higher offsets have no ranges. */
 export const argumentRangesByteLength = 0x4000;
 
-/** The number of multiprocessors of a device, as kernels see it. */
+/** The number of multiprocessors that a device has according to the special registers that kernels read. */
 export const multiProcessorCount = 4;
 
 /** A field of a launch record. */
@@ -132,7 +132,10 @@ export const threadRecord = {
 /** The value of `threadRecord.request` for a thread that has exited. */
 export const exited = -1;
 
-/** The layout of the header that a call saves before registers: the caller's resume point, frame and stack pointer. */
+/**
+ * The layout of the header that a function call saves before the registers: the caller's resume point, stack frame and
+ * stack pointer.
+ */
 export const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLength: 16 } as const;
 
 /** A call site in a function. */
@@ -156,7 +159,8 @@ export interface Suspension {
   /** The line in the PTX text. */
   readonly line: number;
   /**
-   * The position in the function. If lanes wait at different suspend points, those with the lowest order resume first.
+   * The position of the suspend point in the function. If lanes wait at different suspend points, those at the lowest
+   * position resume first.
    */
   readonly order: number;
 }

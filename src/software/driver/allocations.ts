@@ -47,7 +47,10 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;
 
-  /** Returns the allocation that starts at an address. Throws if there is none that `free` or `freeAsync` may free. */
+  /**
+   * Returns the allocation that starts at an address. Throws if there is no such allocation, or if `free` and
+   * `freeAsync` do not accept it.
+   */
   const freeable = (address: bigint, call: string): FreeableAllocation => {
     const found = memory.startingAt(address);
     if (found !== undefined && (isPoolMemory(found) || found.kind === "plain")) return found;
@@ -156,7 +159,7 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts
       if (found.kind === "virtual") return virtualMemory.rangeAt(found, address);
       const { begin, byteLength } = found;
       if (memory.isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
-      // For host pool memory that the device has no access to, CUDA reports the size but not the base address.
+      // For memory of a host pool to which the device has no access, CUDA reports the size but not the base address.
       if (isHostPoolMemory(found)) return { base: address, byteLength };
       return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     },

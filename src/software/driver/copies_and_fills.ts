@@ -16,7 +16,7 @@ import type { StreamsAndEvents } from "./streams_and_events.ts";
 /** The maximum number of bytes, values or rows that a copy or fill processes before other streams may run. */
 const sliceLength = 2 ** 20;
 
-/** The copies and fills of one driver. */
+/** The functions that enqueue copies and fills for a driver. */
 class Copies {
   readonly #scheduler: Scheduler;
   readonly #hostMemory: HostMemory;
@@ -114,7 +114,7 @@ interface Parts {
   readonly memory: ProgramMemory;
 }
 
-/** The calls that copy and fill memory. */
+/** The driver calls that copy and fill memory. */
 type CopyAndFillCalls = Pick<
   Driver,
   | "memcpyHtoDAsync"
@@ -127,7 +127,7 @@ type CopyAndFillCalls = Pick<
   | "memsetD2D32Async"
 >;
 
-/** Returns the calls that copy and fill memory. */
+/** Returns the driver calls that copy and fill memory. */
 export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillCalls {
   const { devices } = core;
   const copies = new Copies(core.scheduler, core.hostMemory, memory.shadow);

@@ -86,14 +86,14 @@ export class DriverCore {
     if (!this.linearMemory.ensureBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
-  /** Blocks until a device has finished all its work. */
+  /** Blocks until all work of a device has finished. */
   finishWork(device: number, call: string): void {
     this.scheduler.runUntil(() => this.scheduler.isIdle(device));
     this.finishSynchronization(device, call);
   }
 
   /**
-   * Must be called after the host has waited for work: releases the resources of finished work. Throws if the devices
+   * Releases the resources of finished work. Must be called after the host has waited for work. Throws if the devices
    * were lost.
    */
   finishSynchronization(device: number, call: string): void {

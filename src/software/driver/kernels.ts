@@ -71,7 +71,7 @@ type LaunchCalls = Pick<
 export class Kernels {
   readonly #parts: Parts;
   readonly #modules = new Map<bigint, LoadedModule>();
-  /** The modules that were unloaded but whose memory is not yet released. */
+  /** The modules that were unloaded, but whose memory was not released yet. */
   readonly #unloadedModules = new Set<LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
   readonly #running = new RunningChecks();
@@ -305,7 +305,10 @@ export class Kernels {
     });
   }
 
-  /** Returns the ranges that the arguments of a launch point into. Undefined without the check `memory`. */
+  /**
+   * Returns the table of the memory ranges that the arguments of a launch point into. Undefined without the check
+   * `memory`.
+   */
   #argumentRangesOf({ parameters, buffers }: KernelLaunch): Uint32Array | undefined {
     const { core, memory: { allocations, parts } } = this.#parts;
     if (!core.kernelChecks.has("memory")) return undefined;

@@ -42,7 +42,9 @@ export class ProgramMemoryNames {
     return nearestRange({ begin, byteLength }, this.#rangesFor(device));
   }
 
-  /** Returns the live, freed and heap memory that a kernel of a device may have intended to access. */
+  /**
+   * Returns all live, freed and heap memory, for finding the memory that a kernel of a device may have meant to access.
+   */
   #rangesFor(device: number): NamedRange[] {
     const { linearMemory } = this.#core;
     const named = [...this.#namedBuffers()];

@@ -65,9 +65,9 @@ export class Pools {
   readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
   readonly #defaultPools = new Map<number, bigint>();
   readonly #currentPools = new Map<number, bigint>();
-  /** The pools of this process, including destroyed ones whose memory is still in use. */
+  /** The pools that this process created, including destroyed pools whose memory is still in use. */
   readonly #openPools = new Set<SoftwarePool>();
-  /** The imported pools, including destroyed ones with mappings that are still in use. */
+  /** The imported pools, including destroyed pools whose mappings are still in use. */
   readonly #openImports = new Set<ImportedPool>();
 
   constructor(core: DriverCore, memory: ProgramMemory) {
@@ -81,7 +81,7 @@ export class Pools {
     return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  /** Releases memory that was freed by completed work. */
+  /** Releases pool memory that completed work has freed. */
   reclaim(): void {
     for (const pool of this.#openPools) {
       pool.reclaim();
@@ -247,7 +247,7 @@ export class Pools {
     const { file, handleTypes } = found;
     const isSupported = [posixFileDescriptor, fabric].some((type) => type === handleType && (handleTypes & type) !== 0);
     if (!isSupported) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    // Without an IMEX channel, CUDA exports no pool that supports fabric handles.
+    // Like CUDA without an IMEX channel, fails to export a pool that supports fabric handles.
     if (file === undefined) failBecause(cudaErrorNumbers.cudaErrorNotPermitted, call, found.refusal!);
     if (file instanceof FabricFile) {
       if (handleType !== fabric) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, noDescriptor);

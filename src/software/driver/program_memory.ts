@@ -59,8 +59,8 @@ export class ProgramMemory {
   /** Tracks which memory is initialized. Undefined without the check `initialization`. */
   readonly shadow: MemoryShadow | undefined;
   /**
-   * Whether `markFresh` is called for new allocations, which fills them with a pattern that makes missing
-   * initialization visible.
+   * Whether new allocations are passed to `markFresh`, which fills them with a pattern so that uses of uninitialized
+   * memory become visible.
    */
   readonly isChecked: boolean;
   readonly #core: DriverCore;
@@ -129,7 +129,7 @@ export class ProgramMemory {
     return this.#core.linearMemory.bytes.subarray(begin, end);
   }
 
-  /** Fills the memory of a new allocation with a pattern, and marks it as uninitialized. */
+  /** Fills the memory of a new allocation with a pattern, and marks the memory as uninitialized. */
   markFresh(allocation: PoolAllocation | DeviceMemory): void {
     const { begin, byteLength } = allocation;
     this.#core.linearMemory.bytes.fill(freshByte, begin, begin + byteLength);
@@ -138,8 +138,8 @@ export class ProgramMemory {
   }
 
   /**
-   * Records that other processes may write an allocation. Their writes cannot be observed, so the whole allocation is
-   * treated as initialized.
+   * Records that other processes may write an allocation. Writes of other processes cannot be observed, so the whole
+   * allocation counts as initialized.
    */
   export(allocation: PoolAllocation | DeviceMemory): void {
     this.#exported.add(allocation);

@@ -57,7 +57,9 @@ export class StreamsAndEvents {
     for (const stream of this.#defaultStreams) core.scheduler.addStream(stream);
   }
 
-  /** Returns the stream of a handle. 0 is the default stream of `device`. Throws if the handle is invalid. */
+  /**
+   * Returns the stream with a handle. The handle 0 is the default stream of `device`. Throws if the handle is invalid.
+   */
   stream(device: number, stream: bigint, call: string): Stream {
     const { devices } = this.#core;
     devices.check(device, call);
@@ -112,7 +114,7 @@ export class StreamsAndEvents {
       },
       streamQuery: (device, stream, options) => {
         const found = this.stream(device, stream, "cudaStreamQuery");
-        // Runs some work, so that programs that poll without returning to the event loop make progress.
+        // Runs a slice of work, so that programs that poll without returning to the event loop make progress.
         if (!options?.peek && !scheduler.isDone(found)) scheduler.step();
         devices.check(found.device, "cudaStreamQuery");
         return scheduler.isDone(found);
@@ -205,7 +207,7 @@ export class StreamsAndEvents {
         const call = "cudaEventElapsedTime";
         const [first, last] = [this.#event(start, call), this.#event(end, call)];
         for (const { device, flags, recorded } of [first, last]) {
-          // If the device was lost, the record was dropped, so the event will never have a time.
+          // If the devices were lost, the work that records the event was dropped, so the event will never have a time.
           devices.check(device, call);
           if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
             fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);

@@ -200,7 +200,7 @@ export class Event {
   readonly flags: number;
   /** The work of this process that recorded the event last. */
   recorded: Work | undefined;
-  /** Whether the last record was for all streams of the device. */
+  /** Whether the event was last recorded for all streams of its device. */
   isRecordedForDevice = false;
   /** The vector clock of the last record, which a stream that waits for the event merges into its own. */
   cameAfter: Progress = new Map();
@@ -246,7 +246,7 @@ export class Scheduler {
   readonly #onFailure: (device: number, cause: unknown) => void;
   /** Chooses the stream that runs next. Undefined if the streams run round-robin. */
   readonly #choice: Choice | undefined;
-  /** The work that was chosen last. */
+  /** The work that the schedule chose last. Undefined if none was chosen yet. */
   #chosen: Work | undefined;
   /** The number of times in a row that `#chosen` has been chosen. */
   #chosenTimes = 0;
@@ -275,7 +275,7 @@ export class Scheduler {
     if (stream.isDefault) this.#defaultStreams.set(stream.device, stream);
   }
 
-  /** Removes a stream as soon as its work is done. */
+  /** Removes a stream when its work is done. */
   removeStream(stream: Stream): void {
     stream.isDestroyed = true;
     if (stream.isIdle) this.#letGo(stream);

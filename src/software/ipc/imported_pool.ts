@@ -55,7 +55,7 @@ export class MappingLeases {
     return true;
   }
 
-  /** Releases a lease after its range was unmapped. */
+  /** Releases a lease. Must be called after the range was unmapped. */
   release(range: Range): void {
     this.#release(...unitsOf(range));
   }

@@ -87,7 +87,7 @@ export class DeviceMemory extends AccessibleRange {
   }
 }
 
-/** Memory of another process that was opened by an IPC handle. */
+/** Memory of another process that was opened with an IPC handle. */
 export class OpenedMemory extends AccessibleRange {
   readonly kind = "opened";
   /**

@@ -120,7 +120,7 @@ export class Allocations<A extends SoftwareAllocation> {
     this.#sorted.splice(first, this.#indexAfter(begin + byteLength - 1) - first);
   }
 
-  /** Returns the number of allocations that start at or before `offset`. */
+  /** Returns the index in `#sorted` of the first allocation that starts after `offset`. */
   #indexAfter(offset: number): number {
     let low = 0;
     let high = this.#sorted.length;

@@ -37,7 +37,7 @@ interface FabricHandle {
   readonly id: string;
   /** The UUID of the device that owns the memory, 16 bytes. All zeros for host memory. */
   readonly deviceUuid: Uint8Array;
-  /** The inode of the folder, which is the same in every container that mounts the folder. */
+  /** The inode of the fabric's folder, which is the same in every container that mounts the folder. */
   readonly folder: bigint;
   /** The size of the memory in bytes; 0 for a pool. */
   readonly byteLength: number;

@@ -90,7 +90,7 @@ interface ProcessMemory {
   readonly pages: RangeAllocator;
   readonly pageHolders: Set<PageHolder>;
   scratchOwner: ScratchOwner | undefined;
-  /** The number of drivers that use the upper half of linear memory as the shadow of the lower half. */
+  /** The number of open drivers that use the upper half of linear memory as the shadow of the lower half. */
   shadowUsers: number;
 }
 

@@ -77,7 +77,7 @@ export function latestOf(works: readonly Work[]): Work | undefined {
   );
 }
 
-/** Returns whether the work that frees a block is done. */
+/** Returns whether no work that frees the block is pending. */
 export function isDone({ freed }: PoolBlock): boolean {
   return freed?.done !== false;
 }

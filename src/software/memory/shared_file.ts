@@ -192,7 +192,8 @@ export class SharedFile {
     // file system.
     if (!judgeDescriptor(fd).isMemoryFile) return undefined;
     const { seals, byteLength } = describeDescriptor(fd);
-    // Without the seal, the other process could shrink the file, and accesses to its mapping would crash this process.
+    // Without the seal against shrinking, the other process could shrink the file, and accesses to the mapping would
+    // crash this process.
     const isSealed = seals !== undefined && (seals & sealShrink) !== 0;
     return isSealed ? new SharedFile(fd, byteLength) : undefined;
   }
@@ -348,7 +349,10 @@ export class SharedFile {
     return isRangeLocked(this.fd, { offset, byteLength });
   }
 
-  /** Returns the memory of a range of the file to the system, if the system supports it. */
+  /**
+   * Returns the memory of a range of the file to the system. Has no effect if the system does not support holes in
+   * files.
+   */
   punchHole(offset: number, byteLength: number): void {
     try {
       punchHole(this.fd, { offset, byteLength });

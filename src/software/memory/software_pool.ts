@@ -117,7 +117,7 @@ export class SoftwarePool implements PageHolder {
     this.#inUse.add(block);
     this.usage.used += byteLength;
     this.usage.usedHigh = Math.max(this.usage.usedHigh, this.usage.used);
-    // The callback must not read `block`: by the time it runs, the block may belong to a later allocation.
+    // The callback must not read `block`, which may belong to a later allocation when the callback runs.
     this.#services.scheduler.enqueue(stream, () => this.#makeAccessible(begin, byteLength), {
       after: freed === undefined || freed.stream === stream ? [] : [freed],
       outlivesDevice: true,

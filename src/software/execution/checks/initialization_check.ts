@@ -74,7 +74,7 @@ export class InitializationCheck {
   readonly #loads = new Map<number, Load>();
   /** The last uninitialized load of all threads. */
   #last: Load | undefined;
-  /** The sizes in bytes of the memory that the kernel allocated on the heap, by offset. */
+  /** The sizes in bytes of the heap blocks that the kernel has allocated, by the offset of the block. */
   readonly #allocated = new Map<number, number>();
   /** The last shuffle that read from a lane that does not participate. */
   #shuffle: Shuffle | undefined;

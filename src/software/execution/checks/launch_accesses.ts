@@ -29,7 +29,7 @@ export interface NumberedThreads {
   indexOf(number: number): ThreadIndex;
 }
 
-/** The recorded accesses of one kind: reads, writes or atomic operations. */
+/** The recorded accesses of one kind: reads, writes, or atomic operations. */
 class KindAccesses {
   /** The access records of the words of each accessed page, by the index of the page. */
   readonly pages = new Map<number, Int32Array>();
@@ -56,7 +56,7 @@ export class RecordedAccesses {
     }
   }
 
-  /** Records an access of a thread. */
+  /** Records that a thread accesses memory at `offset`. */
   note(offset: number, place: number, thread: number, threads: NumberedThreads): void {
     const end = offset + bytesOfPlace(place);
     const operation = operationOfPlace(place);

@@ -42,7 +42,10 @@ export interface LaunchChecksOptions {
   readonly memory?: MemoryCheck | undefined;
   /** All of linear memory, which the check `race` reads; undefined if that check is disabled. */
   readonly racyMemory?: Uint8Array | undefined;
-  /** Tracks which memory is initialized, for the check `initialization`; undefined if that check is disabled. */
+  /**
+   * The shadow of linear memory, which tracks uninitialized bits for the check `initialization`; undefined if that
+   * check is disabled.
+   */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
   /**
@@ -127,7 +130,7 @@ export class LaunchChecks {
     this.initialization = undefined;
   }
 
-  /** Frees the memory of the checks. Must be called when the launch is complete. */
+  /** Frees the memory in which the checks record accesses. Must be called when the launch is complete. */
   close(): void {
     this.#cells.close();
   }
@@ -144,7 +147,7 @@ export class LaunchChecks {
     ]);
   }
 
-  /** Checks an access for races, before it is made. `order` has the `orderBits` of the access. */
+  /** Checks for races an access that is about to be made. `order` contains the `orderBits` of the access. */
   orderedAccess(offset: number, place: number, thread: number, order: number): void {
     this.#race?.access(offset, place, thread, order);
   }
@@ -178,7 +181,10 @@ export class LaunchChecks {
     this.#accesses?.ignore(offset);
   }
 
-  /** Records an access that failed the bounds check, for example because the memory was freed. */
+  /**
+   * Records that a thread tried to make an access that failed the bounds check, for example because the memory was
+   * freed.
+   */
   refuse(offset: number, place: number, thread: number): void {
     this.#accesses?.note(offset, place, thread, this.#launch!);
   }
@@ -232,7 +238,7 @@ export class LaunchChecks {
     return { block, thread: [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))] };
   }
 
-  /** Returns the block and thread index from the code location and thread that compiled code reports. */
+  /** Returns the block and thread index of the thread that compiled code reports with a code location. */
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread"> {
     return this.#launch!.indicesOf({ place: decodePlace(place), thread });
   }
@@ -247,7 +253,10 @@ export class LaunchChecks {
     return this.#options.allocations[offset >>> boundsGranuleShift] !== 0;
   }
 
-  /** Names a range of bytes that belongs to no buffer. */
+  /**
+   * Names a range of bytes that belongs to no buffer, for example a variable. Returns undefined if the range has no
+   * name.
+   */
   nameOf(begin: number, byteLength: number): string | undefined {
     return nameBytes(this.#launch!.kernel.compiled, { begin, byteLength }, this.#options.imageBegin);
   }

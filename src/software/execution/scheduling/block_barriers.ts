@@ -66,7 +66,7 @@ interface Barrier {
   readonly warps: number[];
   /** For each warp, the mask of the lanes that have arrived, including those that do not wait. */
   readonly lanes: Map<number, number>;
-  /** The number of threads that have arrived. */
+  /** The number of threads that have arrived since the barrier last completed. */
   arrived: number;
   /** The number of lanes of the arrived warps that will never arrive, because the lanes have exited or do not exist. */
   missing: number;

@@ -310,7 +310,7 @@ export interface ObservedMeeting {
   readerOfAbsentLane(): number | undefined;
 }
 
-/** Combines observers into one. Returns undefined if there are none. */
+/** Combines several observers into one. Returns undefined if all of them are undefined. */
 export function observeTogether(observers: readonly (BlockObserver | undefined)[]): BlockObserver | undefined {
   const all = observers.filter((observer) => observer !== undefined);
   if (all.length < 2) return all[0];

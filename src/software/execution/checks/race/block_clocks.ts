@@ -150,7 +150,9 @@ export class BlockClocks {
     this.#synchronize(threads, arrived);
   }
 
-  /** Orders the threads that complete a barrier: joins their knowledge and starts a new epoch. */
+  /**
+   * Orders the work of the threads that complete a barrier: joins their happens-before states and starts a new epoch.
+   */
   #synchronize(threads: readonly number[], arrived: Knowledge): void {
     const now = ++this.#time.now;
     const own = new Map<number, number>();
