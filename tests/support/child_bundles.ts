@@ -82,6 +82,7 @@ function makeBundles(folder: string): boolean {
     const options = ["--quiet", "--code-splitting", "--keep-names", "--import-map=import_map.json", `--outdir=${made}`];
     const args = ["bundle", ...options, ...scripts];
     if (spawnSync(process.execPath, args, { cwd: root, stdio: "ignore", timeout: bundlingTimeout }).status !== 0) {
+      rmSync(made, { recursive: true });
       return false;
     }
     const known = new Map<string, boolean>();
