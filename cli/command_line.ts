@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import { didYouMean } from "../src/support/validation.ts";
 
-/** Thrown if the command line is wrong. The program then exits with code 2. */
+/** Thrown if the command line is invalid. The program then exits with code 2. */
 export class UsageError extends Error {
   override readonly name: "UsageError" = "UsageError";
 }
@@ -60,7 +60,7 @@ export interface OptionKind {
   readonly short?: string;
 }
 
-/** The values of options. */
+/** The parsed values of a command's options, keyed by option name. */
 export type OptionValues<Options extends Readonly<Record<string, OptionKind>>> = {
   readonly [Name in keyof Options]: Options[Name]["type"] extends "boolean" ? boolean
     : Options[Name]["type"] extends "strings" ? readonly string[]

@@ -28,7 +28,7 @@ const options = {
   json: { type: "boolean" },
 } as const;
 
-/** The description of a device, as it is printed in JSON. */
+/** The description of a device in the JSON output. */
 interface DescribedDevice {
   readonly ordinal: number;
   readonly name: string;

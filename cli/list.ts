@@ -68,7 +68,7 @@ export function asText(parts: SummaryParts): string {
   return [...summaryOf(parts).map(harmless), ...table].join("\n");
 }
 
-/** Returns the cells with the numbers of frames of a channel, or of one of its consumers. */
+/** Returns the cells with the numbers of sent and dropped frames of a row's channel, or of one consumer and its lag. */
 function numbersOf({ channel }: Row, consumer?: ConsumerStatistics): string[] {
   if (channel === undefined) return ["", "", ""];
   const { sent, dropped } = consumer ?? channel;

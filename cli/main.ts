@@ -14,8 +14,8 @@ process.on("SIGINT", interrupt);
 process.on("SIGTERM", interrupt);
 process.on("SIGHUP", interrupt);
 process.exitCode = await run(process.argv.slice(2), {
-  // Escape control characters for a terminal, since other processes choose names and messages. To a pipe, all bytes are
-  // written.
+  // Escape control characters for a terminal, since other processes choose names and messages. Output to a pipe is
+  // written unchanged.
   print: (text) => console.log(process.stdout.isTTY ? escapeControlsInLines(text) : text),
   printError: (text) => console.error(escapeControlsInLines(text)),
   signal: interrupted.signal,
@@ -29,7 +29,7 @@ process.off("SIGHUP", interrupt);
 function program(): readonly string[] {
   const { Deno: deno } = globalThis as { Deno?: { readonly mainModule: string } };
   if (deno === undefined) return [process.execPath, ...process.execArgv, process.argv[1]!];
-  // Ignore the configuration of a project in the current folder.
+  // The options make Deno ignore the configuration of a project in the current folder.
   const options = ["--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-check"];
   const permissions = ["--allow-ffi", "--allow-env", "--allow-read", "--allow-sys"];
   return [process.execPath, "run", ...options, ...permissions, deno.mainModule];

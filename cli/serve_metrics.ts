@@ -11,9 +11,9 @@ const address = "127.0.0.1";
 const maximumConnections = 256;
 /** The delay in milliseconds before connections above the maximum are closed. */
 const endingPause = 10;
-/** The maximum number of connections in the system's queue that this server has not accepted yet. */
+/** The maximum number of connections that wait in the kernel's queue until this server accepts them. */
 const backlog = 256;
-/** The maximum number of connections that are receiving an answer, since each answer occupies memory. */
+/** The maximum number of connections that are receiving an answer, since each answer being sent occupies memory. */
 const maximumReading = 16;
 /** The maximum size of a request in bytes. */
 const maximumRequest = 16_384;
@@ -59,7 +59,7 @@ export async function serveMetrics(
   { timeout = connectionTimeout }: { readonly timeout?: number } = {},
 ): Promise<MetricsServer> {
   const connections = new Connections();
-  // Connections that receive the same metrics share one encoded copy.
+  // Connections that receive the same metrics share one copy of the encoded text.
   let last = { body: "", bytes: new Uint8Array() };
   const encode = (body: string): Uint8Array => {
     if (body !== last.body) last = { body, bytes: new TextEncoder().encode(body) };
@@ -101,7 +101,10 @@ export async function serveMetrics(
   };
 }
 
-/** The state of a connection: its client sends a request, waits for the answer, or reads the answer. */
+/**
+ * The state of a connection: the client is sending its request ("asking"), waiting for the answer to be computed
+ * ("answered"), or receiving the answer ("reading").
+ */
 type Activity = "asking" | "answered" | "reading";
 
 /** The connections, grouped by activity. In each group, the oldest is first. */
@@ -111,7 +114,7 @@ class Connections {
     answered: new Set(),
     reading: new Set(),
   };
-  /** Whether there are more connections than the maximum, and a timer will close some. */
+  /** Whether there are more than `maximumConnections` connections, so that a timer that closes some is running. */
   #isOverflowing = false;
   /** The connections that were open at the end of the last call of `#endSome`. */
   #known: ReadonlySet<Socket> = new Set();
@@ -129,8 +132,8 @@ class Connections {
   }
 
   /**
-   * Closes the oldest connections of the largest group until the maximum is not exceeded. Keeps connections that were
-   * accepted since the last call, because their requests may still be unread.
+   * Closes the oldest connection of the largest group until at most `maximumConnections` are left. Keeps connections
+   * that were accepted since the last call, because their requests may still be unread.
    */
   #endSome(): void {
     const groups = Object.values(this.#groups);
@@ -184,7 +187,8 @@ function requestOf(socket: Socket): Promise<string> {
       else if (received.length > maximumRequest) resolve("");
       isOver = end >= 0 || received.length > maximumRequest;
     });
-    // After a complete request, the client may have closed only its sending side, and may still read the answer.
+    // Do not close the connection if its request is complete: the client may have closed only its sending side, and may
+    // still read the answer.
     socket.on("end", () => isOver || socket.destroy());
   });
 }

@@ -62,7 +62,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const signal = AbortSignal.any([terminal.signal, quitting.signal]);
   const sampling: Sampling = { path, interval, count, json: values.json };
   await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
-  // An error of the first sample ends the command, because the path may be mistyped. Later ones are retried.
+  // An error of the first sample ends the command, because the path may be mistyped. Later errors are retried.
   const first = await sampler.next();
   if (terminal.isInteractive === true && isTerminal() && !values.json) {
     await showScreen({ first, sampler, sampling, signal, quit: () => quitting.abort() });

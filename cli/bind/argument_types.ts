@@ -28,11 +28,11 @@ export function argumentType(
 
 function pointerType(target: CType, constantFor: (type: StructType) => string | undefined): string {
   const plain = withoutNames(target);
-  // A pointer to a function is a plain number, because no buffer contains device code.
+  // The argument for a function pointer is an address as a `bigint`, because no buffer contains device code.
   if (plain.kind === "function") return "bigint";
   if (plain.kind === "void") return "Pointer";
   const arrays = arraysOf(plain);
-  // `Struct.encode` returns the bytes of structs as a `Uint8Array`.
+  // Accept a `Uint8Array` for structs, because `Struct.encode` returns one.
   if (plain.kind === "struct" && (arrays.length === 0 || constantFor(plain) !== undefined)) arrays.push("Uint8Array");
   return arrays.length === 0 ? "Pointer" : `Pointer<${arrays.join(" | ")}>`;
 }
@@ -41,7 +41,7 @@ function aggregateType(plain: CType | undefined, constantFor: (type: StructType)
   if (plain === undefined) return "ArrayBufferView";
   const constant = plain.kind === "struct" ? constantFor(plain) : undefined;
   if (constant !== undefined) return `StructArgument<typeof ${constant}.fields>`;
-  // A typed array with the bytes of the aggregate. The launch checks its size.
+  // Any other aggregate is passed as a typed array with its bytes, whose size the launch checks.
   const arrays = arraysOf(plain);
   return arrays.length === 0 ? "ArrayBufferView" : arrays.join(" | ");
 }

@@ -29,7 +29,7 @@ const options = {
   watch: { type: "boolean" },
 } as const;
 
-/** The options that only affect compilation. With PTX, which is not compiled, they are an error. */
+/** The options that only affect compilation. They are an error for a PTX file, which needs no compilation. */
 const compileOptions = [
   "architecture",
   "include",
@@ -80,7 +80,7 @@ export const bind: Command = {
 
 type Values = OptionValues<typeof options>;
 
-/** The file to bind, the module to write, and the options for both. */
+/** A file to bind, the path of the generated module, and the options of the command. */
 interface Task {
   readonly file: string;
   readonly out: string;
@@ -200,7 +200,7 @@ function definesOf(definitions: readonly string[]): Record<string, string> {
   }));
 }
 
-/** Returns the command that regenerates the module if it is run in the folder of the file. */
+/** Returns the command that regenerates the module when run in the folder that contains `file`. */
 function commandFor(file: string, values: Values): string {
   const given = Object.entries(values).flatMap(([name, value]) => {
     if (unrecordedOptions.has(name) || value === undefined || value === false) return [];
@@ -215,11 +215,11 @@ function quoted(argument: string): string {
   return `'${argument.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the text to print for an error: the output of the compiler, or the error's message. */
+/** Returns the text to print for an error: the compiler's log, or the error's message. */
 function messageOf(error: unknown, file: string): string {
   const { message } = error as Error;
-  // The compiler's log lists all errors. An error in a name expression, whose line is 0, is not in the source: its
-  // message is used instead.
+  // The compiler's log lists all errors. Line 0 indicates an error in a name expression, which is not part of the
+  // source: print the error's message instead.
   if (error instanceof CompileError) return namePath(error.line === 0 ? message : error.log, file).trimEnd();
   if (error instanceof PtxError) return `${file}:${error.line}: error: ${message.replace(/^Line \d+: /, "")}`;
   return message;

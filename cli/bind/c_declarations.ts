@@ -6,7 +6,10 @@
 import type { SourceKernel } from "./dwarf/kernel_parameters.ts";
 import type { CType } from "./dwarf/types.ts";
 
-/** The maximum number of characters of a declaration in one line. Longer ones have a line for each parameter. */
+/**
+ * The maximum number of characters of a declaration in one line. Longer declarations are split into one line per
+ * parameter.
+ */
 const maximumWidth = 110;
 
 /** Returns the lines of a kernel's declaration: `void saxpy(int n, float a, const float* x, float* y);`. */

@@ -5,13 +5,15 @@
  */
 import { type CompiledProgram, type CompileOptions, type Cuda, open } from "../../mod.ts";
 
-/** A function with the contract of `Cuda.compile`. */
+/** A function with the same parameters, result and errors as `Cuda.compile`. */
 export type Compile = (
   source: string,
   options: CompileOptions & { architecture: string },
 ) => CompiledProgram;
 
-/** Compiles without a GPU. Searches for a compiler lazily, at the first compilation, because PTX needs none. */
+/**
+ * Compiles CUDA C++ without a GPU. Searches for a compiler at the first compilation, because binding PTX needs none.
+ */
 export class SourceCompiler implements Disposable {
   #cuda: Cuda | undefined;
 

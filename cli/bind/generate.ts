@@ -33,14 +33,14 @@ export interface GeneratedModule {
   readonly log: string;
 }
 
-/** The PTX of a source, and further data for the generated module. */
+/** The PTX of a source file, and further data for the generated module. */
 interface Program {
   readonly ptx: string;
   /** The PTX of the same kernels with debug information. */
   readonly debugPtx: string;
   /** The end of the header's first line: how the PTX was compiled. */
   readonly origin: string;
-  /** The names of kernels in the PTX, by name expression. */
+  /** Maps the name expressions of kernels to their names in the PTX. */
   readonly loweredNames: ReadonlyMap<string, string>;
   readonly log: string;
 }
@@ -87,8 +87,8 @@ function compiledProgram(source: string, { file, compile, compileOptions }: Gene
   const { architecture = oldestArchitecture } = compileOptions;
   const options = { ...compileOptions, architecture, name: file };
   const { ptx, log, compiler, loweredNames } = compile(source, options);
-  // Compiles again, only for the debug information. `__grid_constant__` is removed, because the debug information would
-  // omit parameters with it that the kernel does not use.
+  // Compile a second time, only for the debug information. `__grid_constant__` is removed, because the debug
+  // information would omit unused parameters that are declared with it.
   const ordinary = `#undef __grid_constant__\n#define __grid_constant__\n#line 1 "${file}"\n${source}`;
   let [debugPtx, warning] = ["", ""];
   try {
@@ -106,7 +106,10 @@ function compiledProgram(source: string, { file, compile, compileOptions }: Gene
   };
 }
 
-/** Returns the names of kernels in the PTX by their names in C++, if these differ and are unique. */
+/**
+ * Maps the C++ names of kernels to their names in the PTX. Omits names that are the same in both, and names of
+ * overloaded kernels.
+ */
 function namesOf(kernels: readonly BoundKernel[], loweredNames: ReadonlyMap<string, string>): Map<string, string> {
   const names = new Map<string, string>();
   const overloaded = new Set<string>();

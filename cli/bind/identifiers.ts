@@ -23,7 +23,10 @@ const usedNames = new Set(
 export class Identifiers {
   readonly #taken = new Set<string>();
 
-  /** Returns an unused identifier similar to a C++ name, such as `Pair_int` for `Pair<int>`, and marks it as used. */
+  /**
+   * Returns an unused identifier similar to a C++ name, such as `Pair_int` for `Pair<int>`, and reserves the
+   * identifier.
+   */
   take(name: string): string {
     const letters = name.replaceAll(/[^A-Za-z0-9_$]+/g, "_").replace(/(?<=.)_+$/, "");
     const near = /^[A-Za-z_$]/.test(letters) && letters !== "_" ? letters : `struct${letters}`;

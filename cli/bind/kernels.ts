@@ -39,7 +39,7 @@ export function kernelsOf(ptx: string, debugPtx: string): { kernels: BoundKernel
     const { name, parameters } = kernelSignature(head);
     const source = matching(sources.get(name), parameters);
     const names = source?.parameters.map(({ name }) => name) ??
-      // Compilers number parameters instead of naming them: such names are replaced.
+      // Compilers number the parameters in PTX instead of naming them: `distinctNames` replaces such names.
       head.parameters.map((parameter) => parameter.name.startsWith(`${name}_param_`) ? undefined : parameter.name);
     const distinct = distinctNames(names);
     return {
@@ -55,7 +55,10 @@ export function kernelsOf(ptx: string, debugPtx: string): { kernels: BoundKernel
   return { kernels, warning };
 }
 
-/** Returns the declarations in debug information. If it cannot be read, returns a warning and no declarations. */
+/**
+ * Returns the declarations in debug information. If the debug information cannot be read, returns a warning and no
+ * declarations.
+ */
 function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKernel>; warning: string | undefined } {
   try {
     return { sources: readKernelParameters(debugPtx), warning: undefined };
@@ -65,7 +68,9 @@ function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKerne
   }
 }
 
-/** Returns the declaration in the source if its parameters have the sizes of those in the PTX, else undefined. */
+/**
+ * Returns `source` if its parameters have the same sizes as those of the kernel in the PTX, and undefined otherwise.
+ */
 function matching(source: SourceKernel | undefined, parameters: readonly KernelParameter[]): SourceKernel | undefined {
   if (source?.parameters.length !== parameters.length) return undefined;
   const isSame = source.parameters.every(({ type }, index) => byteLengthOf(type) === parameters[index]!.byteLength);

@@ -11,7 +11,7 @@ import type { BoundKernel } from "./kernels.ts";
 import { ptxTypeOf, vectorAlignment } from "./scalars.ts";
 import { type Field, type StructConstant, StructConstants } from "./struct_constants.ts";
 
-/** The maximum width of a generated line: that of `deno fmt` in this repository. */
+/** The maximum number of characters of a generated line, as in the `deno fmt` settings of this repository. */
 const lineWidth = 120;
 
 /** The contents of a generated module. */
@@ -22,7 +22,7 @@ export interface ModuleContent {
   readonly origin: string;
   readonly ptx: string;
   readonly kernels: readonly BoundKernel[];
-  /** The names of kernels in the PTX, by their names in C++. */
+  /** Maps the C++ names of kernels to their names in the PTX. */
   readonly names: ReadonlyMap<string, string>;
   /** The specifier by which the module imports poolpass. */
   readonly importFrom: string;
@@ -72,7 +72,8 @@ function declarationsFor(
   }
   const constants = new StructConstants(identifiers, alignments);
   const enums = new Map<EnumType, string>();
-  // CUDA's vector types need no constants, because typed arrays represent them, except as members of other structs.
+  // A kernel parameter of a CUDA vector type needs no constant, because a typed array represents it. A struct member of
+  // such a type does.
   const isNeeded = (type: StructType) => vectorAlignment(type) === undefined && ptxTypeOf(type) === undefined;
   for (const { type } of all) {
     const plain = type === undefined ? undefined : elementOf(type);
@@ -83,7 +84,7 @@ function declarationsFor(
   return { constants, enums: Array.from(enums, ([type, name]) => ({ name, type })), isNeeded };
 }
 
-/** Returns the type of a parameter, or the type that it points to, or the element type if that is an array. */
+/** Returns the type of a parameter, or the target type of a pointer; for an array, the type of its elements. */
 function elementOf(type: CType): CType {
   let plain = withoutNames(type);
   if (plain.kind === "pointer") plain = withoutNames(plain.target());

@@ -17,7 +17,10 @@ export function ptxTypeOf(type: CType): string | undefined {
   return `${isFloat ? "f" : isSigned(plain) ? "s" : "u"}${bits}`;
 }
 
-/** Returns the type for CUDA's structs of one 16-bit float. A bfloat16 is `u16`, because it has no typed array. */
+/**
+ * Returns the PTX type for a CUDA struct that contains one 16-bit float. A bfloat16 is `u16`, because JavaScript has no
+ * typed array for bfloat16.
+ */
 function halfType({ name, byteLength }: StructType): string | undefined {
   if (byteLength !== 2) return undefined;
   return name === "__half" ? "f16" : name === "__nv_bfloat16" ? "u16" : undefined;
@@ -44,14 +47,15 @@ const arrays: Readonly<Record<string, string>> = {
 
 /**
  * Returns the names of the typed arrays that can hold an array of a C++ type. A struct of scalars of one type, such as
- * `float3`, counts as an array of that type. Returns an empty array if there is none.
+ * `float3`, counts as an array of that type. Returns an empty array if no typed array can.
  */
 export function arraysOf(type: CType): string[] {
   const plain = withoutNames(type);
   const scalar = ptxTypeOf(plain) ?? soleScalarOf(plain);
   const array = scalar === undefined ? undefined : arrays[scalar];
   if (array === undefined) return [];
-  // It is unknown whether plain chars are numbers or bytes, and whether the values of an enum are signed.
+  // The type does not show whether plain chars are numbers or bytes, and whether the values of an enum are signed:
+  // accept both typed arrays.
   if (plain.kind === "scalar" && plain.name === "char") return ["Int8Array", "Uint8Array"];
   if (plain.kind === "enum" && plain.byteLength === 4) return ["Int32Array", "Uint32Array"];
   return [array];
@@ -66,8 +70,8 @@ function soleScalarOf(type: CType): string | undefined {
 }
 
 /**
- * Adds the PTX types of all scalars in a type to a set. Returns the size in bytes of the type, or undefined if it
- * contains anything else, such as padding.
+ * Adds the PTX types of all scalars in `type` to `scalars`. Returns the size of `type` in bytes, or undefined if the
+ * type contains pointers, unions, bit fields or padding.
  */
 function collect(type: CType, scalars: Set<string | undefined>): number | undefined {
   const plain = withoutNames(type);
@@ -93,7 +97,7 @@ function collect(type: CType, scalars: Set<string | undefined>): number | undefi
 
 /** Matches the names of CUDA's vector types, with the scalar, the count and the alignment suffix. */
 const vectorPattern = /^(u?(?:char|short|int|long|longlong)|float|double)([1-4])(_16a|_32a)?$/;
-/** The size in bytes of each scalar in the names of vector types. */
+/** The size in bytes of each scalar type that occurs in the names of vector types. */
 const vectorSizes: Readonly<Record<string, number>> = {
   char: 1,
   short: 2,

@@ -6,13 +6,13 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
-/** The maximum number of files that are read per program. */
+/** The maximum number of files, including headers, to read for one source. */
 const maximumFiles = 1000;
 
 /**
- * Returns the text of a source and of the headers that it includes, by path. The result also has a key for each path at
- * which a header was searched and not found, with the value undefined, because the header may be created there later.
- * Does not search the headers of compilers, which do not change.
+ * Returns the text of a source and of the headers that it includes, keyed by path. Each path at which a header was
+ * searched for and not found has the value undefined, because the header may be created there later. Does not search
+ * the headers of compilers, which do not change.
  *
  * @param includePaths the folders to search for headers, in addition to that of the including file
  */

@@ -5,7 +5,7 @@
  */
 import { spawnSync } from "node:child_process";
 
-/** Matches the header of PTX, with the target and its options. */
+/** Matches the header of PTX. The groups are the target architecture and the target's further options. */
 const header = /^\.version [0-9.]+\n\.target (sm_[0-9]+[af]?)([^\n]*)\n/m;
 
 /**
@@ -27,8 +27,8 @@ const olderHeaders: Readonly<Record<string, readonly (readonly [version: string,
 };
 
 /**
- * Removes the parts of PTX that depend on the compiler's build and on the machine: the banner, and the folders of the
- * paths in `.file` directives.
+ * Returns PTX without the parts that depend on the compiler's build and on the machine: the banner, and the folders of
+ * the paths in `.file` directives.
  */
 export function withoutBuild(ptx: string): string {
   const begin = ptx.search(/^\.version /m);
@@ -36,14 +36,14 @@ export function withoutBuild(ptx: string): string {
 }
 
 /**
- * Lowers the version and the target in the header as far as `ptxas` accepts, because a driver refuses PTX of a newer
- * version than its own. Without `ptxas`, returns the PTX unchanged.
+ * Returns PTX with the lowest version and target in the header that `ptxas` accepts, because a driver rejects PTX of a
+ * newer version than it supports. Without `ptxas`, returns the PTX unchanged.
  */
 export function forOldDrivers(ptx: string): string {
   const [, target = "", rest = ""] = header.exec(ptx) ?? [];
   for (const [version, older] of olderHeaders[target] ?? []) {
     const lowered = ptx.replace(header, `.version ${version}\n.target ${older}${rest}\n`);
-    // Not /dev/stdin: in Node, it is a socket, which cannot be opened by path.
+    // Pass the PTX as "-", not as /dev/stdin: in Node, standard input is a socket, which cannot be opened by path.
     const { error, status } = spawnSync("ptxas", [`-arch=${target}`, "-o", "/dev/null", "-"], {
       input: lowered,
       stdio: ["pipe", "ignore", "ignore"],

@@ -19,7 +19,7 @@ export interface StructConstant {
   readonly givenAlignment: number | undefined;
 }
 
-/** A field of a constant. */
+/** A field of a struct constant. */
 export interface Field {
   readonly name: string;
   /** The type as TypeScript source: `"f32"` with quotation marks, or the name of another constant. */
@@ -30,7 +30,7 @@ export interface Field {
   readonly comment: string | undefined;
 }
 
-/** A field with its layout. */
+/** A field with its offset, size and alignment in bytes. */
 interface PlacedField extends Field {
   readonly offset: number;
   readonly byteLength: number;
@@ -46,14 +46,17 @@ interface Element {
 
 type Layout = Omit<StructConstant, "name" | "type">;
 
-/** The constants for structs, which are created on first use. Each comes after the constants that it refers to. */
+/**
+ * The constants for structs, which are created on first use. A constant is ordered after the constants that it refers
+ * to.
+ */
 export class StructConstants {
   readonly #identifiers: Identifiers;
   readonly #alignments: ReadonlyMap<StructType, number>;
   readonly #constants = new Map<StructType, StructConstant | undefined>();
 
   /**
-   * @param alignments the alignments in the PTX, since debug information has none
+   * @param alignments the alignments of structs according to the PTX, since debug information contains no alignments
    */
   constructor(identifiers: Identifiers, alignments: ReadonlyMap<StructType, number>) {
     this.#identifiers = identifiers;
@@ -78,8 +81,8 @@ export class StructConstants {
   }
 
   /**
-   * Lays out a struct. A base class becomes one field, or a field for each of its members if other members are stored
-   * in the base class's padding.
+   * Computes the fields of a struct. A base class becomes one field, or one field per member if other members are
+   * stored in the base class's padding.
    */
   #layout(type: StructType): Layout | undefined {
     return this.#layoutOf(type, type.members) ?? this.#layoutOf(type, flatten(type.members));
@@ -99,7 +102,7 @@ export class StructConstants {
     for (const field of this.#fieldsOf(type, members)) if (!append(field)) return undefined;
     const given = this.#alignments.get(type) ?? vectorAlignment(type) ?? alignmentFor(type, { end, alignment });
     const total = Math.max(given, alignment);
-    // This is the case if the struct is packed.
+    // `struct` cannot reproduce the layout of a packed struct.
     if (given < alignment || end > type.byteLength || type.byteLength % total !== 0) return undefined;
     if (roundUp(Math.max(end, 1), total) !== type.byteLength) append(padding(end, type.byteLength - end));
     const names = new Map<string, number>();
@@ -204,10 +207,10 @@ function firstBit({ offset, bits }: Member): number {
 }
 
 /**
- * Returns the fields for a run of adjacent bit fields: integers of the bit fields' types where these do not overlap
- * other members, else bytes.
+ * Returns the fields that hold a run of adjacent bit fields: integers of the bit fields' types, or bytes where such an
+ * integer would be misaligned, cut a bit field or overlap another member.
  *
- * @param end the offset of the next member, which the fields must not reach beyond
+ * @param end the offset in bytes of the next member, at which the fields must end
  */
 function bitFields(run: readonly Member[], end: number): PlacedField[] {
   const fields: PlacedField[] = [];
@@ -241,7 +244,7 @@ function bitFields(run: readonly Member[], end: number): PlacedField[] {
   return fields;
 }
 
-/** Returns the offset after the bytes of the first group of bit fields that share bytes. */
+/** Returns the offset in bytes of the end of the first bit fields in `run`, up to one that begins in a new byte. */
 function lastByteOf(run: readonly Member[]): number {
   let end = 0;
   for (const { bits } of run) {
@@ -264,7 +267,8 @@ function padding(offset: number, byteLength: number): PlacedField {
 }
 
 /**
- * Returns the smallest alignment for which a struct that ends at `end` has its size, or `alignment` if there is none.
+ * Returns the smallest alignment for which padding a struct from `end` bytes results in its actual size, or `alignment`
+ * if no alignment does.
  */
 function alignmentFor({ byteLength }: StructType, { end, alignment }: { end: number; alignment: number }): number {
   for (let larger = alignment; larger <= 256; larger *= 2) {
@@ -274,8 +278,8 @@ function alignmentFor({ byteLength }: StructType, { end, alignment }: { end: num
 }
 
 /**
- * Describes what a field's PTX type does not show: the target of a pointer, the dimensions of an array, a union's
- * members.
+ * Returns a comment with details that a field's PTX type does not show: the target of a pointer, the dimensions of an
+ * array, or the members of a union.
  */
 function commentOf(type: CType, name: string, lengths: readonly number[]): string | undefined {
   const plain = withoutNames(type);

@@ -6,10 +6,16 @@
 import { type FSWatcher, watch } from "node:fs";
 import { dirname } from "node:path";
 
-/** The delay from a change until the callback: editors write a file in several steps. */
+/**
+ * The delay in milliseconds from the last change of a file to the callback, since editors write a file in several
+ * steps.
+ */
 const settlingMilliseconds = 40;
 
-/** Watches folders for changes. Not single files, because editors may replace a file by a new one of the same name. */
+/**
+ * Watches folders for changes. Single files cannot be watched reliably, because editors may replace a file by a new one
+ * of the same name.
+ */
 export class FolderWatcher implements Disposable {
   readonly #watchers = new Map<string, FSWatcher | undefined>();
   readonly #onChange: () => void;
@@ -32,7 +38,7 @@ export class FolderWatcher implements Disposable {
   #watch(folder: string): FSWatcher | undefined {
     try {
       const watcher = watch(folder, () => this.#settle());
-      // If the folder was removed, `onChange` finds that the files in it no longer exist.
+      // `onChange` then finds out whether the folder was removed.
       watcher.on("error", () => {
         watcher.close();
         this.#watchers.delete(folder);
@@ -57,10 +63,10 @@ export class FolderWatcher implements Disposable {
 }
 
 /**
- * Calls `build`, and again whenever the contents of the files differ from those at the last build, until `signal` is
- * aborted.
+ * Calls `build` once, and again each time the contents of the files have changed since the last build, until `signal`
+ * is aborted.
  *
- * @param read returns the contents of the files, by path
+ * @param read returns the contents of the files, keyed by path
  */
 export async function rebuildOnChange(
   { read, build, signal }: {
@@ -74,7 +80,7 @@ export async function rebuildOnChange(
   signal.addEventListener("abort", () => notify(), { once: true });
   while (!signal.aborted) {
     const contents = read();
-    // Start to watch before the build, which may last long, so that no change during the build is missed.
+    // Start watching before the build, which may take long, so that no change during the build is missed.
     watcher.add(contents.keys());
     build();
     while (!signal.aborted && isSame(contents, read())) {

@@ -15,7 +15,7 @@ import type { Machine } from "./machine.ts";
 const imexFolder = "/dev/nvidia-caps-imex-channels";
 const defaultMpsFolder = "/tmp/nvidia-mps";
 
-/** Checks that `open` finds devices. Warnings of `open` become notes. */
+/** Checks that `open` finds devices. Each warning that `open` prints becomes a finding of level `note`. */
 export function checkDevices(machine: Machine): DoctorFinding[] {
   const findings: DoctorFinding[] = [];
   const opened = tryOpen({}, findings);
@@ -39,7 +39,7 @@ export function checkDevices(machine: Machine): DoctorFinding[] {
   return findings;
 }
 
-/** Opens devices. If that fails, adds a finding and returns undefined. */
+/** Calls `open`. If that fails, adds a finding and returns undefined. */
 function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | undefined {
   const { warn } = console;
   console.warn = (...words: unknown[]) =>
@@ -60,7 +60,7 @@ function describeDevices({ driver, driverVersion, devices }: Cuda): string {
   return `${kind} ${formatVersion(driverVersion)}, ${countOf(devices.length, "device")}: ${names.join(", ")}`;
 }
 
-/** Checks the CUDA libraries that are loaded. */
+/** Checks the versions of the loaded CUDA libraries. */
 function librariesOf({ runtimeVersion }: Cuda, machine: Machine): DoctorFinding[] {
   const driver = loadedFile("libcuda.so", machine);
   const module = machine.read("/proc/driver/nvidia/version")?.match(/Kernel Module\D*([\d.]+)/)?.[1];

@@ -18,11 +18,14 @@ import { type ImportResult, readResult, tryImportOption } from "./try_import.ts"
 
 const device = 0;
 const mebibyte = 2 ** 20;
-/** The maximum size in MiB of a pool's allocation that poolpass imports. */
+/** The size in MiB of the largest pool allocation that poolpass imports. */
 const limitMebibytes = 4096;
-/** The sizes in MiB of the allocations to import. */
+/** The sizes in MiB of the allocations that `checkImports` tries to import. */
 const triedMebibytes: readonly number[] = [limitMebibytes, 4097, 5376, 16_384];
-/** The size in MiB from which imports have been observed to crash with drivers that write past the end of an array. */
+/**
+ * The smallest allocation, in MiB, whose import has been observed to crash with drivers that write past the end of an
+ * array.
+ */
 const fatalMebibytes = 5280;
 /**
  * The memory in MiB that must be free on the device in addition to the allocation, for the contexts of the importing
@@ -33,7 +36,7 @@ const reserveMebibytes = 1024;
 const timeout = 20_000;
 /** The maximum number of characters of the importing process's output to keep. */
 const maximumPrinted = 16_384;
-/** The signals that other processes send to end a process, as opposed to the signals that a crash causes. */
+/** The signals with which other processes end a process. Any other signal indicates a crash. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
 /** The outcome of an import in another process. */

@@ -11,7 +11,7 @@ import { formatBytes } from "../status/units.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
 import { isAtLeast, type Machine } from "./machine.ts";
 
-/** The links in /proc/self/ns of processes in the initial namespaces, which have fixed inode numbers. */
+/** The targets of the links in /proc/self/ns for the initial namespaces, which have fixed inode numbers. */
 const initialNamespaces = { pid: "pid:[4026531836]", ipc: "ipc:[4026531839]", user: "user:[4026531837]" } as const;
 const namesOfNamespaces = { pid: "PID", ipc: "IPC", user: "user" } as const;
 /**

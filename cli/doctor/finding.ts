@@ -4,7 +4,7 @@ export type Level = "ok" | "note" | "problem";
 /** The result of checking one part of the machine. */
 export interface DoctorFinding {
   readonly level: Level;
-  /** The checked part, in a word or two. */
+  /** The checked part of the machine, in a word or two. */
   readonly topic: string;
   /** The observed state, in a phrase. */
   readonly found: string;

@@ -68,7 +68,7 @@ function orUndefined<T>(read: () => T): T | undefined {
   }
 }
 
-/** Returns whether a version, such as "6.18.1", is at least another one. */
+/** Returns whether `version`, such as "6.18.1", is `least` or newer. */
 export function isAtLeast(version: string, least: string): boolean {
   const [one, other] = [version, least].map((text) => text.split(/[.-]/).map((part) => parseInt(part) || 0));
   const index = other!.findIndex((part, at) => part !== (one![at] ?? 0));

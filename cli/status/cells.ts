@@ -39,7 +39,7 @@ export interface CellOptions {
   readonly now: number;
   /** Returns the cells with the counts or rates of a row's channel, or of one of the channel's consumers. */
   readonly numbersOf: (row: Row, consumer?: ConsumerStatistics) => string[];
-  /** Whether to print only the number of holders. */
+  /** Whether to print only the number of holders instead of a line for each. */
   readonly isShort?: boolean;
 }
 
@@ -74,7 +74,7 @@ function cellsOfHolder(
   { isSameNamespace, now }: CellOptions,
 ): string[] {
   return [
-    // A process of another PID namespace may have no ID in the listener's one.
+    // The process ID is 0 if the process has none in the listener's PID namespace.
     pid === 0 ? "elsewhere" : String(pid),
     String(uid),
     consumer === undefined || consumer.held === 0 ? state : `${state}, ${countOf(consumer.held, "frame")}`,

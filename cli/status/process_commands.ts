@@ -9,10 +9,11 @@ const maximumLength = 60;
 const maximumByteLength = 16_384;
 
 /**
- * Matches the names of runtimes, whose first argument that is neither an option nor a command is the program to run.
+ * Matches the names of runtimes. The first argument of a runtime that is neither an option nor a command is the
+ * program.
  */
 const runtimes = /^(deno|bun|node|python[\d.]*)$/;
-/** The commands of runtimes that run a program. */
+/** The subcommands of runtimes that precede the name of the program to run. */
 const runCommands = ["run", "x", "exec"];
 
 /** Returns the command line of a process without the options of a runtime, or "" if it cannot be read. */

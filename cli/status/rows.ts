@@ -31,11 +31,11 @@ export interface Row {
   readonly name: string;
   /** The kind of row: `"buffer"`, `"pool"`, `"channel"` or `"entry"`. */
   readonly kind: string;
-  /** The state: `"withdrawn"`, `"replaced"` and so on. Empty if the memory can be mapped. */
+  /** The state of the memory: `"withdrawn"`, `"replaced"` and so on. Empty if the memory can be mapped. */
   readonly state: string;
   readonly byteLength: number;
   readonly generation: number | undefined;
-  /** The time of creation, in milliseconds since 1970. */
+  /** When the offer or entry was created, in milliseconds since 1970. */
   readonly since: number;
   readonly channel: ChannelStatistics | undefined;
   readonly holders: readonly HolderRow[];
@@ -54,7 +54,7 @@ export function lagOf({ consumers }: ChannelStatistics): number {
 function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
   const channels = new Map(statistics.channels.map((channel) => [channel.name, channel]));
   return offers.map(({ name, kind, isWithdrawn, byteLength, since, holders }) => {
-    // A withdrawn channel is skipped, because its name may already belong to a new one.
+    // A withdrawn channel gets no statistics, because its name may already belong to a new channel.
     const channel = kind === "channel" && !isWithdrawn ? channels.get(name) : undefined;
     return {
       name,
@@ -70,8 +70,8 @@ function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
 }
 
 /**
- * Returns the holders of an offer. If the offer is a channel, matches each consumer with the entry of its process in
- * `holders`.
+ * Returns the holders of an offer. If the offer is a channel, adds to each holder the statistics of the same process as
+ * a consumer.
  */
 function holdersOf(holders: readonly HolderStatus[], consumers: readonly ConsumerStatistics[]): HolderRow[] {
   const left = [...consumers];

@@ -1,6 +1,6 @@
 import type { SortKey, ViewState } from "./view.ts";
 
-/** The action of a key: quits, suspends the program, or returns the changed settings. */
+/** The action of a key: ends the program, suspends it, or computes the changed settings. */
 export type Action = "quit" | "suspend" | ((state: ViewState, pageLength: number) => ViewState);
 
 const sortKeys: Readonly<Record<string, SortKey>> = { b: "bytes", f: "frames", d: "dropped", l: "lag", n: "name" };
@@ -8,7 +8,6 @@ const sortKeys: Readonly<Record<string, SortKey>> = { b: "bytes", f: "frames", d
 /** Returns the actions of the keys in terminal input. Keys without an action are ignored. */
 export function actionsOf(input: string): Action[] {
   // Each match is the input of one key: an escape sequence or a single character.
-  // deno-lint-ignore no-control-regex
   const keys = input.match(/\x1b\[[\d;]*[A-Za-z~]|\x1bO[A-Z]|[^]/g) ?? [];
   return keys.map(actionOf).filter((action) => action !== undefined);
 }

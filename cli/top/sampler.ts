@@ -13,7 +13,7 @@ export interface Sample {
   readonly status: ListenerStatus;
   /** The time of the status, in milliseconds since 1970. */
   readonly time: number;
-  /** The rates of the channels that were also in the previous sample, by name. */
+  /** The rates of the channels that were also in the previous sample, keyed by channel name. */
   readonly channels: ReadonlyMap<string, Rates>;
   /** The rates of the consumers that were also in the previous sample. */
   readonly consumers: ReadonlyMap<ConsumerStatistics, Rates>;
@@ -21,7 +21,7 @@ export interface Sample {
   readonly listenerPid: number;
 }
 
-/** The totals from which rates are computed. */
+/** The total counts of two samples from which rates are computed. */
 interface Totals {
   readonly sent: number;
   readonly bytesSent?: number;
@@ -102,8 +102,8 @@ function ratesOf(
 }
 
 /**
- * Returns the rates between two totals. Undefined if a total has decreased, because the totals then belong to different
- * channels.
+ * Returns the rates between two samples. Undefined if a total has decreased, because the samples then describe
+ * different channels of the same name.
  */
 function rateOf(before: Totals, after: Totals, seconds: number): Rates | undefined {
   const sent = after.sent - before.sent;

@@ -20,7 +20,7 @@ export interface ViewState {
   readonly isReversed: boolean;
   /** Whether each holder has a separate line. */
   readonly hasHolders: boolean;
-  /** The number of table lines that are scrolled out at the top. */
+  /** The number of table lines scrolled past the top of the screen. */
   readonly scroll: number;
 }
 
@@ -29,7 +29,7 @@ export interface ViewParts {
   readonly path: string;
   /** The last sample. Undefined before the first one. */
   readonly sample: Sample | undefined;
-  /** The reason why there is no newer sample, if an attempt has failed. */
+  /** The reason why the latest attempt to get a sample failed. Undefined if it succeeded. */
   readonly problem: string | undefined;
   readonly state: ViewState;
   /** The width of the screen in characters. */
@@ -94,7 +94,7 @@ function compare(sample: Sample, sort: SortKey, a: Row, b: Row): number {
   return valueOf(sample, sort, b) - valueOf(sample, sort, a) || byName;
 }
 
-/** Returns the value by which a row is sorted in descending order. -1 for rows without a value, which are last. */
+/** Returns the value by which rows are sorted in descending order. A row without a value gets -1 and is sorted last. */
 function valueOf({ channels }: Sample, sort: Exclude<SortKey, "name">, { byteLength, channel, name }: Row): number {
   if (sort === "bytes") return byteLength;
   if (channel === undefined) return -1;

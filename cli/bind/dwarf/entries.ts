@@ -23,7 +23,7 @@ export interface Entry {
 
 /** The entries of `.debug_info`. */
 export class DebugInfo {
-  /** The top-level entries, which describe compilation units. */
+  /** The root entries, one per compilation unit. */
   readonly units: readonly Entry[];
   readonly #entries = new Map<number, Entry>();
 
@@ -204,7 +204,7 @@ const dataSizes: Readonly<Record<number, number>> = {
   [forms.data4]: 4,
   [forms.data8]: 8,
 };
-/** The sizes in bytes of forms whose values are ignored. */
+/** The sizes in bytes of the forms whose values are skipped. */
 const skippedSizes: Readonly<Record<number, number>> = {
   [forms.data16]: 16,
   [forms.refSignature]: 8,
@@ -218,7 +218,7 @@ const skippedSizes: Readonly<Record<number, number>> = {
   [forms.addressIndex4]: 4,
 };
 
-/** Reads a value. Returns undefined if values of this form are ignored. */
+/** Reads the value of an attribute in the given form. Returns undefined if values of this form are skipped. */
 function readForm(unit: Unit, form: number): AttributeValue | undefined {
   const { reader, sections, begin, version, addressSize, offsetSize } = unit;
   if (form in referenceSizes) return { reference: begin + reader.unsigned(referenceSizes[form]!) };

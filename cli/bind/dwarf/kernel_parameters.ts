@@ -10,9 +10,9 @@ import { readableName } from "./names.ts";
 import { readDebugSections } from "./sections.ts";
 import { type CType, TypeReader } from "./types.ts";
 
-/** A function of C++, as its source declares it. */
+/** A C++ function, as declared in its source. */
 export interface SourceKernel {
-  /** The name in C++, such as `scale<float,3>`. */
+  /** The C++ name, such as `scale<float,3>`. */
   readonly name: string;
   readonly parameters: readonly SourceParameter[];
 }
@@ -25,7 +25,7 @@ export interface SourceParameter {
 }
 
 /**
- * Returns the functions that the debug information in PTX describes, by their names in the PTX.
+ * Returns the functions that the debug information in PTX describes, keyed by their names in the PTX.
  *
  * @throws {DwarfError} If the debugging information is malformed
  */

@@ -25,7 +25,7 @@ export interface Section {
 export interface DebugSections {
   /** The sections by name, such as `.debug_info`. */
   readonly sections: ReadonlyMap<string, Section>;
-  /** The name of the function that contains each label. */
+  /** Maps each label to the name of the function that contains it. */
   readonly functionOfLabel: ReadonlyMap<string, string>;
 }
 
@@ -115,7 +115,10 @@ function readSection(
   return index;
 }
 
-/** Reads `12`, `-1`, `label`, `label+4` or `label-label`. Returns the index of the last token. */
+/**
+ * Reads an operand of a data directive: `12`, `-1`, `label`, `label+4` or `label-label`. Returns the index of the
+ * operand's last token.
+ */
 function readValue(
   tokens: readonly Token[],
   begin: number,
@@ -137,8 +140,7 @@ function readValue(
     if (next !== "-" && next !== "+") break;
     index++;
   }
-  // A difference of two labels is the length of a piece of code. Lengths of code are not needed, so the difference is
-  // not computed.
+  // A difference of two labels is the length of a piece of code. No such length is needed, so 0 is stored.
   if (labels.length === 1) references.push({ offset: data.length, size, label: labels[0]!, addend: Number(value) });
   for (let byte = 0; byte < size; byte++) data.push(Number((value >> BigInt(8 * byte)) & 0xffn));
   return index;

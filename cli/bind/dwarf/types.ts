@@ -75,12 +75,12 @@ export interface Member {
   readonly isBase?: true;
 }
 
-/** The maximum nesting depth of types. Deeper types are an error in the debug information. */
+/** The maximum nesting depth of types. Debug information with deeper nesting is rejected as malformed. */
 const maximumDepth = 64;
 
 const structTags: ReadonlySet<number> = new Set([tags.structureType, tags.classType, tags.unionType]);
 
-/** Reads types. Returns the same object for the same entry. */
+/** Reads C++ types from debug information. Reading an entry again returns the same object. */
 export class TypeReader {
   readonly #info: DebugInfo;
   readonly #types = new Map<Entry, CType>();

@@ -23,8 +23,8 @@ import { abortable } from "../transport/abortable.ts";
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {
   /**
-   * The stream of the slots' buffers. A slot is released in the order of this stream. Defaults to the device's default
-   * stream.
+   * The stream of the buffers of received slots. Releasing a slot takes effect after the earlier work on this stream.
+   * Defaults to the device's default stream.
    */
   stream?: CudaStream;
 }
@@ -48,21 +48,22 @@ export interface ConsumerParts {
   /** Opens a ready event. Returns undefined if this process cannot open it. */
   openEvent(identifier: number): CudaEvent | undefined;
   /**
-   * Calls back once the latest record of an event has fired, or with the error of a query, possibly before this
-   * function returns. Returns a function that cancels the callback.
+   * Calls `callback` once the latest record of an event has fired, or with the error if querying the event fails. The
+   * call may happen before this function returns. Returns a function that cancels the callback.
    */
   whenFired(identifier: number, callback: (error?: unknown) => void): () => void;
   send(message: Message): void;
   /**
-   * Sends a release that takes effect once a stream has finished its current work. `send` receives the number of the
-   * slot's event, or 0 if no event is needed. If this throws, nothing was sent.
+   * Calls `send` to send the release of a slot that takes effect once `stream` has finished its current work. `send`
+   * receives the number of the event that the exporter must wait for, or 0 if there is none. If this method throws,
+   * nothing was sent.
    */
   release(stream: CudaStream, slot: number, send: (event: number) => void): void;
   /** Unmaps the ring. Returns false if that fails. */
   freeRing(): boolean;
   /**
    * Called when the consumer has been disposed of. `isFreed` is false if the ring is still mapped; the exporter is then
-   * not notified.
+   * not told that the ring was released.
    */
   close(isFreed: boolean): void;
 }
@@ -99,7 +100,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   readonly #parts: ConsumerParts;
   /** The ready event of each slot; undefined if this process cannot open it. */
   readonly #events: readonly (CudaEvent | undefined)[];
-  /** Slots of pending frames whose event cannot be opened but is known to have fired. */
+  /** The slots of pending frames whose event this process cannot open, but whose event is known to have fired. */
   readonly #written = new Set<number>();
   /** Frames that have arrived but whose slots the producer may still be writing, in order of arrival. */
   readonly #pending: FrameMessage[] = [];
@@ -110,7 +111,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   /** The slots that the application holds. */
   readonly #held = new Set<ReceivedSlot<unknown>>();
   readonly #freedOn = new FreedStreams();
-  /** Buffers of released slots with reads still in progress. */
+  /** Buffers of released slots that still have reads in progress. */
   readonly #beingRead = new Set<DeviceBuffer>();
   readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
@@ -249,7 +250,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   async #dispose(): Promise<void> {
     this.#cancelWait?.();
     this.#wake();
-    // Leaving the channel releases all slots.
+    // All slots are released implicitly when this consumer leaves the channel.
     for (const slot of this.#held) {
       this.#freedOn.add(allocationOf(slot.buffer).releaseStream(slot.buffer.stream));
       this.#endUse(slot.buffer, "its ChannelConsumer was disposed; use it before");
@@ -281,10 +282,10 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
     const allocation = allocationOf(slot.buffer);
-    // This stream is ordered after the work of all streams that have used the slot.
+    // `releaseStream` is ordered after the work of all streams that have used the slot.
     const releaseStream = allocation.releaseStream(stream);
     if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
-    // The stream cannot wait for reads of the buffer that have not been enqueued yet.
+    // Some reads of the buffer have not been enqueued yet, so no stream can wait for them.
     else {void allSettledUnseen([finishedWithoutErrors(releaseStream), readsDone(slot.buffer)]).then(() =>
         sendRelease(0)
       );}
@@ -332,7 +333,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     if (this.#pending.length === 1) this.#advance();
   }
 
-  /** Moves written frames to `#ready`, and registers a callback for when the first remaining frame is written. */
+  /** Moves written frames to `#ready`, and registers a callback for when the first remaining frame has been written. */
   #advance(): void {
     try {
       this.#moveReady();
@@ -340,7 +341,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       return this.#fail(error);
     }
     const [frame] = this.#pending;
-    // If the slot's event cannot be opened, `#awaitSlot` already waits for it.
+    // `#awaitSlot` already waits for a slot whose event this process cannot open.
     if (frame === undefined || this.#events[frame.slot] === undefined) return;
     let isOver = false;
     const cancel = this.#parts.whenFired(this.#parts.channel.readyEvents[frame.slot]!, (error) => {
@@ -351,7 +352,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     if (!isOver) this.#cancelWait = cancel;
   }
 
-  /** Waits until a slot whose event cannot be opened has been written. */
+  /** Waits until a slot has been written, if this process cannot open the slot's event. */
   #awaitSlot(slot: number): void {
     const event = this.#parts.channel.readyEvents[slot]!;
     this.#parts.whenFired(event, (error) => {
@@ -362,7 +363,9 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     });
   }
 
-  /** Moves written frames to `#ready`, in order: stops at the first frame that is not written. */
+  /**
+   * Moves frames whose slots have been written to `#ready`, in order. Stops at the first frame that is not written yet.
+   */
   #moveReady(): void {
     for (let frame = this.#pending[0]; frame !== undefined && this.#isWritten(frame); frame = this.#pending[0]) {
       this.#pending.shift();
@@ -383,8 +386,8 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 
   /**
-   * Handles the end of the connection. An event of a dead process never fires, so frames that are not ready when the
-   * connection ends never become ready.
+   * Handles the end of the connection. Drops the frames that are not ready yet, because an event of a dead process
+   * never fires.
    */
   #onEnd(error: SharingError | undefined): void {
     if (this.#disposal !== undefined || this.#end?.error !== undefined) return;

@@ -13,7 +13,10 @@ import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that an error message lists. */
 const maximumListed = 4;
-/** Milliseconds after which a consumer's hold on a frame changes its `HoldKind` from "in turn" to "kept". */
+/**
+ * Milliseconds for which a consumer may hold a frame before the `HoldKind` of the hold changes from "in turn" to
+ * "kept".
+ */
 const turnMilliseconds = 1000;
 
 /** The dependencies of `ChannelFrames`, which its producer provides. */
@@ -21,25 +24,27 @@ export interface ChannelFramesParts {
   readonly name: string;
   /** The identifier of the channel's offer. */
   readonly offer: number;
-  /** The maximum number of frames that a consumer has been sent and has not released. */
+  /**
+   * The maximum number of frames that a consumer may hold: frames that were sent to it and that it has not released.
+   */
   readonly window: number;
-  /** The number of slots of the ring; set only if the channel drops frames. */
+  /** The number of slots of the ring. Undefined if the channel does not drop frames. */
   readonly droppingSlots?: number;
   /** Milliseconds for which a consumer may hold a frame, from when the frame can be read; unlimited by default. */
   readonly holdTimeout?: number;
   /** Returns whether the last write to a slot is done. */
   readonly isWritten?: (slot: number) => boolean;
-  /** Called when no consumer needs the slot's frame any longer. */
+  /** Called when no consumer needs the frame in the slot any longer. */
   readonly onDone: (slot: number) => void;
   /** Called when a consumer joins. */
   readonly onJoin: () => void;
   /** Called when a frame that has not been sent to all consumers becomes droppable, because no consumer holds it. */
   readonly onDroppable?: () => void;
-  /** Called when a connection that held slots has ended, and when such a slot is free again. */
+  /** Called when a connection that held slots has ended, and when a slot held by such a connection becomes free. */
   readonly onQuarantine?: () => void;
 }
 
-/** A frame that the application has sent and that at least one consumer still needs. */
+/** A frame that the application has sent and that some consumer has not received or not released yet. */
 interface Frame {
   readonly message: FrameMessage;
   /** The consumers that the frame has not been sent to yet. */
@@ -50,26 +55,26 @@ interface Frame {
   keptCount: number;
 }
 
-/** A consumer's hold on a frame that was sent to it and not released yet. */
+/** The state of a frame that was sent to a consumer and that the consumer has not released yet. */
 interface Hold {
   readonly frame: Frame;
   kind: HoldKind;
-  /** The `performance.now()` when the consumer could first read the frame; 0 if holds are not timed. */
+  /** The `performance.now()` at which the consumer could first read the frame; 0 if `#isTimed` is false. */
   since: number;
-  /** Cancels the wait for the consumer's work with the frame; set after the consumer has released the frame. */
+  /** Cancels the wait for the consumer's GPU work with the frame. Set once the consumer has released the frame. */
   cancel: (() => void) | undefined;
 }
 
 interface Consumer {
   readonly importer: ConsumerConnection;
   readonly queue: Set<Frame>;
-  /** The consumer's holds, by slot, in the order in which the frames were sent. */
+  /** The frames that the consumer holds, keyed by slot, in the order in which they were sent. */
   readonly held: Map<number, Hold>;
-  /** The consumer's hold that has the kind "in turn"; there is at most one. */
+  /** The only hold of the consumer whose kind is "in turn". Undefined if there is none. */
   inTurn: Hold | undefined;
   /** Whether the consumer has ever released a frame. */
   hasReleased: boolean;
-  /** Whether frames are sent to the consumer. */
+  /** Whether the consumer is to receive frames: it has joined and not left. */
   isJoined: boolean;
   hasSentEnd: boolean;
   /** The number of frames sent to the consumer. */
@@ -78,19 +83,19 @@ interface Consumer {
   dropped: number;
 }
 
-/** The frames of a channel that are still needed, and the consumers they are sent to. */
+/** The frames of a channel that consumers have not received or not released yet, and the channel's consumers. */
 export class ChannelFrames {
   readonly #parts: ChannelFramesParts;
-  /** The frames that are still needed, oldest first. */
+  /** The frames that some consumer has not received or not released yet, oldest first. */
   readonly #frames = new Set<Frame>();
   readonly #consumers = new Map<ConsumerConnection, Consumer>();
-  /** Divides the slots among the consumers; set only if the channel drops frames. */
+  /** Divides the slots among the consumers. Undefined if the channel does not drop frames. */
   readonly #budget: FrameBudget | undefined;
   /** Consumers to which the next frame was not sent because other consumers hold too many frames. */
   readonly #refused = new Set<Consumer>();
   readonly #turnTimer = new Timer(() => this.#endTurns(), turnMilliseconds, { unref: true });
   readonly #holdTimer: Timer;
-  /** Whether the time that a frame is held needs to be measured. */
+  /** Whether `Hold.since` is recorded, because holds can expire or change their kind. */
   readonly #isTimed: boolean;
   #joined = 0;
   #dropped = 0;
@@ -116,15 +121,15 @@ export class ChannelFrames {
   }
 
   /**
-   * The oldest needed frame that was sent with an event, which means that its slot may still be written; undefined if
-   * there is none.
+   * The oldest frame in `#frames` that was sent with an event, which means that its slot may still be being written.
+   * Undefined if there is no such frame.
    */
   get pending(): FrameMessage | undefined {
     for (const { message } of this.#frames) if (message.hasEvent) return message;
     return undefined;
   }
 
-  /** By process ID, the slots that may still be used by a process whose connection has ended. */
+  /** The slots that processes whose connections have ended may still use, keyed by process ID. */
   get quarantined(): Map<number, Set<number>> {
     const slots = new Map<number, Set<number>>();
     for (const { importer, held } of this.#consumers.values()) {
@@ -135,7 +140,7 @@ export class ChannelFrames {
     return slots;
   }
 
-  /** Whether a process that keeps slots quarantined may have begun to exit. */
+  /** Whether a process whose quarantined slots await its end may have begun to exit. */
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];
     return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
@@ -208,7 +213,7 @@ export class ChannelFrames {
     for (const consumer of this.#consumers.values()) this.#pump(consumer);
   }
 
-  /** Resolves once no frame is needed any longer, or after a timeout. */
+  /** Resolves once every consumer has received and released all frames, or after `milliseconds`. */
   finished(milliseconds: number): Promise<void> {
     return this.#condition.wait(() => this.#frames.size === 0, milliseconds);
   }
@@ -228,7 +233,7 @@ export class ChannelFrames {
     if (consumer.held.get(slot) === hold) hold.cancel = cancel;
   }
 
-  /** Called when the connection to an importer can accept messages again. */
+  /** Called when the connection to an importer is no longer backlogged. */
   onDrain(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer !== undefined) this.#pump(consumer);
@@ -281,8 +286,8 @@ export class ChannelFrames {
     for (const hold of [...leaving.held.values()]) {
       const { frame } = hold;
       const { slot } = frame.message;
-      // `to` may have released the frame that `from` still holds. No event reports when the work of both connections
-      // with the frame is done, so the frame is held until the process ends.
+      // The connection `to` may have released the frame that `from` still holds. No event reports when the GPU work of
+      // both connections with the frame is done, so the frame stays held until the process ends.
       const other = staying.held.get(slot);
       other?.cancel?.();
       if (other !== undefined) this.#removeHold(staying, other);
@@ -291,7 +296,10 @@ export class ChannelFrames {
     }
   }
 
-  /** Sends a consumer as many frames as its window, the holds of other consumers and the connection's backlog allow. */
+  /**
+   * Sends frames to a consumer until its queue is empty, its window is full, its connection is backlogged, or the
+   * frames that other consumers hold leave no slot.
+   */
   #pump(consumer: Consumer): void {
     const { importer, queue, held } = consumer;
     if (!consumer.isJoined || importer.isBacklogged) return;
@@ -330,7 +338,7 @@ export class ChannelFrames {
     this.#refused.add(consumer);
     this.#turnTimer.start();
     if (consumer.hasReleased || consumer.held.size > 0) return;
-    // Sends the newest frame on which another consumer has a "kept" hold, because that frame occupies no additional
+    // Send the newest frame on which another consumer has a "kept" hold, because that frame occupies no additional
     // slot. Once this consumer has released the frame, its next hold can be "in turn".
     const newest = [...this.#frames].findLast(({ keptCount }) => keptCount > 0);
     if (newest === undefined) return;
@@ -344,12 +352,15 @@ export class ChannelFrames {
     this.#give(consumer, newest, "kept");
   }
 
-  /** Retries the consumers that were refused a frame. */
+  /** Tries again to send frames to the consumers in `#refused`. */
   #pumpRefused(): void {
     for (const consumer of [...this.#refused]) this.#pump(consumer);
   }
 
-  /** Changes the kind of holds that have been "in turn" for too long to "kept", and retries the refused consumers. */
+  /**
+   * Changes holds that have been "in turn" for longer than `turnMilliseconds` to "kept", and tries again to send frames
+   * to the consumers in `#refused`.
+   */
   #endTurns(): void {
     if (this.#refused.size === 0) return;
     const begin = performance.now() - turnMilliseconds;
@@ -369,16 +380,16 @@ export class ChannelFrames {
   }
 
   /**
-   * Cuts off the consumers that have held a frame for too long. Returns the milliseconds until the next hold can
-   * expire.
+   * Cuts off the consumers that have held a frame for longer than `holdTimeout`. Returns the milliseconds until the
+   * next hold expires; undefined if there are no holds.
    */
   #endHolds(holdTimeout: number): number | undefined {
     const { name, isWritten } = this.#parts;
     const now = performance.now();
     let first = Infinity;
     for (const { importer, held } of [...this.#consumers.values()]) {
-      // An importer whose connection has ended may hold the frames that it released until the events of the releases
-      // have fired.
+      // Do not time an importer whose connection has ended: it cannot release frames, and may hold released frames
+      // until their release events have fired.
       if (!importer.isConnected) continue;
       let oldest = Infinity;
       for (const hold of held.values()) {
@@ -450,7 +461,7 @@ export class ChannelFrames {
     consumer.hasReleased = true;
     this.#endIfDone(frame);
     if (!consumer.importer.isConnected) this.#parts.onQuarantine?.();
-    // In a channel that does not drop frames, the window equals the number of slots, so it never delays a consumer.
+    // A channel that does not drop frames has a window of all its slots, so no consumer waits for a release.
     if (this.#budget === undefined) return;
     this.#pump(consumer);
     this.#pumpRefused();

@@ -21,15 +21,15 @@ export type ConsumerMessage = JoinMessage | ReleaseSlotMessage;
 export interface ConsumerConnection {
   readonly peer: Peer;
   readonly isConnected: boolean;
-  /** Whether the importer's process may be exiting but has not ended yet. */
+  /** Whether the importer's process may have begun to exit and has not ended yet. */
   readonly mayBeEnding: boolean;
-  /** Whether the importer reads messages more slowly than they are sent. */
+  /** Whether messages are queued because the importer reads them more slowly than they are sent. */
   readonly isBacklogged: boolean;
   send(message: Message): void;
   /**
-   * Calls back once an event of the importer has fired. Returns a function that cancels the wait.
+   * Calls `callback` once an event of the importer has fired. Returns a function that cancels the wait.
    *
-   * @throws {SharingError} `bad-message` if the event was not announced or already has a wait
+   * @throws {SharingError} `bad-message` if the event was not announced or is already being waited for
    */
   whenFired(event: number, callback: () => void): () => void;
   /** Ends the connection with an error. */
@@ -40,10 +40,10 @@ export interface ConsumerConnection {
 export interface ChannelHub {
   /** The messages that announce the ready events of the channel's slots. */
   readonly eventMessages: readonly EventMessage[];
-  /** The message that describes how the ring is divided into slots. */
+  /** The message that tells importers how the ring is divided into slots. */
   readonly message: ChannelMessage;
   onMessage(importer: ConsumerConnection, message: ConsumerMessage): void;
-  /** Called when the connection can accept messages again. */
+  /** Called when the connection to an importer is no longer backlogged. */
   onDrain(importer: ConsumerConnection): void;
   /** Called when no more frames may be sent to the importer: it has released the ring, or its connection has ended. */
   onLeave(importer: ConsumerConnection): void;
@@ -54,7 +54,7 @@ export interface ChannelHub {
   onReleased(importer: ConsumerConnection): void;
   /** Transfers the frames that an ended connection still holds to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
-  /** Returns the ready event of a frame whose slot may still be written; undefined if there is none. */
+  /** Returns the ready event of a frame whose slot may still be being written; undefined if there is no such frame. */
   pendingEvent(): LocalEvent | undefined;
   /** Called when the device is lost. */
   onLost(error: unknown): void;
@@ -103,13 +103,13 @@ export interface ChannelStatistics {
   readonly consumers: readonly ConsumerStatistics[];
 }
 
-/** The state of a channel that decides whether a consumer may be sent a frame. */
+/** The facts by which `FrameBudget` decides whether a frame may be sent to a consumer. */
 export interface FrameDemand {
   /** The number of consumers that frames are sent to. */
   readonly consumers: number;
   /**
-   * Whether the consumer would hold the frame "in turn": the consumer has released a frame before, and none of its
-   * current holds is "in turn".
+   * Whether the consumer's hold on the frame would be "in turn": the consumer has released a frame before, and none of
+   * its current holds is "in turn".
    */
   readonly isInTurn: boolean;
   /** Whether another consumer holds the frame. */
@@ -119,8 +119,8 @@ export interface FrameDemand {
 }
 
 /**
- * How a consumer holds a frame: "in turn" if it has released frames before and is therefore expected to release this
- * one soon, and "kept" otherwise.
+ * The kind of a consumer's hold on a frame: "in turn" if the consumer has released frames before and is therefore
+ * expected to release this frame soon, and "kept" otherwise.
  */
 export type HoldKind = "in turn" | "kept";
 
@@ -142,7 +142,8 @@ export class FrameBudget {
   }
 
   /**
-   * Returns how a consumer whose window is not full would hold a frame; undefined if the frame may not be sent to it.
+   * Returns the kind of hold that a consumer whose window is not full would have on a frame; undefined if the frame may
+   * not be sent to the consumer.
    */
   kindOf({ consumers, isInTurn, isHeld, isKept }: FrameDemand): HoldKind | undefined {
     const kind = isInTurn ? "in turn" : "kept";
@@ -156,7 +157,7 @@ export class FrameBudget {
     return this.#kept < Math.max(1, this.#slots - 2) && held <= producerShare ? kind : undefined;
   }
 
-  /** Changes the numbers of held and kept frames by `held` and `kept`, which may be negative. */
+  /** Adds `held` to the number of held frames and `kept` to the number of kept frames. Both may be negative. */
   count({ held, kept }: { held: number; kept: number }): void {
     this.#held += held;
     this.#kept += kept;

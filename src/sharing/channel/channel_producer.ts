@@ -376,13 +376,13 @@ function defaultWindow(slots: number): number {
   return slots < 3 ? 1 : 2;
 }
 
-/** Returns the reason, for an error message, why no slot may be reserved before more consumers have joined. */
+/** Returns the reason, for an error message, why no slot can be reserved: too few consumers have joined. */
 function missingConsumers(joined: number, minimum: number): string {
   const known = joined === 0 ? "no consumer has joined yet" : `only ${countOf(joined, "consumer")} joined yet`;
   return `${known}, and reserve waits for ${minimum} (minimumConsumers)`;
 }
 
-/** Whether the last write to a slot is done, which is also the case if the device is lost. */
+/** Returns whether the last write to a slot is done. If the device is lost, returns true. */
 function isWritten({ device, event }: LocalEvent): boolean {
   try {
     return withoutCollectiveErrors(device, () => event.query());

@@ -29,7 +29,7 @@ export interface ChannelSlotsParts {
   /** The name of the channel. */
   readonly name: string;
   readonly ring: DeviceBuffer;
-  /** The distance between the starts of consecutive slots in bytes. */
+  /** The distance in bytes between the starts of consecutive slots. */
   readonly stride: number;
   readonly slotByteLength: number;
   /** The ready event of each slot, recorded after the last write to the slot. */
@@ -40,13 +40,13 @@ export interface ChannelSlotsParts {
   readonly drop: () => boolean;
   /**
    * Returns the reasons, for error messages, why no slot can be reserved: missing consumers, or the holders of the
-   * frames in the slots; may be empty.
+   * frames in the slots; the array may be empty.
    */
   readonly whyNone: () => readonly string[];
 }
 
 /**
- * The producer's slots of a channel: free, reserved by the application, or filled with a frame.
+ * The slots of a channel on the producer's side. A slot is free, reserved by the application, or filled with a frame.
  *
  * A slot is free once no process reads it, the stream-ordered allocation of the ring has completed, and the last write
  * to the slot is done. The application may therefore write a free slot on any stream.
@@ -60,15 +60,18 @@ export class ChannelSlots {
   readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
   /**
-   * Slots that no consumer reads but that are still being written, or read in this process, each with a function that
-   * cancels the wait for the end of the write or read.
+   * The slots that no consumer reads any longer, but that are still being written, or read in this process. The values
+   * are functions that cancel the wait for the end of the write or read.
    */
   readonly #settling = new Map<number, () => void>();
-  /** Buffers of sent or returned slots that still have reads in progress in this process, by slot. */
+  /** Buffers of sent or returned slots that still have reads in progress in this process, keyed by slot. */
   readonly #beingRead = new Map<number, DeviceBuffer>();
-  /** Promises that resolve when writes by streams on which the slot's event cannot be recorded are done. */
+  /**
+   * Promises that resolve when writes are done that were enqueued on streams on which the slot's event cannot be
+   * recorded.
+   */
   readonly #writing = new Set<Promise<void>>();
-  /** The pending calls of `reserve`, in order. */
+  /** The pending calls of `reserve`, oldest first. */
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
   /** The error for calls of `reserve`; set once no slot can be reserved ever again. */
   #refusal: { readonly error: unknown } | undefined;
@@ -157,7 +160,7 @@ export class ChannelSlots {
   fill(slot: Slot, stream: CudaStream): boolean {
     checkStream(stream, this.#session);
     const { device, event } = this.#parts.events[slot.index]!;
-    // Recording the event costs less than querying the stream.
+    // Record the event even if the write may be done already, because recording costs less than querying the stream.
     const hasEvent = stream.device === device;
     if (hasEvent) {
       stream.record(event);
@@ -177,14 +180,14 @@ export class ChannelSlots {
     this.#settle(index, () => withoutCollectiveErrors(device, () => event.query()));
   }
 
-  /** Frees the ring, once the work that its stream cannot wait for is done. `close` must be called first. */
+  /** Frees the ring once the work that the ring's stream cannot wait for is done. `close` must be called first. */
   async freeRing(): Promise<void> {
     const { ring } = this.#parts;
     await Promise.all(this.#writing);
     await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !allocationOf(buffer).isBeingRead));
     if (ring.stream.disposed) {
-      // Waits for the whole device, because the default stream waits neither for the work of the ring's stream nor for
-      // the writes.
+      // Wait for the whole device, because the default stream waits neither for the work of the ring's disposed stream
+      // nor for the writes to slots.
       await workDone(ring.stream.device).done;
       ring.stream = ring.stream.device.defaultStream;
     }
@@ -197,7 +200,7 @@ export class ChannelSlots {
     while (this.#reserving.size > 0 && mayReserve()) {
       const index = this.#free.shift();
       if (index === undefined) {
-        // No frame needs to be dropped if slots that are still being written will be free soon.
+        // Do not drop a frame if enough slots become free soon, once they have been written.
         if (this.#settling.size >= this.#reserving.size || !drop()) return;
         continue;
       }
