@@ -216,7 +216,7 @@ export class CudaDriver implements Driver {
     this.#makeCurrent(device);
     const result = this.#runtime.cudaDeviceGetStreamPriorityRange(this.#out, this.#secondOut);
     this.#check(result, "cudaDeviceGetStreamPriorityRange");
-    // The buffer `#secondOut` overlaps `#intOut` from its third int on.
+    // The third int of `#intOut` is the first of `#secondOut`, because the two buffers share memory.
     return { least: this.#intOut[0]!, greatest: this.#intOut[2]! };
   }
 
@@ -490,7 +490,7 @@ export class CudaDriver implements Driver {
     return this.#handleOut[0]!;
   }
 
-  /** Returns a handle in the form that import calls expect. */
+  /** Returns a shareable handle as the pointer-sized argument that CUDA's import functions expect. */
   #osHandle(handle: OsHandle, handleType: number, call: string): bigint {
     if (typeof handle === "number" && handleType === memHandleType.posixFileDescriptor && !isExportedPool(handle)) {
       throw new CudaError(cudaErrorNumbers.cudaErrorUnknown, call);
@@ -928,7 +928,7 @@ export class CudaDriver implements Driver {
     const call = "cuOccupancyMaxPotentialBlockSize";
     const bytes = BigInt(sharedMemoryBytes);
     this.#check(this.#driver[call](this.#out, this.#secondOut, kernel, 0n, bytes, blockSizeLimit), call);
-    // The buffer `#secondOut` overlaps `#intOut` from its third int on.
+    // The third int of `#intOut` is the first of `#secondOut`, because the two buffers share memory.
     return { minGridSize: this.#intOut[0]!, blockSize: this.#intOut[2]! };
   }
 

@@ -294,7 +294,7 @@ export function newerVersionNeeded(
   return new CudaError(cudaErrorNumbers.cudaErrorCallRequiresNewerDriver, call, message);
 }
 
-/** The end of an error's advice, for users who cannot repair the driver. */
+/** The last part of the advice in error messages, for users who cannot repair the driver. */
 const orUseSoftware = "or set POOLPASS_DRIVER=software to run without a GPU";
 
 const advice: Readonly<Record<string, string>> = {
@@ -330,7 +330,7 @@ const symbols = {
 } as const;
 const fileExists = 0;
 const readAndWrite = 4 | 2;
-/** The device files of the driver, of its first GPU, and of WSL 2. */
+/** The names in `/dev` of the driver's device files, including those of its first GPU and of WSL 2. */
 const deviceFiles = ["nvidiactl", "nvidia-uvm", "nvidia0", "dxg"];
 
 /** Returns the first of the driver's device files that exists but that this process may not read and write. */

@@ -18,7 +18,7 @@ const inputTypes: Readonly<Record<Exclude<ImageKind, "ltoir">, number>> = {
   fatbin: 2,
   object: 3,
   library: 4,
-  // The driver reports the error in such an image, whatever type is passed.
+  // The input type does not matter: for an image of unknown kind, the driver reports the error.
   unknown: 0,
 };
 
@@ -127,7 +127,10 @@ function check(result: number, call: string, jit: JitCall, image?: string): void
   throw why === "" ? new CudaError(result, call) : explainedError(result, call, why);
 }
 
-/** Returns the device's architecture, with the suffix of PTX that is specific to this architecture: `sm_90a`. */
+/**
+ * Returns the device's architecture. If an image is PTX that targets only this architecture or its family, appends the
+ * target's suffix: `sm_90a`.
+ */
 function specificArchitecture(architecture: string, images: readonly LinkedImage[]): string {
   for (const { image } of images) {
     const target = /^\s*\.target\s+(?:sm|compute)_(\d+)([af])\b/m.exec(ptxText(image)?.slice(0, 4096) ?? "");

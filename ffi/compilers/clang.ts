@@ -17,7 +17,7 @@ import {
 } from "./command_compiler.ts";
 
 const command = "clang";
-/** The architecture of the trial compilation. All current versions of CUDA support it. */
+/** The GPU architecture that the trial compilation targets. All current versions of CUDA support it. */
 const triedArchitecture = "sm_75";
 
 /** Finds clang on the PATH and CUDA's headers, or returns the reason why clang cannot be used. */

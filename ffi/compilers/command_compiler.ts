@@ -15,9 +15,9 @@ import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../native/
 import { createMemoryFile } from "../native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../native/shim/shim.ts";
 
-/** The files of a compilation. */
+/** The files that a compiler command reads and writes in one run. */
 export interface CommandPaths {
-  /** The compilation's files in memory, for creating additional ones. */
+  /** The files in memory of this compilation. A compiler may add files of its own. */
   readonly files: MemoryFiles;
   readonly source: string;
   /** The path to write the cubin to; undefined if PTX is requested. */
@@ -26,12 +26,12 @@ export interface CommandPaths {
 
 /** A compiler that runs as a command. */
 export interface CommandCompiler {
-  /** The name with the version: `nvcc 13.0`. */
+  /** The compiler's name and version, such as `nvcc 13.0`. */
   readonly name: string;
   readonly command: string;
-  /** Returns the arguments that print PTX, or that write a cubin to a path. */
+  /** Returns arguments with which the command prints PTX or, if `paths.cubin` is set, writes a cubin. */
   argumentsFor(input: CompilerInput, paths: CommandPaths): readonly string[];
-  /** Returns the warnings in the messages of a successful compilation. */
+  /** Extracts the warnings from what a successful compilation has written to standard error. */
   warningsIn(messages: string): string;
 }
 
@@ -92,7 +92,7 @@ function failure({ name }: CommandCompiler, input: CompilerInput, { errors, outp
   return new Error(`Cannot compile ${input.name} with ${name}: ${lines === "" ? "it gives no reason" : lines}`);
 }
 
-/** The output of a command. */
+/** A command's exit status, its standard output (`output`) and its standard error (`errors`). */
 export interface CommandResult {
   readonly succeeded: boolean;
   readonly output: string;
@@ -130,7 +130,9 @@ const compilerVariables = [
   ...["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"],
 ];
 
-/** Returns a string that identifies everything on which a command's results depend, other than the program. */
+/**
+ * Returns a string that identifies everything on which a compiler's results depend, other than the compiled program.
+ */
 export function buildOf(version: string): string {
   return JSON.stringify([version, compilerVariables.map((name) => environmentVariable(name) ?? null)]);
 }
@@ -229,7 +231,10 @@ export class MemoryFiles implements Disposable {
 
 const variable = "__poolpass_name_";
 
-/** Returns declarations of a variable for each expression, to append to the source. */
+/**
+ * Returns one declaration for each name expression, of a variable initialized with the expression's address, to append
+ * to the source.
+ */
 function nameDeclarations(expressions: readonly string[]): string {
   if (expressions.length === 0) return "";
   const declarations = expressions.map((expression, index) =>
@@ -239,7 +244,10 @@ function nameDeclarations(expressions: readonly string[]): string {
   return `\n#line 2 "${nameExpressionFile}"\n${declarations.join("\n")}\n`;
 }
 
-/** Removes the variables from PTX. Returns the PTX and the lowered name of each expression. */
+/**
+ * Removes the variables that `nameDeclarations` declared from the PTX. Returns the remaining PTX, and the lowered name
+ * of each expression.
+ */
 export function takeNames(
   ptx: string,
   input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,
@@ -273,14 +281,14 @@ export function takeNames(
 }
 
 /**
- * Matches `.global .align 8 .u64 __poolpass_name_0 = generic(table);`, in debug PTX with a preceding line for the
- * linker.
+ * Matches the definition of a variable that `nameDeclarations` declared, such as `.global .align 8 .u64
+ * __poolpass_name_0 = generic(table);`. In debug PTX, a `.visible` or similar line precedes it.
  */
 const variableDirectives = new RegExp(
   `^[ \\t]*\\.(?:visible\\s+)?[^\\n{}]*\\.u64\\s+${variable}(\\d+)(?:\\[1\\])?\\s*(?:=\\s*([^;]*))?;[^\\n]*\\n`,
   "gm",
 );
-/** Matches the lines of debug information that contain a variable's address. */
+/** Matches lines of the debug information that contain the address of such a variable. */
 const variableAddresses = new RegExp(`^\\.b64\\s+${variable}\\d+$`, "gm");
 const kernelDirectives = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)/gm;
 const kernelDeclarations = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+[\w$]+\s*\([^)]*\)[^;{]*;[ \t]*\n/gm;

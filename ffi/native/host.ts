@@ -178,7 +178,7 @@ export function foreignBuffer(address: bigint, byteLength: number): ArrayBuffer 
   return byteLength === 0 ? new ArrayBuffer(0) : backend().foreignBuffer(address, byteLength);
 }
 
-/** The libraries that may contain the system's dynamic linker: since glibc 2.34, and before. */
+/** The libraries that may export `dlopen`: libc since glibc 2.34, and libdl before. */
 const loaderNames = ["libc.so.6", "libdl.so.2"];
 const loaderSymbols = {
   dlopen: { parameters: ["buffer", /* const char *path */ "i32" /* int flags */], result: "u64" },

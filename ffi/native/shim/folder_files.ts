@@ -165,8 +165,8 @@ export function touchFile(fd: number): void {
 }
 
 /**
- * Allocates the storage for a range of a file, which is zero where nothing was written, and extends the file if
- * necessary. Otherwise, an access to mapped memory could kill the process, if the file system is full at that time.
+ * Allocates storage for a range of a file, and extends the file with zeros if necessary. Without allocated storage, an
+ * access to the mapped file kills the process if the file system is full at that time.
  *
  * @throws {SystemError} `ENOSPC` if the file system is full
  */

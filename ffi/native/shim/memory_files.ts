@@ -100,7 +100,7 @@ function setLock(fd: number, { offset, byteLength }: FileRange, locked: 0 | 1): 
 /**
  * Maps a range of a memory file over a range of `memory`, shared with every other process that maps it.
  *
- * @param memory the whole memory that `at` is an offset in; its address must be a multiple of the page size
+ * @param memory the memory that `mapping.at` is relative to; its address must be a multiple of the page size
  */
 export function mapShared(memory: Uint8Array, fd: number, mapping: MemoryMapping): void {
   checkRange(memory, mapping);
@@ -115,7 +115,7 @@ export function unmapShared(memory: Uint8Array, mapping: Pick<MemoryMapping, "at
 }
 
 function checkRange(memory: Uint8Array, { at, byteLength }: Pick<MemoryMapping, "at" | "byteLength">): void {
-  // mmap would silently replace what lies beyond the end of the memory.
+  // Without this check, mmap would silently replace other mappings beyond the end of the memory.
   if (!(at >= 0 && byteLength > 0 && at + byteLength <= memory.byteLength)) {
     throw new RangeError(`Cannot map ${byteLength} bytes at ${at}: the memory has ${memory.byteLength} bytes`);
   }
@@ -129,7 +129,7 @@ const symbols = {
   shm_unlink: { parameters: ["buffer" /* const char *name */], result: "i32" },
   __errno_location: { parameters: [], result: "u64" },
 } as const;
-/** The libraries that may contain the functions: since glibc 2.34, and before. */
+/** The libraries that may export `shm_open`: libc since glibc 2.34, and librt before. */
 const libraries = ["libc.so.6", "librt.so.1"];
 /**
  * `O_RDWR | O_NONBLOCK`: without `O_NONBLOCK`, another user who has taken the name could make an open wait through a
@@ -148,8 +148,9 @@ const lacks = [errno.ENOSPC, errno.EMFILE, errno.ENFILE];
 let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
 
 /**
- * Opens memory that only processes of this user can open; creates it if it does not exist. It remains when all of them
- * have ended. Returns the descriptor, or undefined if the system has no such memory or another user has taken the name.
+ * Opens memory that only processes of this user can open; creates it if it does not exist. The memory persists after
+ * all of them have ended. Returns the descriptor, or undefined if the system has no such memory or another user has
+ * taken the name.
  *
  * @param name without a slash; the user ID is appended to it
  * @throws {SystemError} `ENOSPC`, `EMFILE` or `ENFILE`
@@ -181,7 +182,8 @@ function openOwn(name: string, flags: number): number | undefined {
 }
 
 /**
- * Removes the name of memory. Processes that have it open can still use it. Does nothing if the name does not exist.
+ * Removes the name of named memory. Processes that have the memory open can still use it. Does nothing if the name does
+ * not exist.
  */
 export function removeNamedMemory(name: string): void {
   functionOf("shm_unlink")?.(pathOf(name));
@@ -191,7 +193,7 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
   return cString(`/${name}${ofUser()}`);
 }
 
-/** Returns the suffix of the names of this user's memory. */
+/** Returns a suffix with the user's ID, which the names of this user's memory have in `/dev/shm`. */
 function ofUser(): string {
   return `-${shim().poolpass_geteuid()}`;
 }
@@ -213,7 +215,9 @@ function findFunctions(): Partial<NativeFunctions<typeof symbols>> {
   return found;
 }
 
-/** Maximum time in milliseconds for a process to answer. Only a stopped process takes that long. */
+/**
+ * The maximum time in milliseconds to wait until the serving process answers. Only a stopped process takes that long.
+ */
 const answerTimeout = 1000;
 
 /** The path at which a memory file is served. */
@@ -266,8 +270,8 @@ export class ServedFile {
 }
 
 /**
- * Obtains the memory file that a process of this user serves, with an open file description of its own. Returns
- * undefined if no process serves it; a socket of a process that has ended is removed.
+ * Obtains the memory file that a process of this user serves. Returns a descriptor with an open file description of its
+ * own, or undefined if no process serves the file. Removes the socket of a process that has ended.
  *
  * @throws {SystemError} `ETIMEDOUT` if the process does not answer
  */

@@ -26,7 +26,7 @@ const numbers = { free: 0, taken: 1, left: 2 } as const;
 /** The size in bytes of a slot's header: the state and the process ID (u32 each). The record follows. */
 const headerByteLength = 8;
 const namePrefix = "poolpass-ranks-";
-/** The number of a key's hexadecimal digits in the file's name. */
+/** The number of hexadecimal digits that a roster's file name contains to identify its key. */
 const keyDigits = 32;
 /**
  * The name of the file with the keys of this user's rosters. It makes the rosters of killed processes discoverable
@@ -270,7 +270,7 @@ function isFree(digits: string): boolean {
   return /^0*$/.test(digits);
 }
 
-/** Returns whether a roster with a name exists. Removes the name first if the roster is stale. */
+/** Returns whether a roster with this file name exists. If the roster is stale, removes its name and returns false. */
 function isKept(name: string): boolean {
   const fd = openExistingMemory(name);
   if (fd === undefined) return false;

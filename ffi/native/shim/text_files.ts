@@ -178,7 +178,7 @@ function withFile<R>(
   }
 }
 
-/** Returns the error of the call that has just failed. */
+/** Creates the error for the libc call that has just failed, from errno. */
 function failure(native: NativeFunctions<typeof symbols>): Error {
   const [number] = new Int32Array(foreignBuffer(native.__errno_location(), Int32Array.BYTES_PER_ELEMENT));
   return new FileError(number!);
@@ -274,8 +274,8 @@ function writerOfLines(send: (bytes: Uint8Array) => number): (line: string) => b
 }
 
 /**
- * Returns a function that writes bytes to standard error and returns their number, or a negative number if it fails.
- * The function depends on the type of the file.
+ * Returns a function that writes bytes to standard error, and returns the number of written bytes, or a negative number
+ * if the write fails. Which function is returned depends on the type of the file.
  */
 function sender(): (bytes: Uint8Array) => number {
   let type: string;
