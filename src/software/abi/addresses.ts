@@ -7,17 +7,17 @@
 import { sharedAmongCopies } from "../../support/version.ts";
 
 /**
- * The address of the first byte of linear memory. The low half of this address is 0, so the low half of any address in
- * linear memory is the offset.
+ * The address of the first byte of linear memory. The low 32 bits are 0, so the low 32 bits of the address of any byte
+ * in linear memory are the byte's offset.
  */
 export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
-/** The first of the generic addresses that refer to a block's shared memory. */
+/** The lowest generic address that refers to a block's shared memory. */
 export const sharedAddressBase: bigint = addressBase + 0x1_0000_0000n;
-/** The first of the generic addresses that refer to a thread's local memory. */
+/** The lowest generic address that refers to a thread's local memory. */
 export const localAddressBase: bigint = addressBase + 0x2_0000_0000n;
-/** The first of the generic addresses that refer to a kernel's parameters. */
+/** The lowest generic address that refers to a kernel's parameters. */
 export const parameterAddressBase: bigint = addressBase + 0x3_0000_0000n;
-/** The first of the addresses that stand for functions. No memory is located at these addresses. */
+/** The address of function 0. Addresses of functions only identify the functions: no memory is located there. */
 const functionAddressBase = addressBase + 0x5_0000_0000n;
 const functionAddressStride = 16n;
 
@@ -32,24 +32,24 @@ export function functionAddress(index: number): bigint {
  */
 export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
 /**
- * The offset, within the reserved shared memory, of the part that the compilers' runtime libraries use. The part has
- * the same size as on a GPU.
+ * The offset, within the reserved shared memory, of the bytes that are reserved for the compilers' runtime libraries. A
+ * GPU reserves the same number of bytes for them.
  */
 export const libraryReservedOffset = 0x200;
 
 /**
- * The part of linear memory that holds the shadow of the rest for the check `initialization`. Each bit of the shadow is
- * 1 if the corresponding bit of memory is uninitialized.
+ * The range of linear memory that holds the shadow memory for the check `initialization`. Each bit of the shadow memory
+ * is 1 if the corresponding bit of the rest of linear memory is uninitialized.
  */
 export const shadowSpace = { begin: 0x7fff_0000, byteLength: 0x8001_0000 } as const;
 /**
- * The distance in bytes from a byte of memory to its shadow. Deliberately not a multiple of the page size: bytes whose
- * addresses differ by a multiple of the page size compete for the same cache lines, which made kernels up to twice as
- * slow.
+ * The distance in bytes from a byte of memory to the corresponding byte of the shadow memory. Deliberately not a
+ * multiple of the page size: bytes whose addresses differ by a multiple of the page size compete for the same cache
+ * lines, which made kernels up to twice as slow.
  */
 export const shadowOffset: number = shadowSpace.begin + 0x840;
 
-/** The reasons why a kernel stops: the first argument of the host function `fault`. */
+/** The kinds of fault that stop a kernel. Passed as the first argument to the host function `fault`. */
 export const faultKind = {
   illegalAddress: 1,
   misalignedAddress: 2,
@@ -59,9 +59,15 @@ export const faultKind = {
   stackOverflow: 5,
   invalidFunction: 6,
   failedAssertion: 7,
-  /** The barrier number in a register is invalid. The number is reported in place of an address. */
+  /**
+   * A barrier number that the kernel read from a register is out of range. The number is reported instead of an
+   * address.
+   */
   noBarrier: 10,
-  /** The thread count of a barrier in a register is invalid. The count is reported in place of an address. */
+  /**
+   * A barrier's thread count that the kernel read from a register is invalid. The count is reported instead of an
+   * address.
+   */
   noBarrierCount: 11,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
@@ -69,11 +75,11 @@ export const faultKind = {
   deadlock: 9,
 } as const;
 
-/** The kinds of access to the reported address by a faulting instruction. */
+/** How the faulting instruction accesses the reported address. */
 export const accessOperations = ["none", "read", "write", "atomic"] as const;
 /**
- * The state spaces of a reported address. A generic address is complete; in the other spaces, the address is an offset
- * in the block's shared memory or the thread's local memory.
+ * The state spaces to which a reported address may belong. In `generic`, it is a full generic address; in `shared` and
+ * `local`, it is an offset in the block's shared memory or the thread's local memory.
  */
 const reportedSpaces = ["generic", "shared", "local"] as const;
 
@@ -88,15 +94,15 @@ export interface FaultPlace {
   readonly bytes: number;
   readonly space: typeof reportedSpaces[number];
   /**
-   * The form in which the thread is reported: as its x index in the row (`rowY`, `rowZ`) of the launch record, or as
-   * the index of its thread record.
+   * How the thread is reported: `x` for its x index, combined with `rowY` and `rowZ` of the launch record, or `record`
+   * for the index of its thread record.
    */
   readonly thread: "x" | "record";
 }
 
-/** The number of bits of the line in an encoded {@linkcode FaultPlace}. */
+/** The width in bits of the line number in an encoded {@linkcode FaultPlace}. */
 export const lineBits = 23;
-/** The bit position of the base-2 logarithm of the access size in an encoded {@linkcode FaultPlace}. */
+/** The position of the lowest bit of the base-2 logarithm of the access size in an encoded {@linkcode FaultPlace}. */
 export const placeBytesShift = 28;
 
 /** Encodes a code location as a 32-bit number, which compiled kernels pass to host functions. */

@@ -37,26 +37,29 @@ export const checkState = {
   clocks: 28,
   /** The offset of the nodes of access lists. 0 if the nodes are not stored in linear memory. */
   nodes: 32,
-  /** In a kernel that runs many blocks in one call: the index of the block to which `clocks` belongs. */
+  /** The index of the block to which `clocks` belongs. Only used by kernels that run many blocks in one call. */
   blockX: 36,
   blockY: 40,
   blockZ: 44,
-  /** The number of threads of a block in x, the product of x and y, and the product of x, y and z. */
+  /**
+   * The number of threads of a block in x. `threadsXY` and `threadsXYZ` are the products of the numbers of threads in x
+   * and y, and in x, y and z.
+   */
   threadsX: 48,
   threadsXY: 52,
   threadsXYZ: 56,
   /**
-   * Nonzero if the maximum number of signals between blocks has been recorded, so that compiled code can stop reporting
-   * them.
+   * Nonzero once the maximum number of signals between blocks has been recorded: compiled code then stops reporting
+   * signals.
    */
   knowsSignals: 60,
   /** The offset of the table of recent strong writes; see `signalTable`. */
   signals: 256,
 } as const;
 
-/** The value that replaces a table's offset if accesses are not checked. */
+/** Stored instead of a table's offset if accesses are not checked. */
 export const tableOff = 0;
-/** The value that replaces a table's offset if all accesses are checked outside of WebAssembly. */
+/** Stored instead of a table's offset if all accesses are checked outside of WebAssembly. */
 export const tableOutside = 1;
 
 /** The offset of `checkState` in linear memory. */
@@ -89,9 +92,10 @@ export const entryFlags = 3;
 export const clockLayout = { blockTime: 0, base: 4, threads: 8, warpTimes: 16, epochs: 144, byteLength: 4240 } as const;
 
 /**
- * The layout of the access record of a 4-byte word. The first number has one bit per accessed byte in its low bits, and
- * above them the PTX line of the first access, or `divided` if different lines accessed different bytes. The second
- * number is the number in the grid of the thread that accessed the word first.
+ * The layout of the access record of a 4-byte word, which consists of two numbers. The first number has one bit per
+ * accessed byte in its low bits, and above them the PTX line of the first access, or `divided` if different lines
+ * accessed different bytes. The second number identifies the thread that accessed the word first by the thread's number
+ * in the grid.
  */
 export const note = { lineShift: 4, divided: 0x4000_0000, wordsShift: 1 } as const;
 
@@ -108,13 +112,13 @@ export const cellField = {
   readEpoch: 4,
   readPlace: 5,
   /**
-   * The first node of the list of further readers; 0 if the list is empty. Negated if no further readers have to be
-   * recorded.
+   * The index of the first node of the list of further readers; 0 if the list is empty. Negated if no further readers
+   * have to be recorded.
    */
   readers: 6,
   /**
-   * The first node of the list of strong accesses; 0 if the list is empty. Negated if no further accesses have to be
-   * recorded.
+   * The index of the first node of the list of strong accesses; 0 if the list is empty. Negated if no further accesses
+   * have to be recorded.
    */
   strong: 7,
 } as const;
@@ -132,8 +136,8 @@ export const nodeField = { next: 0, warp: 1, epoch: 2, lanes: 3, place: 4, order
 export const nodeWords = 6;
 
 /**
- * The fields that are stored in the unused node 0: the first node of the free list, the index of the first node that
- * was never used, and the total length of the array.
+ * The fields of node 0, which is not part of any list: the first node of the free list, the index of the first node
+ * that was never used, and the total length of the array.
  */
 export const nodeLists = { free: 1, end: 2, length: 3 } as const;
 
@@ -155,16 +159,22 @@ export const orderBits = {
   wide: 8,
   /** A load through the non-coherent cache. */
   notCoherent: 16,
-  /** A write by an asynchronous copy, which continues after the instruction. */
+  /** A write by an asynchronous copy, which may take place after the copy instruction has completed. */
   asynchronous: 32,
   /**
-   * A store that completes before the thread's next operation, so that the memory can then be read to find out whether
-   * the store has changed the value.
+   * A store that takes effect before the thread's next operation, so that the memory can then be read to find out
+   * whether the store has changed the value.
    */
   immediate: 64,
-  /** Not a fence: the thread commits the asynchronous copies that it has started so far as a group. */
+  /**
+   * Not a memory operation: the thread commits all asynchronous copies that it has started and not yet committed, as a
+   * group.
+   */
   commit: 128,
-  /** Not a fence: the thread waits until at most a given number of its groups of asynchronous copies are pending. */
+  /**
+   * Not a memory operation: the thread waits until at most a given number of its groups of asynchronous copies are
+   * pending.
+   */
   wait: 256,
   /** An arrival at an `mbarrier`, or a test of its phase. */
   phased: 512,
@@ -175,7 +185,7 @@ export const orderBits = {
 } as const;
 
 /**
- * The number of bits that `orderBits` use. The higher bits contain the base-2 logarithm of the number of elements of an
- * access, or for `wait` the number of groups.
+ * The number of low bits that `orderBits` occupy. The bits above them contain the base-2 logarithm of the number of
+ * elements of an access or, for `wait`, the number of groups.
  */
 export const orderCountShift = 12;

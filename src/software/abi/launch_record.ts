@@ -7,12 +7,15 @@
 
 /** The names of a launch record's fields, in order. Each field is a 32-bit number. */
 export const launchFields = [
-  /** For a kernel without suspensions: the range of blocks to run in x. `lastBlockX` is exclusive. */
+  /**
+   * The first block to run, by its x index, in a kernel without suspensions. `lastBlockX` is the x index after the last
+   * block.
+   */
   "firstBlockX",
   "lastBlockX",
   /** The x index of the running block. */
   "blockX",
-  /** For a kernel with suspensions: the range of threads to run. `lastThread` is exclusive. */
+  /** The first thread to run in a kernel with suspensions. `lastThread` is the thread after the last one to run. */
   "firstThread",
   "lastThread",
   "blockY",
@@ -45,7 +48,10 @@ export const launchFields = [
   "divergences",
   /** The number of times that the current call of the kernel has run all gangs of a block. */
   "rounds",
-  /** For a kernel without suspensions and for gangs: the y and z index of the running threads, for fault reports. */
+  /**
+   * The y index of the running threads, for fault reports of kernels without suspensions and of gangs. `rowZ` is the z
+   * index.
+   */
   "rowY",
   "rowZ",
   /**
@@ -53,7 +59,10 @@ export const launchFields = [
    * `multiProcessorCount`.
    */
   "multiprocessor",
-  /** The generic address of a cooperative launch's workspace, in two halves. 0 in other launches. */
+  /**
+   * The upper 32 bits of the generic address of a cooperative launch's workspace; `workspaceLow` has the lower 32 bits.
+   * Both are 0 in other launches.
+   */
   "workspaceHigh",
   "workspaceLow",
   /**
@@ -63,8 +72,8 @@ export const launchFields = [
    */
   "argumentRanges",
   /**
-   * For kernels that run the threads of a block in a varied order: the index of the first thread to run in each
-   * dimension.
+   * For kernels that run the threads of a block in a varied order: the x index of the first thread to run. The next two
+   * fields are the y and z index.
    */
   "threadStartX",
   "threadStartY",
@@ -79,7 +88,7 @@ export const launchFields = [
 /** The fields that contain the index of the first thread to run in x, y and z. */
 export const threadStarts = ["threadStartX", "threadStartY", "threadStartZ"] as const;
 
-/** The size of an argument range that has no limit. */
+/** The size of an argument range without a known end. */
 export const unboundedLength = 0xffff_ffff;
 /** The maximum size of the table of argument ranges, in bytes. Parameters at higher offsets have no ranges. */
 export const argumentRangesByteLength = 0x4000;
@@ -111,7 +120,9 @@ export const threadRecord = {
   threadIndex: 0,
   /** The number of the point in the kernel at which the thread resumes. 0 is the start of the kernel. */
   resumeIndex: 4,
-  /** The thread's request: the index of a suspension plus 1, 0 if the thread can run, or `exited`. */
+  /**
+   * The thread's request: the index of the suspension at which it waits plus 1, 0 if the thread can run, or `exited`.
+   */
   request: 8,
   /** The offset of the thread's saved registers. */
   saved: 12,
@@ -196,9 +207,9 @@ export type SuspensionRequest =
   | { readonly kind: "matrixLoad" | "matrixStore"; readonly matrices: number; readonly transposed: boolean }
   /** `movmatrix`: `value` is the thread's fragment of the matrix. */
   | { readonly kind: "matrixTranspose" }
-  /** `activemask`: requests the mask of the lanes that are at the same instruction. */
+  /** Requests the mask of the lanes that execute the same `activemask` instruction. */
   | { readonly kind: "activeMask" }
-  /** The thread waits for nothing, and only lets other threads run first. */
+  /** The thread can resume at any time, but other threads of the block run first. */
   | { readonly kind: "yield" }
   /**
    * A lockstep point: once no lane of the warp can run, the lanes that wait at the point resume together. `spins` is

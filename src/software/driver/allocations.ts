@@ -30,7 +30,9 @@ interface Parts {
   readonly virtualMemory: VirtualMemory;
 }
 
-/** The driver calls that allocate and free device memory, and that share memory outside of pools. */
+/**
+ * The driver calls that allocate and free device memory, and that share device memory which does not belong to a pool.
+ */
 type DeviceMemoryCalls = Pick<
   Driver,
   | "mallocFromPoolAsync"
@@ -42,7 +44,10 @@ type DeviceMemoryCalls = Pick<
   | "ipcCloseMemHandle"
 >;
 
-/** Returns the driver calls that allocate and free device memory, and that share memory outside of pools. */
+/**
+ * Returns the driver calls that allocate and free device memory, and that share device memory which does not belong to
+ * a pool.
+ */
 export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): DeviceMemoryCalls {
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;
@@ -144,10 +149,10 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
   };
 }
 
-/** The driver calls that return the properties of addresses. */
+/** The driver calls that query the allocation to which an address belongs. */
 type AddressCalls = Pick<Driver, "memGetAddressRange" | "pointerGetAttributes">;
 
-/** Returns the driver calls that return the properties of addresses. */
+/** Returns the driver calls that query the allocation to which an address belongs. */
 export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts): AddressCalls {
   return {
     memGetAddressRange(device, address) {
@@ -159,7 +164,8 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts
       if (found.kind === "virtual") return virtualMemory.rangeAt(found, address);
       const { begin, byteLength } = found;
       if (memory.isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
-      // For memory of a host pool to which the device has no access, CUDA reports the size but not the base address.
+      // If the device has no access to the host pool, CUDA reports the size of the allocation, but the queried address
+      // instead of the base address.
       if (isHostPoolMemory(found)) return { base: address, byteLength };
       return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     },

@@ -93,7 +93,10 @@ class Copies {
     this.#shadow?.noteCopy(new Uint8Array(buffer, byteOffset, byteLength), undefined);
   }
 
-  /** Enqueues work that calls `slice` with consecutive parts of the range from 0 to `length`, one per time slice. */
+  /**
+   * Enqueues work that divides the range from 0 to `length` into slices and calls `slice` for one of them per time
+   * slice.
+   */
   #enqueueSlices(stream: Stream, length: number, slice: (begin: number, end: number) => void): Work {
     let done = 0;
     return this.#scheduler.enqueue(stream, () => {
@@ -179,7 +182,7 @@ export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillC
       const target = streams.stream(device, stream, call);
       devices.check(destinationDevice, call);
       devices.check(sourceDevice, call);
-      // Permits memory of host pools, which belongs to no device.
+      // Accepts allocations from pools of host memory, which belong to no device.
       const isPermitted = (allocation: AnyAllocation) =>
         !isPoolMemory(allocation) || allocation.pool.device !== undefined;
       const to = memory.range(

@@ -25,7 +25,7 @@ const defaultStepLimit = 2 ** 36;
 
 /** The state that all parts of a software driver share. */
 export class DriverCore {
-  /** The maximum total number of steps of a block's threads. */
+  /** The maximum number of steps that the threads of a block may make in total. */
   readonly stepLimit: number;
   readonly observesAccesses: boolean;
   readonly kernelChecks: ReadonlySet<KernelCheck>;

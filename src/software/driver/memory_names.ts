@@ -14,7 +14,7 @@ import { type AnyAllocation, isHostPoolMemory, isPoolMemory, type ProgramMemory 
 export class ProgramMemoryNames {
   readonly #core: DriverCore;
   readonly #memory: ProgramMemory;
-  /** The names of memory for messages of each device's kernels, by the device's ordinal. */
+  /** For each device ordinal, the names of memory that appear in messages about the device's kernels. */
   readonly #ofDevices: readonly MemoryNames[];
   #namedBuffers: () => Iterable<NamedBuffer> = () => [];
 
@@ -32,7 +32,7 @@ export class ProgramMemoryNames {
     this.#namedBuffers = buffers;
   }
 
-  /** Returns the names of memory for messages of a device's kernels. */
+  /** Returns the names of memory that appear in messages about a device's kernels. */
   of(device: number): MemoryNames {
     return this.#ofDevices[device]!;
   }

@@ -54,7 +54,7 @@ export class ProgramMemory {
   readonly allocations: Allocations<AnyAllocation> = new Allocations();
   /** The parts of allocations that an allocator of the program has handed out. */
   readonly parts: Allocations<SoftwareAllocation> = new Allocations();
-  /** The ranges that were freed most recently, by which messages of faults name freed memory. */
+  /** The ranges that were freed most recently. Messages about faults look up freed memory here. */
   readonly freedRanges: FreedRanges = new FreedRanges();
   /** Tracks which memory is initialized. Undefined without the check `initialization`. */
   readonly shadow: MemoryShadow | undefined;
@@ -146,7 +146,7 @@ export class ProgramMemory {
     this.shadow?.markInitialized(allocation.begin, allocation.byteLength);
   }
 
-  /** Removes a freed allocation, and adds its range to the recently freed ranges, for the messages of faults. */
+  /** Removes a freed allocation. Adds its range to `freedRanges`, so that messages about faults can name it. */
   forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
     this.allocations.remove(allocation);
     this.parts.removeWithin(allocation);

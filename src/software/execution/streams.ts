@@ -97,8 +97,8 @@ export class Work {
 }
 
 /**
- * A vector clock, which orders the work of a stream: for each other stream, the position of the last work that precedes
- * it.
+ * A vector clock: for each other stream, the position of the last work that precedes the work to which the clock
+ * belongs.
  */
 type Progress = ReadonlyMap<Stream, number>;
 
@@ -115,7 +115,7 @@ export class Stream {
   readonly isBlocking: boolean;
   /** The priority that `cudaStreamGetPriority` returns. Does not affect the order of work. */
   readonly priority: number;
-  /** The work that runs next: the head of a linked list. Undefined if all work is done. */
+  /** The first item of work that is not done: the head of a linked list. Undefined if all work is done. */
   first: Work | undefined;
   /** The work that was enqueued last, whether or not it is done. */
   last: Work | undefined;
@@ -124,13 +124,13 @@ export class Stream {
   /** Whether the stream was destroyed. A destroyed stream is removed when its work is done. */
   isDestroyed = false;
   /**
-   * Whether the stream was destroyed and all its work is done. All new work of other streams is ordered after the work
-   * of such a stream.
+   * Whether the stream was destroyed and all its work is done. New work of any other stream is then ordered after all
+   * work of this stream.
    */
   isGone = false;
   /** The vector clock of the stream's next work. */
   #cameAfter = new Map<Stream, number>();
-  /** Whether an event refers to the same `#cameAfter`, which must then be copied before it is changed. */
+  /** Whether an event refers to the same map as `#cameAfter`, which must then be copied before it is changed. */
   #isShared = false;
 
   constructor(
@@ -163,7 +163,7 @@ export class Stream {
     this.#note(work.stream, work.position);
   }
 
-  /** Orders the stream's next work after all work that another stream has so far. */
+  /** Orders the stream's next work after all work that was enqueued on another stream so far. */
   comeAfterAllOf(other: Stream): void {
     if (other.last !== undefined) this.comeAfter(other.last, other.#cameAfter);
   }
@@ -174,7 +174,7 @@ export class Stream {
     return this.#cameAfter;
   }
 
-  /** Removes another stream that is gone from the vector clock. */
+  /** Removes another stream, whose `isGone` is true, from the vector clock. */
   forget(other: Stream): void {
     if (this.#cameAfter.has(other)) this.#ownCameAfter().delete(other);
   }
@@ -194,15 +194,15 @@ export class Stream {
   }
 }
 
-/** An event, and the last time it was recorded. */
+/** An event and its most recent record. */
 export class Event {
   readonly device: number;
   readonly flags: number;
-  /** The work of this process that recorded the event last. */
+  /** The work with which this process last recorded the event. */
   recorded: Work | undefined;
   /** Whether the event was last recorded for all streams of its device. */
   isRecordedForDevice = false;
-  /** The vector clock of the last record, which a stream that waits for the event merges into its own. */
+  /** The vector clock of the event's last record. A stream that waits for the event merges this clock into its own. */
   cameAfter: Progress = new Map();
   /** The time when a stream reached the last record, in milliseconds. Undefined until a stream has reached it. */
   time: number | undefined;
@@ -213,7 +213,7 @@ export class Event {
   }
 
   /**
-   * The last record of the event by any process, for which a wait for the event must wait. Undefined if the event was
+   * The last record of the event by any process. A wait for the event waits for this record. Undefined if the event was
    * never recorded.
    */
   get latest(): Awaited | undefined {
@@ -231,8 +231,7 @@ export class Event {
 
 const sliceMilliseconds = 4;
 /**
- * The maximum number of times in a row that a schedule may choose the same work. The work may be waiting for other
- * work.
+ * The maximum number of times in a row that a schedule may choose the same work, which may be waiting for other work.
  */
 const mostTimesChosen = 1000;
 
@@ -252,10 +251,10 @@ export class Scheduler {
   #chosenTimes = 0;
   /** The index in `#busy` of the stream that runs next. */
   #turn = 0;
-  /** Whether a stream was waiting for another process when the scheduler last found no work to run. */
+  /** Whether, when the scheduler last found no work that could run, a stream was waiting for another process. */
   #isBlockedOutside = false;
   #scheduled = false;
-  /** Polls whether another process has reached a record for which a stream waits. */
+  /** Polls whether another process has completed an event record for which a stream waits. */
   readonly #timer = new Timer(() => this.#schedule(), quietInterval, { unref: true });
 
   /**
@@ -288,8 +287,8 @@ export class Scheduler {
   }
 
   /**
-   * Returns whether a stream has no work. For the default stream, also requires that the streams that are ordered with
-   * it have no work.
+   * Returns whether a stream has no work. For the default stream, returns whether neither this stream nor any stream
+   * that is ordered with it has work.
    */
   isDone(stream: Stream): boolean {
     if (!stream.isIdle || !stream.isDefault) return stream.isIdle;
@@ -339,8 +338,8 @@ export class Scheduler {
   }
 
   /**
-   * Records an event after all work that the streams of the event's device have so far. The record is enqueued on a new
-   * stream, so that it blocks no other stream.
+   * Records an event after all work that was enqueued so far on the streams of the event's device. The record is
+   * enqueued on a new stream, so that it blocks no other stream.
    */
   recordDevice(event: Event): Work {
     const others = [...this.#streams.get(event.device)!];
@@ -360,7 +359,7 @@ export class Scheduler {
   /** Makes a stream's next work wait for an event. Returns the enqueued work, or undefined if no wait is necessary. */
   wait(stream: Stream, event: Event): Work | undefined {
     const { latest } = event;
-    // A record of another process has no position among the work of this process's streams.
+    // An event record of another process has no position in the vector clocks, which only cover this process's streams.
     if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
     if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
     return this.enqueue(stream, () => event.reached(), { after: [latest] });

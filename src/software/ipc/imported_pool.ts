@@ -27,10 +27,13 @@ export function isLeased(file: SharedFile, { begin, end }: Range): boolean {
   return file.isLocked(begin, end - begin);
 }
 
-/** The locks by which one import of a pool keeps the exporter from reusing the memory that it has mapped. */
+/**
+ * The file locks of one import of a pool. They keep the exporter from reusing the memory that is mapped through this
+ * import.
+ */
 export class MappingLeases {
   readonly #file: SharedFile;
-  /** For each unit of the pool's file, the number of mappings. Contains only units that have mappings. */
+  /** The number of mappings of each unit of the pool's file. Contains only units that have mappings. */
   readonly #counts = new Map<number, number>();
 
   /** @param file a file that was opened for this import alone, because file locks belong to the open file */
@@ -83,7 +86,7 @@ export class MappingLeases {
   }
 }
 
-/** Returns the indices of the first and the last unit of a range. */
+/** Returns the indices of the first and the last unit of the pool's file that a range overlaps. */
 function unitsOf({ begin, end }: Range): [first: number, last: number] {
   const unitAt = (offset: number): number => Math.floor((offset - poolFileHeaderByteLength) / unitByteLength);
   return [unitAt(begin), unitAt(end - 1)];

@@ -18,8 +18,8 @@ import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
 import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
 
 /**
- * The work that uses an event. Only the last work of each stream is stored, because the work of a stream completes in
- * order.
+ * Tracks the work that uses an event. Stores only the last such work of each stream, because the work of a stream
+ * completes in order.
  */
 class Uses {
   readonly #last = new Map<Stream, Work>();
@@ -42,8 +42,8 @@ const ringLength = 2 ** ringBits;
 const ringBegin = 1;
 
 /**
- * A record of an event. Its number is the same in all processes, and determines the entry of the record in a ring in
- * the event's page.
+ * A record of an event. The number of the record is the same in all processes, and determines the record's entry in a
+ * ring in the event's page.
  */
 class Ticket implements Awaited {
   readonly #state: BigInt64Array;
@@ -54,7 +54,9 @@ class Ticket implements Awaited {
     this.#number = number;
   }
 
-  /** Whether a stream has reached the record, or a much later record now occupies the entry in the ring. */
+  /**
+   * Whether a stream has reached the record. Also true if a much later record has overwritten the entry in the ring.
+   */
   get done(): boolean {
     return Atomics.load(this.#state, this.#index) >= this.#number;
   }
@@ -68,8 +70,8 @@ class Ticket implements Awaited {
   }
 
   /**
-   * The index of the record's entry in `#state`. Lies within the ring even if another process has corrupted the number
-   * of records.
+   * The index in `#state` of the record's entry. Always lies within the ring, even if another process has corrupted the
+   * number of records.
    */
   get #index(): number {
     return ringBegin + Number(BigInt.asUintN(ringBits, this.#number));
@@ -79,13 +81,13 @@ class Ticket implements Awaited {
 /** An event whose state is stored in a page of memory that several processes map. */
 export class InterprocessEvent extends Event {
   /**
-   * The work of this process that records the event or waits for it. The event's page must exist until the work is
-   * done.
+   * The work of this process that records the event or waits for the event. The event's page must not be released
+   * before this work is done.
    */
   readonly uses: Uses = new Uses();
   readonly #linearMemory: LinearMemory;
   readonly #begin: number;
-  /** Whether a file is mapped at the event's page. */
+  /** Whether the event's page is mapped from a file. */
   readonly #isShared: boolean;
   readonly #state: BigInt64Array;
   /** The file through which other processes open the event. Undefined if another process created the event. */

@@ -27,7 +27,7 @@ import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { SharedFile } from "../memory/shared_file.ts";
 import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
-/** The magic numbers by which kinds of handles are recognized. */
+/** The magic numbers that identify the kinds of handles. */
 export const ipcKind = {
   memory: 0x31304d454d504c50n,
   event: 0x3130544e56504c50n,
@@ -38,7 +38,7 @@ export const ipcKind = {
 /** The size of the header of a file, in bytes. */
 const ipcHeaderByteLength = 40;
 
-/** The fields that a handle and the start of the handle's file have in common. */
+/** The fields that are stored both in a handle and at the start of the file to which the handle refers. */
 interface IpcHeader {
   /** The magic number of the handle's kind, one of `ipcKind`. */
   readonly kind: bigint;
@@ -50,7 +50,7 @@ interface IpcHeader {
   readonly byteLength: number;
 }
 
-/** The process that owns a file, and its descriptor there, by which other processes can open the file. */
+/** Where other processes find a file: the process that owns the file, and the number of the owner's file descriptor. */
 interface FileLocation extends ProcessIdentity {
   readonly fd: number;
 }
@@ -105,8 +105,9 @@ export function decodeIpcHandle(
 }
 
 /**
- * The reason why a handle cannot be opened: the bytes are not a handle; the owner process has ended; the owner has
- * closed the file; or the owner is not visible from this process, and may still have the file.
+ * The reason why a handle cannot be opened, in this order: the bytes are not a handle; the owner process has ended; the
+ * owner has closed the file; the owner is not visible from this process, so that it is unknown whether it still has the
+ * file open.
  */
 export type IpcFailure = "not a handle" | "no process" | "no file" | "unseen";
 
@@ -124,7 +125,7 @@ export class IpcFile {
   }
 
   /**
-   * Creates a file whose shared bytes are zero.
+   * Creates a file whose shared bytes are all 0.
    *
    * @throws {SystemError} If the system cannot create the file
    */
@@ -208,8 +209,8 @@ export class IpcFile {
 }
 
 /**
- * Opens the file of a handle for a CUDA call. Throws the error that CUDA specifies for the call if the handle is from
- * this process, or if the owner process is not visible from this process.
+ * Opens the file to which a handle refers, for a CUDA call. Throws the error that CUDA specifies for the call if the
+ * handle is from this process, or if the owner process is not visible from this process.
  */
 export function openIpcFile(
   kind: bigint,
@@ -237,8 +238,8 @@ function tryOpen(location: FileLocation): number | undefined {
   let found: number | undefined;
   try {
     found = openPath(path, { follow: true });
-    // Reopens the file that was checked, not the path, because the other process may replace the descriptor at any
-    // time.
+    // Reopens the descriptor that was checked instead of the path, because the other process may replace its descriptor
+    // at any time.
     const { isMemoryFile } = judgeDescriptor(found);
     return isMemoryFile ? openDescriptor(`/proc/self/fd/${found}`, { writable: true }) : undefined;
   } catch (error) {
@@ -273,7 +274,7 @@ function maySee(path: string): boolean {
     return true;
   } catch (error) {
     if (isDenied(error)) return false;
-    // The process has ended, or has closed the descriptor, so permissions are not the reason.
+    // The process has ended, or has closed the descriptor. Missing permissions are not the reason for the failure.
     if (isGone(error)) return true;
     throw error;
   }

@@ -102,8 +102,8 @@ export class OpenedMemory extends AccessibleRange {
   }
 
   /**
-   * Maps a file, which still belongs to the caller. Returns "no room" if linear memory is full, or "not mapped" if the
-   * mapping fails.
+   * Maps a file into linear memory. The caller still has to close the file. Returns "no room" if linear memory is full,
+   * or "not mapped" if the mapping fails.
    */
   static map(
     linearMemory: LinearMemory,

@@ -99,7 +99,7 @@ function bootId(): string {
   return readSmallFile("/proc/sys/kernel/random/boot_id") ?? crypto.randomUUID();
 }
 
-/** Returns a 32-bit FNV-1a hash. */
+/** Returns a 32-bit FNV-1a hash of the strings. */
 function hashOf(...strings: readonly string[]): number {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(strings.join(" "))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;

@@ -47,7 +47,9 @@ export class RangeAllocator {
     return range.begin;
   }
 
-  /** Allocates the part with the given start and length. Returns false if any of it is already allocated. */
+  /**
+   * Allocates the part with the given start and length. Returns false if any number in this range is already allocated.
+   */
   take(begin: number, length: number): boolean {
     const index = this.#free.findIndex((range) => range.begin <= begin && begin + length <= range.end);
     const range = this.#free[index];

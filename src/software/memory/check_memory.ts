@@ -18,7 +18,7 @@ import {
 import type { MemoryRange } from "../../driver.ts";
 import type { GlobalAccesses } from "../../kernel_checker.ts";
 
-/** The number of tables: one for each of the three recorded kinds of access, and one for the check `race`. */
+/** The number of tables: one for each recorded kind of access (read, write, atomic), and one for the check `race`. */
 const tableCount = 4;
 /** The index of the table for the check `race`. */
 const raceTable = 3;
@@ -27,7 +27,7 @@ const raceTable = 3;
 const leastFreeBytes = 2 ** 28;
 /** The maximum number of bytes that the checks keep reserved between launches. */
 const mostKeptBytes = 2 ** 28;
-/** The minimum number of bytes of a chunk, in which memory for the checks is reserved. */
+/** The minimum size in bytes of a chunk. The checks reserve linear memory in chunks, from which cells are allocated. */
 const chunkBytes = 2 ** 20;
 
 interface Chunk {
@@ -89,7 +89,7 @@ export class CheckMemory implements PageHolder {
     return { begin, entries: new Int32Array(memory.buffer, begin, byteLength / 4) };
   }
 
-  /** Writes a changed entry of a launch to the tables, if the tables currently contain the launch's entries. */
+  /** Sets a launch's table entry to a new value, if the tables currently contain the entries of this launch. */
   setEntry(cells: LaunchCells, index: number, entry: number): void {
     if (this.#current === cells) this.#tables!.entries[index] = entry;
   }
@@ -313,7 +313,7 @@ export class MemoryShadow {
       : areZero(this.#bytes, begin, end);
   }
 
-  /** Returns whether a range of words is 0. Tests eight words per iteration. */
+  /** Returns whether all words of a range are 0. Tests eight words per iteration. */
   #areWordsZero(begin: number, end: number): boolean {
     const words = this.#words;
     for (let at = begin; at < end; at += 8) {

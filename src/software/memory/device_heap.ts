@@ -14,8 +14,8 @@ import { RangeAllocator } from "./allocations.ts";
 export const heapLimitBytes: number = 8 * 2 ** 20;
 
 /**
- * The minimum alignment of blocks in bytes. For the limit of the heap, the size of a block is rounded up to a multiple
- * of it.
+ * The minimum alignment of blocks in bytes. When a block's size is counted towards the limit of the heap, the size is
+ * rounded up to a multiple of this alignment.
  */
 const leastAlignment = 16;
 /** The minimum size in bytes of the chunks in which linear memory is reserved. */

@@ -70,17 +70,20 @@ const advices = {
 export class InitializationCheck {
   readonly #threads: CheckedThreads;
   readonly #shadow: MemoryShadow;
-  /** The last load of uninitialized bits by each thread, by the thread number that compiled code reports. */
+  /** For each thread, the last load of uninitialized bits, by the thread number that compiled code reports. */
   readonly #loads = new Map<number, Load>();
-  /** The last uninitialized load of all threads. */
+  /** The last load of uninitialized bits by any thread. */
   #last: Load | undefined;
   /** The sizes in bytes of the heap blocks that the kernel has allocated, by the offset of the block. */
   readonly #allocated = new Map<number, number>();
   /** The last shuffle that read from a lane that does not participate. */
   #shuffle: Shuffle | undefined;
-  /** The keys of the findings, by the kind and line of the use of the uninitialized value. */
+  /** Maps the kind and line of a use of an uninitialized value to the key of the finding that reports the use. */
   readonly #mistakes = new Map<string, string>();
-  /** The keys of the findings, by the offset and line of the load that read the uninitialized value. */
+  /**
+   * Maps the offset and line of a load of uninitialized bits to the key of the finding that reports all uses of the
+   * loaded value.
+   */
   readonly #causes = new Map<string, string>();
 
   constructor(threads: CheckedThreads, shadow: MemoryShadow) {
@@ -132,7 +135,7 @@ export class InitializationCheck {
     const who = this.#threads.threadAt(place, thread);
     const load = this.#loadOf(thread, who);
     const shuffle = this.#shuffleOf(thread, who);
-    // Reports all uses of the value of one load as one finding.
+    // Reports all uses of a loaded value in a single finding.
     const cause = load === undefined || shuffle !== undefined
       ? key
       : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
@@ -187,8 +190,8 @@ export class InitializationCheck {
   }
 
   /**
-   * Returns the block's last shuffle with an undefined result. Returns undefined if the thread itself loaded
-   * uninitialized bits.
+   * Returns the last shuffle in the thread's block whose result was undefined. Returns undefined if the thread itself
+   * loaded uninitialized bits.
    */
   #shuffleOf(thread: number, who: Load["who"]): Shuffle | undefined {
     const own = this.#loads.get(thread);

@@ -23,9 +23,9 @@ const noteBytes = pageBytes / wordBytes * noteWords * 4;
 
 /** Converts between the forms in which the threads of the running launch are identified. */
 export interface NumberedThreads {
-  /** Returns the number in the grid of the thread that compiled code reports with a code location. */
+  /** Returns a thread's number in the grid, given the two values with which compiled code identifies the thread. */
   numberOf(place: number, thread: number): number;
-  /** Returns the block and thread index of the thread with a number in the grid. */
+  /** Returns the block index and thread index of a thread, given its number in the grid. */
   indexOf(number: number): ThreadIndex;
 }
 
@@ -136,7 +136,8 @@ function forEachRange(
   for (const page of [...pages.keys()].sort((a, b) => a - b)) {
     const notes = pages.get(page)!;
     for (let index = 0; index < notes.length; index += noteWords) {
-      // Fast path: most words are like the previous word: not accessed, or first accessed by the same line.
+      // Fast path: skips words with the same record as the previous word, that is, words whose four bytes were all
+      // first accessed by the same line.
       if (end === page * pageBytes + index / noteWords * wordBytes) {
         const first = index, same = line << note.lineShift | wholeWord;
         while (notes[index] === same) index += noteWords;

@@ -60,9 +60,11 @@ export interface LaunchChecksOptions {
 /** The running launch. */
 export interface RunningLaunch extends RacingLaunch, NumberedThreads {
   readonly kernel: { readonly compiled: CompiledKernel };
-  /** The options of the launch, and the packed parameters. */
+  /** The options of the launch, of which the checks only read the packed parameters. */
   readonly place: { readonly parameters: Uint8Array };
-  /** Returns the index of the running block, and the index within the block of the report's thread. */
+  /**
+   * Returns the index of the running block, and the index within the block of the thread that the report identifies.
+   */
   indicesOf(report: Pick<FaultReport, "thread" | "place">): Pick<ThreadAccess, "block" | "thread">;
 }
 
@@ -130,7 +132,7 @@ export class LaunchChecks {
     this.initialization = undefined;
   }
 
-  /** Frees the memory in which the checks record accesses. Must be called when the launch is complete. */
+  /** Frees the memory in which the checks record accesses. Must be called when the launch has ended. */
   close(): void {
     this.#cells.close();
   }

@@ -159,7 +159,10 @@ export class MemoryCheck {
   }
 }
 
-/** Returns the array in shared or local memory at a distance in bytes from the start of another array. */
+/**
+ * Returns the array that contains the byte at a signed distance from the start of another array in shared or local
+ * memory.
+ */
 function arrayAt(
   distance: number,
   { space, offset, begin }: PointerOrigin,
@@ -207,7 +210,7 @@ function kindOf(
       const isNull = address === undefined || address < nullBytes || address > -nullBytes + (1n << 64n);
       if (isNull) return "invalid-address";
       const space = (address >> 32n) - (addressBase >> 32n);
-      // These are the address ranges of shared memory, local memory and parameters.
+      // Spaces 1 to 3 are the address ranges of shared memory, local memory and parameters.
       if (space > 0n && space <= 3n) return "out-of-bounds";
       if (nearest === undefined) return "invalid-address";
       const offset = Number(address - addressBase);

@@ -132,7 +132,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Checks that all lanes of each warp have arrived at the barrier the same number of times. */
+  /** Reports each lane that has skipped the completed barrier while another lane of its warp waited at the barrier. */
   #checkSkipped(barrier: ObservedBarrier, skipped: SkippedBarriers): void {
     for (const { waiting, skipping } of skipped.atBarrier(barrier.threads(), (other) => barrier.hasExited(other))) {
       const suspension = barrier.suspensionOf(waiting);
@@ -261,7 +261,7 @@ function adviceOf(waiting: readonly WaitingThreads[]): string {
 interface Passes {
   /**
    * For each thread, 1 if it has executed a branch that may skip the barrier and has not yet reached the barrier or the
-   * end of the branch; otherwise 0.
+   * point where the paths of the branch reconverge; otherwise 0.
    */
   readonly isNear: Uint8Array;
   /**
@@ -282,7 +282,7 @@ class SkippedBarriers {
   readonly #threads: number;
   /** For each barrier number in the kernel's events, the state of the barrier. */
   readonly #passes = new Map<number, Passes>();
-  /** For each thread, the number of the last barrier that it reached, or -1. */
+  /** For each thread, the number of the last barrier that it reached; -1 if it has reached none. */
   readonly #last: Int32Array;
 
   /** @param threads the number of threads of a block */
@@ -320,7 +320,10 @@ class SkippedBarriers {
     }
   }
 
-  /** Returns, for each warp that has one, a lane that has skipped the barrier whose threads are about to resume. */
+  /**
+   * Given the threads that waited at a completed barrier, returns a waiting lane and a lane that has skipped the
+   * barrier, for each warp that has both.
+   */
   atBarrier(threads: readonly number[], hasExited: (thread: number) => boolean): SkippedBarrier[] {
     const found: SkippedBarrier[] = [];
     const waiting = new Set(threads);

@@ -72,7 +72,7 @@ function indexIn(number: number, [x, y]: Index): Index {
   return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
 
-/** The high half of the addresses of global memory. */
+/** The upper 32 bits of all addresses of global memory, as a signed number. */
 const addressHigh = Number(BigInt.asIntN(32, addressBase >> 32n));
 
 /** A running launch and its launch record. */
@@ -102,7 +102,7 @@ export class LaunchRecord {
     return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
   }
 
-  /** The offsets of the memory of a block that uses the scratch ranges. */
+  /** The offsets of the parts of a block's memory, for a block that uses the scratch ranges. */
   get scratchPlace(): { shared: number; threads: number; local: number; saved: number } {
     const { begin: shared } = scratch.shared;
     return { shared, threads: scratch.threads.begin, local: this.localMemory, saved: this.savedRegisters };
@@ -138,7 +138,7 @@ export class LaunchRecord {
     this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
     this.set("bounds", bounds);
-    // Only for threads that never wait; a scheduler determines the order of threads that may wait.
+    // Applies only if the threads of the kernel never wait; otherwise, a scheduler determines their order.
     if (order !== undefined && compiled.suspensions === undefined) this.#orderThreads(order);
     if (argumentRanges !== undefined) {
       const { begin } = scratch.argumentRanges;
@@ -160,7 +160,7 @@ export class LaunchRecord {
     this.set("reversedThreads", reversed);
   }
 
-  /** Creates the launch's error for a fault report, and notifies the checks. */
+  /** Converts a fault report to the error of the launch, and notifies the checks. */
   faultOf(report: FaultReport): KernelFault {
     const { compiled, lineInfo } = this.kernel;
     const { what } = report;
@@ -190,13 +190,16 @@ export class LaunchRecord {
     return fault;
   }
 
-  /** Returns the index of the running block, and the index within the block of the report's thread. */
+  /**
+   * Returns the index of the running block, and the index within the block of the thread that the report identifies.
+   */
   indicesOf(report: Pick<FaultReport, "thread" | "index" | "place">): { block: Index; thread: Index | undefined } {
     return { block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")], thread: this.#threadOf(report) };
   }
 
   /**
-   * Returns the number in the grid of the thread that compiled code reports with a code location. Called very often.
+   * Returns a thread's number in the grid, given the two values with which compiled code identifies the thread. Called
+   * very often.
    */
   numberOf(place: number, thread: number): number {
     const { fields, geometry: { grid, block } } = this;
@@ -205,7 +208,7 @@ export class LaunchRecord {
     return blocks * block[0] * block[1] * block[2] + row + thread;
   }
 
-  /** Returns the block and thread index of the thread with a number in the grid. */
+  /** Returns the block index and thread index of a thread, given its number in the grid. */
   indexOf(number: number): ThreadIndex {
     const { grid, block: [x, y, z] } = this.geometry;
     const block = Math.floor(number / (x * y * z)), thread = number % (x * y * z);
@@ -233,7 +236,7 @@ export class LaunchRecord {
     return new DataView(memory.buffer, begin, threadRecordByteLength);
   }
 
-  /** Finds the first thread, from `first` on, that has not exited. */
+  /** Returns the first thread with a number of at least `first` that has not exited. */
   locate(first: number): Pick<FaultReport, "thread"> {
     let thread = first;
     while (this.#recordOf(thread).getInt32(threadRecord.request, true) === exited) thread++;
@@ -252,7 +255,7 @@ export class LaunchRecord {
     return { local, saved, gangs: saved + threads * savedBytes };
   }
 
-  /** Writes the launch record's fields whose values are different for gangs. */
+  /** Sets those fields of the launch record that have different values if the threads run in gangs. */
   writeForGangs(kernel: GangKernel): void {
     const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);
@@ -261,8 +264,8 @@ export class LaunchRecord {
   }
 
   /**
-   * If each time slice runs a single block, overwrites the shared memory, so that a block cannot see data of the
-   * previous block.
+   * If each time slice runs a single block, overwrites the shared memory with a pattern, so that a block cannot see
+   * data of the previous block.
    */
   freshenShared(begin: number = scratch.shared.begin): void {
     const { isDivided, linearMemory } = this.place;

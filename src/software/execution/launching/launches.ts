@@ -172,7 +172,9 @@ function workOf(
   };
 }
 
-/** Returns whether linear memory has room for all blocks of a grid at once, or the blocks never wait for each other. */
+/**
+ * Returns false if blocks of the grid may wait for each other and linear memory has no room for all of them at once.
+ */
 function hasRoomForGrid(
   linearMemory: LinearMemory,
   { compiled }: SoftwareKernel,

@@ -64,13 +64,14 @@ export class RecentlyUsed<Value> {
 }
 
 /**
- * The maximum total length of the PTX of cached modules, in characters. A compiled module occupies 40 bytes per
- * character, and up to 200 if kernels with barriers have been launched, so the cache occupies at most 200 MB.
+ * The maximum total length of the PTX of cached modules, in characters. A compiled module occupies about 40 bytes per
+ * character of its PTX, or up to 200 bytes if kernels with barriers have been launched, so the cache occupies at most
+ * 200 MB.
  */
 const maximumPtxLength = 2 ** 20;
 
 const keptModules = new RecentlyUsed<CompiledCode>(maximumPtxLength);
-/** The compiled versions for gangs of each kernel, which are kept as long as the kernel. */
+/** The versions of each kernel that were compiled for gangs, by gang width. Kept as long as the kernel exists. */
 const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | undefined>>();
 
 /**

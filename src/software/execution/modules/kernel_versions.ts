@@ -63,8 +63,8 @@ export class LaunchVersions<Kernel> {
   }
 
   /**
-   * Returns whether two pointer parameters point into the same allocation, or any points to the module's variables.
-   * Called for every launch.
+   * Returns whether two pointer parameters point into the same allocation, or any of them points to the module's
+   * variables. Called for every launch.
    */
   #arePointersShared(view: DataView, bounds: number): boolean {
     const { pointerParameters } = this.#kernel;
@@ -85,7 +85,8 @@ export class LaunchVersions<Kernel> {
   }
 
   /**
-   * Returns the pointer parameters that point into the same allocation as another one, or to the module's variables.
+   * Returns the pointer parameters that point to the module's variables or into the same allocation as another pointer
+   * parameter.
    */
   #sharedPointers(view: DataView, bounds: number): LaunchRules["shared"] {
     const { pointerParameters } = this.#kernel;

@@ -47,7 +47,7 @@ export interface SkippedChecks {
   readonly writes: boolean;
 }
 
-/** The checks that a launch skips, of those for which this is known when the launch is enqueued. */
+/** The checks for which it is already known when a launch is enqueued whether the launch can skip them. */
 export type SkippedChecksOfLaunch = Omit<SkippedChecks, "initialization" | "writes">;
 
 /** A variable of a loaded module, with its offset in linear memory. */
@@ -67,8 +67,8 @@ export interface SoftwareModule {
   /** For each variable that the device does not support, the error, by the variable's name. */
   readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
   /**
-   * The variables in `.global` and `.const`, each of which starts at a multiple of 512 bytes. No device has access to
-   * the variables yet.
+   * The variables in `.global` and `.const`, each of which starts at a multiple of 512 bytes. Initially, no device has
+   * access to the variables.
    */
   readonly variables: ReadonlyMap<string, SoftwareVariable>;
   /** The part of linear memory that is reserved for the variables. Undefined if there are none. */
@@ -101,7 +101,7 @@ export interface ModulePlace {
   readonly kernelChecks?: ReadonlySet<KernelCheck>;
 }
 
-/** The checks that also work for threads in gangs. */
+/** The checks that are available to kernels that run in gangs. */
 const checksOfGangs: ReadonlySet<KernelCheck> = new Set(["memory"]);
 
 /** The minimum number of threads of a launch for which recompiling the kernel for gangs is worthwhile. */

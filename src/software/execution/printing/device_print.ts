@@ -41,7 +41,7 @@ export interface ReadableMemory {
   readonly local: ReadableRange;
   /** The kernel's parameters. */
   readonly parameters: ReadableRange;
-  /** The offset of the device's bounds table, by which global memory that the kernel may read is found. */
+  /** The offset of the device's bounds table, which determines the global memory that the kernel may read. */
   readonly bounds: number;
 }
 
@@ -221,8 +221,8 @@ class DeviceText {
   }
 
   /**
-   * Returns the allocation that owns the 512-byte entry of the bounds table for an offset, even if the offset is past
-   * the end of the allocation.
+   * Returns the allocation to which the 512-byte granule at an offset belongs, even if the offset itself is past the
+   * end of the allocation.
    */
   #allocationOf(offset: number): ReadableRange | undefined {
     const entryOf = (granule: number) => this.#bounds + 4 * granule;

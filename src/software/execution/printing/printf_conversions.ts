@@ -5,7 +5,7 @@
  * @module
  */
 
-/** A conversion specification. */
+/** A conversion specification of a `printf` format, such as `%-8d`. */
 export interface Conversion {
   /** Any of `-`, `+`, space, `#` and `0`. */
   readonly flags: string;
@@ -15,7 +15,7 @@ export interface Conversion {
   readonly type: string;
 }
 
-/** Formats an integer for `d`, `i`, `o`, `u`, `x` and `X`. */
+/** Formats an integer for the conversions `d`, `i`, `o`, `u`, `x` and `X`. */
 export function convertInteger(value: bigint, conversion: Conversion): string {
   const { flags, precision, type } = conversion;
   const isSigned = type === "d" || type === "i";
@@ -25,7 +25,7 @@ export function convertInteger(value: bigint, conversion: Conversion): string {
   return padded(inCaseOf(type, prefix), inCaseOf(type, digits), { conversion, withZeros: precision === undefined });
 }
 
-/** Formats an address for `p`. */
+/** Formats an address for the conversion `p`. */
 export function convertPointer(value: bigint, conversion: Conversion): string {
   if (value === 0n) return convertText("(nil)", { ...conversion, precision: undefined });
   const digits = paddedDigits(value, { ...conversion, type: "x" });
@@ -33,7 +33,7 @@ export function convertPointer(value: bigint, conversion: Conversion): string {
   return padded(`${signOf(false, conversion.flags)}0x`, digits, { conversion, withZeros });
 }
 
-/** Formats a string for `s`, or a single character for `c`. The precision is the maximum length. */
+/** Formats a string for the conversion `s`, or a single character for `c`. The precision is the maximum length. */
 export function convertText(text: string, conversion: Conversion): string {
   return padded("", text.slice(0, conversion.precision), { conversion, withZeros: false });
 }
@@ -44,7 +44,7 @@ export function convertNullText(conversion: Conversion): string {
   return convertText((conversion.precision ?? text.length) < text.length ? "" : text, conversion);
 }
 
-/** Formats a 64-bit floating-point number for `e`, `f`, `g`, `a`, and the corresponding upper-case letters. */
+/** Formats a 64-bit floating-point number for the conversions `e`, `f`, `g`, `a`, and their upper-case forms. */
 export function convertDouble(bits: bigint, conversion: Conversion): string {
   const { flags, type, precision } = conversion;
   const sign = signOf(bits >> 63n !== 0n, flags);
@@ -133,7 +133,7 @@ function quotient(dividend: bigint, divisor: bigint): bigint {
   return twice > divisor || twice === divisor && down % 2n === 1n ? down + 1n : down;
 }
 
-/** The form of the digits of a floating-point number. */
+/** How to format the digits of a floating-point number. */
 interface Digits {
   /** The number of digits to print after the decimal point. */
   readonly precision: number;

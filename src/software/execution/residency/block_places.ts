@@ -27,9 +27,9 @@ export interface BlockPlace {
 /** The sizes of the parts of a block's memory, in bytes. */
 interface BlockMemorySizes {
   readonly shared: number;
-  /** The size of the thread records of all threads. */
+  /** The total size of the thread records of all threads of the block. */
   readonly threads: number;
-  /** The size of the local memory of all threads. */
+  /** The total size of the local memory of all threads of the block. */
   readonly local: number;
   readonly saved: number;
 }
@@ -38,8 +38,8 @@ interface BlockMemorySizes {
 const alignment = 1024;
 
 /**
- * The maximum size in bytes of memory that is not returned to the system when it is released. The next launch most
- * likely uses the same pages, and allocating pages again would take longer than a short kernel runs.
+ * The maximum size in bytes of a released range whose pages are not returned to the system. The next launch most likely
+ * uses the same pages, and allocating pages again would take longer than a short kernel runs.
  */
 const mostKeptBytes = 2 ** 24;
 

@@ -37,21 +37,19 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
 }
 
 /**
- * The number of turns that a single block gets before the next block starts. A block that seems to wait for other
- * blocks may only be waiting for its own threads.
+ * The number of turns (see {@linkcode Turn}) that a lone block gets before the next block starts. A block that seems to
+ * wait for other blocks may only be waiting for its own threads.
  */
 const patience = 64;
-/**
- * The amount by which a turn without progress brings the block closer to `patience`. A turn with progress counts as 1.
- */
+/** What a turn without progress adds to the count that is compared with `patience`. A turn with progress adds 1. */
 const weightOfStuckTurn = 4;
 /**
- * The number of steps that are added for a turn without progress, which is about the number that could run in the same
- * time.
+ * The number of steps that are added to `#stuckSteps` for a turn without progress. About this many steps could run in
+ * the time of such a turn.
  */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
-/** The maximum number of groups of blocks that the message of a deadlock describes. */
+/** The maximum number of groups of blocks that a deadlock's error message describes. */
 const describedBlocks = 4;
 
 /** Runs the blocks of a launch in time slices, starting with the first block that waits for other blocks. */
@@ -67,9 +65,12 @@ export class ResidentBlocks implements ScratchOwner {
   #next = 0;
   /** The multiprocessor where a block last started. */
   #lastMultiprocessor = -1;
-  /** The number of turns of blocks since a block last started or ended. */
+  /**
+   * The number of turns of all blocks since a block last started or ended. Turns without progress may count more, see
+   * `weightOfStuckTurn`.
+   */
   #turnsSinceChange = 0;
-  /** The number of turns of blocks since any thread last made progress. */
+  /** The number of turns of all blocks since any thread last made progress. */
   #stuckTurns = 0;
   /** The number of steps of all blocks since any thread last made progress. */
   #stuckSteps = 0;
@@ -224,7 +225,7 @@ export class ResidentBlocks implements ScratchOwner {
     return scheduler;
   }
 
-  /** Stops the kernel if none of its blocks has made progress for more steps than the step limit. */
+  /** Stops the kernel with a deadlock if the steps since any of its blocks last made progress exceed the step limit. */
   #checkDeadlock(): void {
     if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
     const steps = this.#stuckSteps;

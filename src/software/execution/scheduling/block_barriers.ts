@@ -56,7 +56,7 @@ export function ranges(numbers: readonly number[]): string {
   return texts.join(", ");
 }
 
-/** The state of a barrier at which threads have arrived. */
+/** The state of a barrier at which at least one thread has arrived. */
 interface Barrier {
   /** The number of threads that must arrive, or 0 for all threads of the block. */
   readonly count: number;

@@ -40,7 +40,7 @@ interface PositionsOptions {
 export class ThreadPositions {
   readonly #options: PositionsOptions;
   readonly #words: Int32Array;
-  /** For each suspension of the kernel, the position of a thread that has reached it without a function call. */
+  /** For each suspension of the kernel, the position of a thread that waits there while no function call is active. */
   readonly #ofSuspensions: readonly Position[];
 
   constructor(options: PositionsOptions) {
@@ -119,9 +119,12 @@ export interface BlockThreads {
   readonly observer?: BlockObserver | undefined;
   /** The order in which warps and threads run. Default: ascending. */
   readonly order?: KernelOrder | undefined;
-  /** Runs the threads of a range that can run. `lastThread` is exclusive. */
+  /** Runs those threads of a range that can run. `lastThread` is exclusive. */
   run(firstThread: number, lastThread: number): void;
-  /** Adds steps of a thread, or of the warp that starts with the thread. Throws if the step limit is exceeded. */
+  /**
+   * Adds to the number of counted steps. `thread` is the thread, or the first thread of the warp, that made the steps.
+   * Throws if the step limit is exceeded.
+   */
   countSteps(steps: number, thread: number): void;
 }
 

@@ -34,8 +34,8 @@ const stepsOfYield = 64;
  */
 const roundsPerTurn = { usual: 8, observed: 1 } as const;
 /**
- * The number of operations of a warp that complete before other warps run, for kernels whose threads may wait for
- * others.
+ * For kernels whose threads may wait for each other, the maximum number of times in a row that a warp's requests are
+ * completed and the warp resumes before other warps run.
  */
 const answersPerRound = 4;
 
@@ -48,7 +48,8 @@ export class BlockScheduler {
   /** For each thread, the last request that the scheduler has examined. */
   readonly #seen: Int32Array;
   /**
-   * For each warp, the number of threads that wait or have exited. A warp whose threads wait as a whole is not counted.
+   * For each warp, the number of threads that wait or have exited. 0 while the requests of the warp are handled for all
+   * of its threads at once.
    */
   readonly #waiting: Int32Array;
   /** For each warp, whether any of its threads can run. */
@@ -65,7 +66,8 @@ export class BlockScheduler {
   /** The number of requests and exits of threads so far, except for yields. An increase shows progress. */
   #events = 0;
   /**
-   * The number of times that a thread yielded at another suspend point than the last time. An increase shows progress.
+   * The number of times that a thread yielded at a different suspend point than at its previous yield. An increase
+   * shows progress.
    */
   #moves = 0;
 
@@ -95,7 +97,7 @@ export class BlockScheduler {
   }
 
   /**
-   * Runs the rest of a block, starting from the state in the thread records. Every thread must be waiting or have
+   * Runs the rest of a block whose state is in the thread records. Every thread must wait at a suspend point or have
    * exited.
    */
   finishBlock(): void {
@@ -149,7 +151,7 @@ export class BlockScheduler {
     this.#isReady.fill(true);
   }
 
-  /** Marks the requests of all threads as not examined. */
+  /** Resets the scheduler's state, so that it examines the requests of all threads again. */
   #forget(): void {
     this.#seen.fill(0);
     this.#waiting.fill(0);
@@ -302,9 +304,9 @@ export class BlockScheduler {
   }
 
   /**
-   * Completes the operations of a warp for which all lanes have arrived. Lanes at lockstep points, and `activemask`,
-   * come last, because other threads may still reach the same point. `yielded` is the mask of the lanes that resume
-   * after a yield.
+   * Completes the operations of a warp for which all lanes have arrived. If there are none, resumes lanes at a lockstep
+   * point, or completes an `activemask` operation: until then, other lanes may still reach the same point. `yielded` is
+   * the mask of the lanes that resume after a yield.
    */
   #answerGroups(warp: number, yielded: number): boolean {
     const { complete, active, atLockstepPoints } = this.#groups.of(warp);
@@ -316,7 +318,10 @@ export class BlockScheduler {
     return true;
   }
 
-  /** Resumes the lanes at one lockstep point of a warp, or completes an `activemask` that comes first. */
+  /**
+   * Resumes the lanes at one lockstep point of a warp. Completes an `activemask` operation instead if its instruction
+   * precedes the lockstep point.
+   */
   #resumeAtLockstepPoint(
     warp: number,
     { yielded, active }: { yielded: number; active: ActiveGroup | undefined },
@@ -395,7 +400,7 @@ export class BlockScheduler {
     });
   }
 
-  /** Returns the suspend point where a thread waits, or undefined if it does not wait. */
+  /** Returns the suspend point where a thread waits, or undefined if the thread does not wait. */
   #suspensionOf(thread: number): Suspension | undefined {
     return this.#options.kernel.suspensions[this.#records.requestOf(thread) - 1];
   }

@@ -39,7 +39,7 @@ interface WarpRequests {
 export class WarpGroups {
   readonly #records: BlockRecords;
   readonly #suspensions: readonly Suspension[];
-  /** For each suspension, the number of its operation. Suspensions with equal requests have the same number. */
+  /** For each suspension, the number of its operation. Suspensions have the same number if their requests are equal. */
   readonly #operations: readonly number[];
 
   constructor(records: BlockRecords, suspensions: readonly Suspension[]) {
@@ -102,7 +102,7 @@ export function isOfWarp({ kind }: SuspensionRequest): boolean {
 }
 
 /**
- * The maximum number of times in a row that the lanes at the first suspend point resume while other lanes of the warp
+ * The maximum number of times in a row that the lanes at the lowest suspend point resume while other lanes of the warp
  * wait. In a spin loop, the limit starts at `first` and is halved each time it is reached, down to `least`, because
  * locks are usually acquired many times.
  */
@@ -112,7 +112,7 @@ const mostTurns = { spinning: { first: 256, least: 4 }, other: 2 ** 14 } as cons
  * without them.
  */
 const mostYields = 4;
-/** The number of times that a warp resumes from lockstep points before other warps run. */
+/** The maximum number of times in a row that a warp resumes from lockstep points before other warps run. */
 const turnsOfWarp = 64;
 
 /** The state of a warp's lanes, some of which wait at lockstep points. */
@@ -129,13 +129,13 @@ interface WaitingLanes {
 /** Chooses the lanes that resume at lockstep points, for all warps of a block. */
 export class LockstepTurns {
   readonly #suspensions: readonly Suspension[];
-  /** For each warp, the number of times in a row that the lanes at the first suspend point have resumed. */
+  /** For each warp, the number of times in a row that the lanes at the lowest suspend point have resumed. */
   readonly #turns: Int32Array;
   /** For each warp, the current limit of `#turns` in spin loops. */
   readonly #spinning: Int32Array;
   /** For each warp, the number of times in a row that its lanes have yielded. */
   readonly #yields: Int32Array;
-  /** For each warp, the number of times that lanes have resumed. */
+  /** For each warp, the number of times that any of its lanes have resumed from a lockstep point. */
   readonly #goings: Int32Array;
   /** For each thread, the value of `#now` when the thread last resumed. */
   readonly #last: Float64Array;
@@ -158,16 +158,16 @@ export class LockstepTurns {
   }
 
   /**
-   * Counts a resumption of a warp's lanes. Returns whether the warp may run again immediately. Otherwise, other warps
-   * must run first.
+   * Counts a resumption of a warp's lanes. Returns whether the warp may run again immediately, rather than after other
+   * warps.
    */
   resume(warp: number): boolean {
     return ++this.#goings[warp]! % turnsOfWarp !== 0;
   }
 
   /**
-   * Returns the mask of the lanes to resume, or "active" if the lanes that request the active mask come first. Returns
-   * 0 while other lanes can still run.
+   * Returns the mask of the lanes to resume from a lockstep point. Returns "active" if lanes that request the active
+   * mask precede those lanes in the program. Returns 0 while other lanes of the warp can still run.
    */
   next(warp: number, { requestOf, positionOf, lanes, yielded, active }: WaitingLanes): number | "active" {
     let runs = 0;
@@ -199,7 +199,7 @@ export class LockstepTurns {
       if (isOver ? this.#now % 2 === 0 : isFirst) return "active";
     }
     const first = warp * 32;
-    // When the limit is reached, chooses the lanes that have waited longest.
+    // When the limit is reached, chooses the lanes that have waited longest since they last resumed.
     if (isOver) {
       for (const other of waiting) {
         if (this.#last[first + other.lane]! < this.#last[first + chosen.lane]!) chosen = other;

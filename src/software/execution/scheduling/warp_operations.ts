@@ -21,8 +21,8 @@ const words = threadRecordByteLength / 4;
 /** The thread records of a warp, as an array of 32-bit numbers. */
 export class WarpRecords {
   /**
-   * The records of the shadows, which contain the uninitialized bits of the values. Undefined if the kernel does not
-   * track them.
+   * The thread records of the shadow values, in which a bit is 1 if the corresponding bit of the value is
+   * uninitialized. Undefined if the kernel does not track uninitialized values.
    */
   readonly shadows: WarpRecords | undefined;
   readonly #records: Int32Array;

@@ -214,8 +214,8 @@ export class BlockClocks {
   }
 
   /**
-   * Returns which of the given lanes of a warp did work at an epoch that is not ordered before the next work of a
-   * thread of this block, as a mask.
+   * Of the given lanes of a warp, returns a mask of those whose work at `epoch` is not ordered before the next work of
+   * `thread`, a thread of this block.
    */
   unorderedLanes(
     thread: number,

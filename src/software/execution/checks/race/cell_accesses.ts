@@ -45,7 +45,7 @@ export class CellAccesses {
   #thread = 0;
   /** The number in the launch of the accessing thread's warp. */
   #warp = 0;
-  /** The mask of the accessing thread's lane. */
+  /** A mask in which only the bit of the accessing thread's lane is set. */
   #lane = 0;
   #epoch = 0;
   #place = 0;

@@ -9,8 +9,8 @@
  */
 
 /**
- * Logical times by key ({@linkcode keyOf}) of a thread, warp or block. Work of the thread, warp or block at an earlier
- * epoch than its time is ordered before the owner's next work.
+ * Maps the key ({@linkcode keyOf}) of a thread, warp or block to a logical time. All work of that thread, warp or block
+ * at epochs before this time is ordered before the next work of the thread to which the map belongs.
  */
 type Known = ReadonlyMap<number, number>;
 
@@ -50,8 +50,8 @@ export class Knowledge {
   /** Like `known`, but computed as if every operation had the widest scope, to detect scopes that are too narrow. */
   readonly withoutScopes: Known;
   /**
-   * For each block, fences before which the block's work is ordered before the owner's next work, in addition to the
-   * work in `known`.
+   * For each block, fences in its threads: the block's work before these fences is also ordered before the next work of
+   * the thread to which this state belongs.
    */
   readonly fences: KnownFences;
 
@@ -137,8 +137,8 @@ function simplified(known: Known): Known {
 }
 
 /**
- * Returns which of the given lanes of a warp did work at an epoch that is not included in a happens-before state, as a
- * mask.
+ * Of the given lanes of a warp, returns a mask of those whose work at `epoch` is not included in a happens-before
+ * state.
  */
 export function unknownLanes(
   known: Known,
@@ -256,7 +256,10 @@ export class ThreadOrder {
     if (this.#read.length > mostUnacquired) this.#read.shift();
   }
 
-  /** Returns the happens-before state that a fence acquires or, with `at`, that a load at this offset acquires. */
+  /**
+   * Returns the happens-before state that a fence acquires. With `at`, returns the state that a load at this memory
+   * offset acquires.
+   */
   acquire(block: number, isWide: boolean, at?: number): Knowledge {
     let acquired = Knowledge.none;
     for (const { offset, message, isWide: isWideRead } of this.#read) {

@@ -180,7 +180,7 @@ export class RaceCheck {
   readonly #blockXY: number;
   /** The running block. */
   #current: BlockRaces;
-  /** The block state that is reused for block after block by kernels that run many blocks in one call. */
+  /** The block state of kernels that run many blocks in one call. It is reused for each block. */
   readonly #only: BlockRaces;
   /** The x index of the block to which `#only` belongs. */
   #x = -1;
@@ -281,7 +281,8 @@ export class RaceCheck {
     state[checkState.knowsSignals / 4] = Number(signals.isFull);
     if (operation === readOperation) return;
     signals.write(offset, block);
-    // With this entry, compiled code skips further strong accesses of this block until another block writes.
+    // Makes compiled code skip the reports of this block's further strong accesses to the word, until another block
+    // writes the word.
     const at = signalEntry(offset);
     state[at] = offset;
     state[at + 1] = base + 1;

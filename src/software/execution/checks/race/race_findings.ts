@@ -107,8 +107,8 @@ export class RaceFindings {
   }
 
   /**
-   * Returns the conflicts of unsynchronized read-modify-write sequences: a thread's read and its write both conflict
-   * with accesses of the same other thread.
+   * Returns the conflicts that belong to unsynchronized read-modify-write sequences. In such a sequence, a thread's
+   * read and the same thread's write both conflict with accesses of one other thread.
    */
   #updates(): Set<RaceConflict> {
     const updates = new Set<RaceConflict>();
@@ -210,7 +210,9 @@ export type ConflictKind =
    */
   | "cache";
 
-/** The smallest group of threads that includes both threads of a conflict. */
+/**
+ * The possible values of the smallest group of threads that includes both threads of a conflict, in ascending order.
+ */
 const relations = ["thread", "warp", "block", "grid"] as const;
 
 /** One of {@linkcode relations}. */
@@ -233,7 +235,7 @@ interface RacingAccesses {
   readonly earlier: ThreadAccess;
 }
 
-/** The texts of the report of a conflict. */
+/** The parts of a finding's text that depend on the conflict. */
 interface RaceWording {
   readonly kind: string;
   readonly problem: string;

@@ -28,17 +28,20 @@ interface PhasedAccess {
   readonly parity: number;
 }
 
-/** The releases of threads that have arrived at an `mbarrier`. */
+/** The happens-before states that threads have released by arriving at an `mbarrier`. */
 interface Phases {
   /** The parity of the current phase. */
   parity: number;
-  /** The releases by arrivals in the completed phases. */
+  /** The states released by arrivals in all completed phases. */
   completed: ReleasedMessage | undefined;
-  /** The releases by arrivals in the completed phases and in the current phase. */
+  /** The states released by arrivals in all completed phases and in the current phase. */
   arriving: ReleasedMessage | undefined;
 }
 
-/** The order of threads' work that results from release and acquire operations on memory, by accesses and fences. */
+/**
+ * Tracks which work of threads is ordered by release and acquire operations, that is, by strong accesses to memory and
+ * by fences.
+ */
 export class Releases {
   /** The released happens-before states that can be acquired at each memory offset. */
   readonly #messages = new Map<number, ReleasedMessage>();
@@ -86,8 +89,8 @@ export class Releases {
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
     const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
-    // Usually only the writing threads have executed fences and there were no other releases, so the message already
-    // has the union of the states.
+    // In the common case, only threads that wrote this location have executed fences, and nothing else was released, so
+    // the message already contains the union of the two states.
     const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
       before === (isUpdate ? message?.wide ?? Knowledge.none : Knowledge.none);
     const fenced = isOfWriters ? after!.wide : before.and(own);

@@ -79,12 +79,12 @@ export class AccessNodes {
     return next;
   }
 
-  /** Frees a node and all that follow it. */
+  /** Frees a node and all nodes that follow it in the list. */
   removeAll(first: number): void {
     for (let at = first; at !== 0;) at = this.remove(at);
   }
 
-  /** Copies a node and all that follow it. */
+  /** Copies a node and all nodes that follow it in the list. */
   copy(first: number): number {
     if (first === 0) return 0;
     const next = this.copy(this.numbers[first]!);
@@ -111,7 +111,7 @@ export class ShadowPage {
   readonly #memory: LaunchCells;
   readonly #publish: (entry: number) => void;
 
-  /** @param publish stores the table entry of the cells, by which compiled code finds them */
+  /** @param publish stores the entry for the cells in the table that compiled code reads */
   constructor(
     { begin, byteLength }: { readonly begin: number; readonly byteLength: number },
     memory: LaunchCells,
@@ -124,7 +124,7 @@ export class ShadowPage {
     this.publish();
   }
 
-  /** Stores the table entry of the cells, by which compiled code finds them. */
+  /** Stores the entry for the cells in the table that compiled code reads. */
   publish(): void {
     const offset = this.#memory.offsetOf(this.cells);
     this.#publish(offset === 0 ? 0 : offset + this.granularity);
