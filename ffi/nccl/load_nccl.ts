@@ -77,7 +77,7 @@ function initRankOf(path: string): NcclFunctions["ncclCommInitRankScalable"] | u
   };
 }
 
-/** Sets environment variables that NCCL reads once, unless they are set already. */
+/** Sets environment variables that configure NCCL, except those that the user has set. NCCL reads them only once. */
 function prepareEnvironment(): void {
   const symbols = {
     setenv: {

@@ -121,7 +121,7 @@ export class Nccl implements CollectiveLibrary {
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicatorOf(comm);
     if (parent.dividing.size > 0) {
-      // NCCL returns an internal error if a division is pending, even with NCCL_SHRINK_ABORT.
+      // While a split or shrink of the parent is pending, NCCL returns an internal error, even with NCCL_SHRINK_ABORT.
       throw new SharingError(
         "not-supported",
         "NCCL does not shrink a communicator whose division did not end; create another one",
@@ -129,7 +129,7 @@ export class Nccl implements CollectiveLibrary {
     }
     const id = parent.idOfShrink(excluded);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
-    // NCCL may read the list from another thread: use a buffer that is large enough for engines not to move it.
+    // NCCL may read the list from another thread: make the buffer so large that the JavaScript engine never moves it.
     const list = new Int32Array(Math.max(excluded.length, handleOutBytes / 4));
     list.set(excluded);
     child.excluded = list;
@@ -309,7 +309,7 @@ export class Nccl implements CollectiveLibrary {
     if (result !== 0) this.#check(result, "ncclRecv", communicator);
   }
 
-  /** Queues a call until its group ends. `run` then makes the call, when the group is no longer open. */
+  /** Adds a call to the current group. `run` makes the call when the outermost group ends. */
   #keep({ comm }: CollectiveCall, links: readonly Link[], run: () => void): void {
     this.#group.push({ communicator: this.#communicatorOf(comm), links, run });
   }
@@ -323,7 +323,7 @@ export class Nccl implements CollectiveLibrary {
     for (const { communicator, links } of calls) for (const link of links) communicator.awaitLink(link);
   }
 
-  /** Makes an all-to-all out of sends and receives, for NCCL before 2.28. */
+  /** Implements an all-to-all by sends and receives, for NCCL before 2.28. */
   #allToAllByPairs(call: CollectiveCall): void {
     const { source, target, count, type } = call;
     const bytes = BigInt(count * byteLengths[type]!);
@@ -423,7 +423,7 @@ export class Nccl implements CollectiveLibrary {
     if (comm === 0n) return;
     communicator[which] = 0n;
     this.#makeCurrent(communicator.device);
-    // ncclCommDestroy fails while another communicator is being split from this one, as when not all ranks have joined.
+    // ncclCommDestroy fails while a split of this communicator is pending, for example because not all ranks called it.
     const ending = this.#isIdle(comm) ? call : "ncclCommAbort";
     try {
       this.#check(await this.#functions[ending](comm), ending);
@@ -432,7 +432,10 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
-  /** Aborts the communicators that NCCL has split from a communicator, but that were never returned to the program. */
+  /**
+   * Aborts the communicators that NCCL has split from a communicator but whose handles were never returned to the
+   * program.
+   */
   async #abortUnclaimed(communicator: NcclCommunicator): Promise<void> {
     const divided = communicator.phase === "connecting"
       ? [communicator, ...communicator.dividing]

@@ -10,9 +10,9 @@ import { pause } from "../../src/support/waiting/timer.ts";
 import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**
- * The first word (u32) of a rank's record in the roster, if the rank has aborted the communicator; otherwise it is 0.
- * After it, the record has a byte for each rank of the communicator: whether the owner of the record sends to that rank
- * (1), receives from it (2), or does both (3).
+ * The first word (u32) of the record in a rank's roster slot, if the rank has aborted the communicator; otherwise, the
+ * word is 0. The rest of the record has a byte for each rank of the communicator: whether the slot's owner sends to
+ * that rank (1), receives from that rank (2), or does both (3).
  */
 const aborted = Uint32Array.of(1);
 const linksOffset = aborted.byteLength;
@@ -26,8 +26,8 @@ const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as cons
 /** Milliseconds that a rank waits between publishing its roster entry and aborting its work. */
 const graceMilliseconds = 10;
 /**
- * Milliseconds for which a rank that has found no entries of aborting ranks need not read the entries again: reading
- * takes a tenth of a small collective. Must be less than `graceMilliseconds`.
+ * The time in milliseconds for which a rank that has read the roster entries, and has found no aborting rank, does not
+ * read them again: reading takes a tenth of the time of a small collective. Must be less than `graceMilliseconds`.
  */
 const trustedMilliseconds = 5;
 /** A flag of a link: this rank sends to the peer. */
@@ -43,14 +43,14 @@ const rosterInterval = 10;
 export const handleOutBytes = 256;
 
 /**
- * The phases of creating a communicator, in order: it is divided from its parent, if there is one; the manager is
- * initialized; the worker is split from the manager and connected.
+ * The phases of creating a communicator, in order: if it has a parent, NCCL splits or shrinks the parent; the manager
+ * is initialized; the worker is split from the manager and connected.
  */
 type Phase = "dividing" | "initializing" | "connecting" | "ready";
 
 /**
- * A direction of messages to or from a peer. NCCL connects it at the first message, and then blocks until both ranks
- * have made their call.
+ * A peer, and the direction of messages to or from this peer. NCCL connects a link at its first message, and blocks
+ * until both ranks have called the send or receive.
  */
 export interface Link {
   readonly peer: number;
@@ -61,12 +61,16 @@ export interface Link {
 export class NcclCommunicator {
   phase: Phase;
   /**
-   * The handle of the nonblocking NCCL communicator, which creates and divides communicators; 0 until NCCL returns it.
+   * The handle of the nonblocking NCCL communicator, which is used for splits and shrinks; 0 until NCCL returns the
+   * handle.
    */
   manager = 0n;
   /** The handle of the blocking NCCL communicator, which runs the collectives. */
   worker = 0n;
-  /** The communicator that this one is split from. The state of the parent shows whether `manager` is ready. */
+  /**
+   * The communicator that this one is split or shrunk from. NCCL's state of the parent tells whether `manager` is
+   * ready.
+   */
   readonly parent: NcclCommunicator | undefined;
   readonly device: number;
   readonly id: Uint8Array;
@@ -80,7 +84,7 @@ export class NcclCommunicator {
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** The maximum time in milliseconds that a call blocks until other ranks take part. */
   readonly timeout: number;
-  /** The links to and from all other ranks. */
+  /** All possible links: two, one for each direction, for each other rank. */
   readonly linksOfAll: Link[] = [];
   /** For each peer, the directions of messages that this rank has published in the roster. */
   #links = new Uint8Array(0);
@@ -90,14 +94,14 @@ export class NcclCommunicator {
   /** The links that are connected, each as `4 * peer + direction`. */
   readonly #linked = new Set<number>();
   /**
-   * The excluded ranks, if this communicator was shrunk from another one. Only the first `excludedCount` elements
-   * count.
+   * The excluded ranks, if this communicator was shrunk from another one. Elements from index `excludedCount` on are
+   * unused.
    */
   excluded: Int32Array<ArrayBuffer> | undefined;
   excludedCount = 0;
   /** The number of communicators that were split from this one. */
   #splits = 0;
-  /** The number of communicators that were shrunk from this one, by the excluded ranks. */
+  /** The number of communicators that were shrunk from this one, keyed by the list of excluded ranks. */
   readonly #shrinks = new Map<string, number>();
   /**
    * The communicators whose split from this one is pending. NCCL writes their handles even if nobody waits for them.
@@ -153,7 +157,7 @@ export class NcclCommunicator {
     }
   }
 
-  /** Publishes in the roster that this rank sends to a peer, or receives from it. */
+  /** Publishes in the roster that this rank sends to a peer, or receives from the peer. */
   offerLink({ peer, direction }: Link): void {
     const { roster } = this;
     if (roster === undefined || roster.hasLeft || (this.#links[peer]! & direction) !== 0) return;
@@ -210,7 +214,10 @@ export class NcclCommunicator {
     pause(graceMilliseconds);
   }
 
-  /** Returns which part of the completed work is valid, if other ranks of this machine have aborted their work. */
+  /**
+   * If other ranks of this machine have aborted their work, returns the part of the completed work whose results are
+   * valid. Undefined if none has aborted.
+   */
   validPrefix(): ValidPrefix | undefined {
     const now = performance.now();
     if (now < this.#trustedUntil) return undefined;
@@ -265,19 +272,19 @@ export class NcclCommunicator {
   }
 
   /**
-   * Returns the error to report if a rank of the parent communicator has ended on this machine, so that the division of
-   * the parent can never complete.
+   * Returns an error if a rank of the parent has ended on this machine, so that splitting or shrinking the parent can
+   * never complete.
    */
   pollForEndedInParent(): Error | undefined {
     const { excluded, excludedCount } = this;
     const roster = this.parent?.roster;
     if (roster === undefined || roster.hasLeft || performance.now() < this.#nextPollOfParent) return undefined;
-    // After a split, a rank of the parent that ends may belong to another part.
+    // After a split is complete, a rank of the parent that ends may belong to a different child.
     if (excluded === undefined && this.phase !== "dividing") return undefined;
     this.#nextPollOfParent = performance.now() + rosterInterval;
     for (let place = 0; place < roster.places; place++) {
       if (place === roster.place || excluded?.subarray(0, excludedCount).includes(place)) continue;
-      // Ignore ranks that have aborted: they may have done so after completing their part of the division.
+      // Ignore ranks that have aborted: they may have done so after completing their part of the split or shrink.
       if (roster.stateOf(place) === "ended") return goneError(roster, place, "has ended");
     }
     return undefined;

@@ -42,7 +42,7 @@ export const collectiveOptions: KnownOptions<CollectiveOptions> = {
   instead: { op: 'give the reduction before the options, such as "maximum"' },
 };
 
-/** A type of elements. */
+/** An element type, as NCCL identifies it. */
 export interface Elements {
   /** The number of the element type in `dataType`. */
   readonly type: number;
@@ -208,7 +208,7 @@ export function countForEach(
   );
 }
 
-/** Throws unless a target is large enough. */
+/** Throws unless the buffer for the result has at least `needed` bytes. */
 export function checkTargetSize({ byteLength }: DeviceBuffer, needed: number, call: string): void {
   if (byteLength >= needed) return;
   throw new RangeError(
@@ -229,7 +229,8 @@ interface AddressRange {
  * Throws if the source and the target overlap, unless the collective is in place.
  *
  * @param inPlace whether the collective is in place
- * @param how how to call the collective in place, for the message
+ * @param how the error's advice about which buffers to pass for an in-place call; undefined if the collective has no
+ * in-place form
  */
 export function checkApart(
   source: AddressRange,
@@ -245,12 +246,12 @@ export function checkApart(
 }
 
 function overlap(source: AddressRange, target: AddressRange): boolean {
-  // Numbers represent device addresses exactly.
+  // Device addresses are small enough for numbers to represent them exactly.
   const [from, to] = [Number(source.address), Number(target.address)];
   return from < to + target.byteLength && to < from + source.byteLength;
 }
 
-/** Returns NCCL's number of a reduction (`ncclRedOp_t`). */
+/** Returns the `ncclRedOp_t` value of a reduction. */
 export function operationOf(reduction: Reduction): number {
   if (Object.hasOwn(reductionOperation, reduction)) return reductionOperation[reduction];
   const names = Object.keys(reductionOperation);
@@ -261,7 +262,7 @@ export function operationOf(reduction: Reduction): number {
   );
 }
 
-/** Throws unless a number is a rank of a communicator. */
+/** Throws unless `rank` is an integer from 0 to `size` - 1. `what` describes the rank in the message. */
 export function checkRank(rank: number, size: number, what: string): void {
   checkNumber(rank, what);
   if (Number.isInteger(rank) && rank >= 0 && rank < size) return;

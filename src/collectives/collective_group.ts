@@ -15,7 +15,7 @@ import { CudaError } from "../support/errors.ts";
 import { whatIs } from "../support/validation.ts";
 import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 
-/** The parameters of any of NCCL's collectives. */
+/** The parameters of a collective library's call, of which each collective uses some. */
 export type AnyCall = ReducingCall & RootedCall;
 
 /** The method of the collective library for each public method. */
@@ -37,14 +37,14 @@ export type CollectiveName = keyof typeof libraryMethods;
 export interface Issuer {
   readonly library: CollectiveLibrary;
   readonly sanitizer: Sanitizer | undefined;
-  /** The sanitizer's state of the communicator's rank. */
+  /** The sanitizer's state for this rank. Undefined if the sanitizer is not active. */
   readonly rank: CommunicatorRank | undefined;
   /** The communicator's name in messages. */
   readonly name: string;
   readonly watchdog: CollectiveWatchdog;
 }
 
-/** The allocations of a collective, and how many bytes it reads and writes. */
+/** The buffers' allocations that a collective reads (`source`) and writes (`target`), and the numbers of bytes. */
 export interface UsedMemory {
   readonly source: Allocation | undefined;
   readonly readByteLength: number;
@@ -63,10 +63,10 @@ export interface Collective {
   readonly site: CallSite | undefined;
 }
 
-/** The errors in arguments, which NCCL detects before it launches anything. */
+/** The codes of NCCL errors that concern arguments: NCCL detects these errors before it launches anything. */
 const argumentErrors: ReadonlySet<string> = new Set(["ncclInvalidArgument", "ncclInvalidUsage"]);
 
-/** The collectives of the current group. */
+/** The collectives of the open group. Undefined if no group is open. */
 let group: Collective[] | undefined;
 
 /** Returns whether a group is open. Collectives are then added to the group instead of being enqueued. */
@@ -110,7 +110,7 @@ export function issueGroup(body: () => void): void {
   for (const collective of own) checkStillUsable(collective);
   checkNoConflicts(own);
   for (const { issuer, stream } of own) issuer.watchdog.beforeEnqueue(stream);
-  // A communicator may have failed while `beforeEnqueue` of another one waited.
+  // `beforeEnqueue` of one communicator may have waited, and another communicator may have failed meanwhile.
   for (const { issuer } of own) if (issuer.watchdog.failure !== undefined) throw issuer.watchdog.failure;
   for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
     enqueueGroup(library, collectives);
@@ -125,7 +125,7 @@ function enqueueGroup(library: CollectiveLibrary, collectives: readonly Collecti
     try {
       library.groupEnd();
     } catch {
-      // groupEnd repeats the error that `enqueue` threw, without naming the call.
+      // Ignore the error of `groupEnd`: it repeats the error of `enqueue`, but does not name the call.
     }
     throw error;
   }
@@ -139,7 +139,9 @@ function enqueueGroup(library: CollectiveLibrary, collectives: readonly Collecti
   reportToSanitizer(collectives);
 }
 
-/** Throws if a collective can no longer be enqueued at the end of its group. */
+/**
+ * Throws if, since a collective was added to its group, the communicator has failed, or the stream or a buffer is gone.
+ */
 function checkStillUsable({ issuer, name, stream, used: { source, target } }: Collective): void {
   if (issuer.watchdog.failure !== undefined) throw issuer.watchdog.failure;
   if (stream.disposed) throw goneInGroup(issuer, name, "its stream was disposed");
@@ -150,7 +152,7 @@ function goneInGroup(issuer: Issuer, name: CollectiveName, what: string): Refere
   return new ReferenceError(`Cannot call ${name} of ${issuer.name}: ${what} before the end of the group`);
 }
 
-/** Throws if the communicator has failed. */
+/** Prepares the watchdog for a collective. Throws if the communicator has failed. */
 function beforeEnqueue({ issuer: { watchdog }, stream }: Collective): void {
   watchdog.beforeEnqueue(stream);
   if (watchdog.failure !== undefined) throw watchdog.failure;
@@ -171,8 +173,8 @@ function afterEnqueue({ issuer: { watchdog }, name, stream, used: { source, targ
 }
 
 /**
- * Call when a library has thrown an error. Unless the error concerns only the arguments, some of the calls may have
- * been enqueued, on this rank or on others, so their communicators fail. Returns the error.
+ * Handles an error that the library has thrown for `collectives`, and returns it. Unless the error concerns only
+ * arguments, the communicators fail, because some of the calls may have been enqueued, on this rank or on others.
  */
 export function afterFailure(collectives: readonly Collective[], error: unknown): unknown {
   if (!(error instanceof CudaError) || argumentErrors.has(error.code) || isLoss(error)) return error;
@@ -216,7 +218,9 @@ function observedCollectiveOf(
   }];
 }
 
-/** A range of memory that a collective of a group reads or writes. Numbers represent device addresses exactly. */
+/**
+ * A range of device addresses that a collective of a group reads or writes. Numbers represent the addresses exactly.
+ */
 interface UsedRange {
   readonly collective: Collective;
   readonly begin: number;
@@ -225,14 +229,14 @@ interface UsedRange {
 }
 
 /**
- * Checks that no collective of a group writes memory that another one reads or writes, since they run in no particular
- * order.
+ * Throws if a collective of a group writes memory that another one reads or writes: collectives of a group are
+ * unordered.
  *
  * @throws {RangeError} If two collectives conflict; the message names both
  */
 function checkNoConflicts(collectives: readonly Collective[]): void {
   const used = collectives.flatMap(rangesOf).sort((one, other) => one.begin - other.begin);
-  // Of the ranges that begin earlier, the one that ends last: among all ranges, and among the written ones.
+  // The ranges checked so far that end last: `last` of all ranges, `lastWritten` of the written ones.
   let last: UsedRange | undefined, lastWritten: UsedRange | undefined;
   for (const range of used) {
     const earlier = range.isWritten ? last : lastWritten;
@@ -251,7 +255,7 @@ function rangesOf(collective: Collective): UsedRange[] {
   const read = source === undefined ? undefined : rangeOf(call.source, readByteLength, false);
   const written = target === undefined ? undefined : rangeOf(call.target, writtenByteLength, true);
   const isInPlace = read !== undefined && written !== undefined && read.begin < written.end && written.begin < read.end;
-  // If the collective is in place, one of its ranges contains the other.
+  // In a collective that is in place, one of the two ranges contains the other, so check them as one written range.
   const ranges = isInPlace
     ? [{ ...written, begin: Math.min(read.begin, written.begin), end: Math.max(read.end, written.end) }]
     : [read, written];

@@ -29,40 +29,44 @@ const pollInterval = 1;
 /** Milliseconds between two polls by the timer while the program does not wait. */
 const timerInterval = 50;
 /**
- * The number of pending end markers at which a communicator is saturated. It then records no more of them when another
- * communicator uses its stream.
+ * The number of incomplete end markers (events recorded after a communicator's work) at which the communicator is
+ * saturated: it then records no further marker when another communicator is about to use its stream.
  */
 const maximumMarkers = 64;
-/** The maximum number of launch slots that are reserved at once. */
+/** The maximum number of calls for which one reservation takes space in the launch queue. */
 const maximumReservation = 16;
 
-/** The number of collectives that a communicator had enqueued by the end of an epoch. */
+/** The total number of collectives that a communicator had enqueued when an epoch of logical time ended. */
 interface EpochCount {
   readonly epoch: Epoch;
   readonly count: number;
 }
 
-/** Unfinished collectives that a communicator has enqueued on one stream between two end markers. */
+/** Unfinished collectives that a communicator has enqueued on one stream, and that share an end marker. */
 interface EnqueuedWork extends UnfinishedWork {
   readonly device: number;
   /** The stream's handle. */
   readonly handle: bigint;
-  /** The number of collectives that the communicator had enqueued before this work. */
+  /** The total number of collectives that the communicator had enqueued before this work. */
   readonly countBefore: number;
-  /** The number of collectives that the communicator had enqueued after it enqueued the last one of this work. */
+  /** The total number of collectives that the communicator had enqueued up to the last one of this work. */
   count: number;
-  /** The counts at the end of this work's earlier epochs, oldest first. Epochs before `first` are complete. */
+  /**
+   * For each epoch before `last` in which collectives were added to this work, the total count at its end; oldest
+   * first. The collectives of epochs before `first` are complete.
+   */
   earlierCounts: EpochCount[] | undefined;
   /** Whether this work includes sends or receives. */
   hasMessages: boolean;
-  /** The time in milliseconds by which the deadline was extended so far. */
+  /** The total time in milliseconds by which the deadline has been extended. */
   extension: number;
-  /** Removes the listener that polls when the stream is disposed. */
+  /** Removes the listener for the disposal of the stream. */
   readonly unsubscribe: () => void;
 }
 
 /**
- * Enqueued work, and the event recorded after it as its end marker. Without an event if the stream was idle instead.
+ * Work, and the event that was recorded after it as its end marker. `event` is undefined if the stream was idle
+ * already.
  */
 interface MarkedWork {
   readonly work: EnqueuedWork;
@@ -74,7 +78,7 @@ interface WatchedParts {
   readonly session: Session;
   readonly library: CollectiveLibrary;
   readonly comm: bigint;
-  /** A name that all ranks of the communicator share, and no other communicator has. */
+  /** A name that all ranks of the communicator share, and that no other communicator has. */
   readonly identity: string;
   /** The time in milliseconds within which a collective must complete. */
   readonly timeout: number;
@@ -88,24 +92,27 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   failure: Error | undefined;
   readonly #parts: WatchedParts;
   readonly #errors: StreamErrors;
-  /** The enqueued work that has no end marker yet, by stream. Once work has its marker, it moves to `#marked`. */
+  /** The enqueued work that has no end marker yet, keyed by stream. `recordEnd` moves it to `#marked`. */
   readonly #unmarked = new Map<CudaStream, EnqueuedWork>();
   #lastStream: CudaStream | undefined;
   #lastWork: EnqueuedWork | undefined;
   /**
-   * The number of launch slots in the last reservation, which was for the last stream. Reserving takes a fiftieth of a
-   * small collective, so the number doubles while the stream stays the same. It begins with one, which suffices for
-   * programs that change streams each time.
+   * The number of launch-queue slots in the last reservation. A reservation takes a fiftieth of the time of a small
+   * collective, so the number doubles as long as the collectives use the same stream. For another stream, it restarts
+   * at 1.
    */
   #reservation = 0;
-  /** The number of slots of the last reservation that are not used yet. */
+  /** The number of unused slots of the last reservation. */
   #slotsLeft = 0;
   #marked: MarkedWork[] = [];
-  /** The number of enqueued collectives, excluding sends and receives. It is the same on every rank. */
+  /** The number of collectives enqueued so far, excluding sends and receives. It is the same on every rank. */
   #count = 0;
   #nextPoll = 0;
   #lastPoll = 0;
-  /** Resolves when the unfinished work of the failed communicator was revoked. Undefined if it has not failed. */
+  /**
+   * Resolves when the library has aborted the unfinished work of the failed communicator. Undefined if it has not
+   * failed.
+   */
   #revocation: Promise<void> | undefined;
   readonly #timer = new Timer(() => this.#pollByTimer(), timerInterval, { unref: true });
 
@@ -119,8 +126,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Call after a group was enqueued. The other communicators were asked for end markers before any had enqueued its
-   * part of the group, so this makes the next call ask again.
+   * Call after a group was enqueued. Makes the next collective of this communicator ask other communicators for end
+   * markers again: when they were asked last, they had not yet enqueued their part of the group.
    */
   afterGroup(): void {
     this.#lastStream = undefined;
@@ -129,8 +136,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   /** Call before a collective is enqueued on a stream. May poll, so check `failure` afterwards. */
   beforeEnqueue(stream: CudaStream): void {
-    // If another communicator has used the stream in between, it made this one record its end marker, which reset the
-    // last stream, unless this communicator was saturated.
+    // If another communicator has used the stream since, it has called `recordEnd` of this one, which clears
+    // `#lastStream`, unless this communicator was saturated.
     const isSameStream = stream === this.#lastStream;
     if (isSameStream && this.#slotsLeft > 0) {
       this.#slotsLeft--;
@@ -163,7 +170,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     const { device: { ordinal: device }, unsafeHandle: handle } = stream;
     const { epoch } = this.#errors;
     const state = this.#errors.beginWork(this, device, handle);
-    // Poll when the stream is disposed: no end marker can be recorded on it after that.
+    // Poll when the stream is disposed: afterwards, no end marker can be recorded on it.
     const unsubscribe = whenStreamDisposed(stream, () => this.poll());
     const { timeout } = this.#parts;
     const work = {
@@ -201,13 +208,13 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   complete(completed: StreamPoint): void {
     if (this.failure !== undefined) return;
-    // If the communicator has work on other streams, poll: that work may be complete, or may hang.
+    // If the communicator has work on other streams, poll, because that work may be complete or hang as well.
     for (const { stream } of this.#unmarked.values()) if (stream !== completed.stream) return this.poll(completed);
     for (const { work: { stream } } of this.#marked) if (stream !== completed.stream) return this.poll(completed);
     const { library, comm } = this.#parts;
     const prefix = library.commValidPrefix(comm);
     if (prefix !== undefined) {
-      // All work is complete, but the results after the valid prefix are invalid.
+      // All work is complete, but the results of the work after the valid prefix are invalid.
       this.recordEnd();
       this.#retire(() => Infinity);
       return this.fail(prefix.error);
@@ -218,7 +225,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Fails the communicator: propagates the error to the streams that depend on its work, and revokes that work.
+   * Fails the communicator: propagates the error to the streams that depend on its work, and lets the library abort the
+   * work.
    *
    * @param options.isAborted whether the program has aborted the communicator
    */
@@ -232,7 +240,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     const revocation = { begin: performance.now(), isOver: false };
     for (const work of works) this.#errors.propagate(work.stream, work, { error, identity, revocation });
     this.#clearUnmarked();
-    // Ignore an error of the revocation: the error that caused the revocation has been reported already.
+    // Ignore an error of `commRevoke`: the error that caused the revocation has been reported already.
     this.#revocation = library.commRevoke(comm, { willAbort: isAborted, completed, why: error }).catch(() => {})
       .then(() => {
         revocation.isOver = true;
@@ -240,15 +248,17 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       });
   }
 
-  /** Like `fail`, but first retires the work that is complete according to events recorded after it. */
+  /**
+   * Like `fail`, but first removes the work that has completed, according to all events that were recorded after it.
+   */
   failUnfinished(error: Error, options: { readonly isAborted?: boolean } = {}): void {
     if (this.failure === undefined) ignoreLoss(() => this.#retireByRecords());
     this.fail(error, options);
   }
 
   /**
-   * Resolves when the unfinished work was revoked or the revocation has exceeded its time limit. Resolves at once if
-   * the communicator has not failed.
+   * Resolves when the library has aborted the unfinished work, or the time limit for that has passed. Resolves at once
+   * if the communicator has not failed.
    */
   async whenRevoked(): Promise<void> {
     if (this.#revocation === undefined) return;
@@ -258,10 +268,10 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     timer!.stop();
   }
 
-  /** Stops the timer. Drops the unfinished work, unless it is being revoked. */
+  /** Stops the timer. Drops the unfinished work, unless the library is aborting it. */
   stop(): void {
     this.#timer.stop();
-    // While the library is still revoking the work, keep the work, so that waits do not block on it.
+    // While the library is aborting the work, keep track of it, so that waits do not block on it.
     if (this.#revocation === undefined) this.#clear();
   }
 
@@ -269,7 +279,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     try {
       this.poll();
     } catch (error) {
-      // If the device is lost or the `Cuda` object was disposed, the program's own calls report that.
+      // If the device is lost or the `Cuda` object was disposed, calls of the program report the error.
       if (isLoss(error) || this.#parts.session.hasEnded) return this.stop();
     }
     if (!this.#hasNoWork) this.#timer.start();
@@ -279,7 +289,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     return [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
   }
 
-  /** How much of the communicator's work is known to be complete. */
+  /** The part of the communicator's work that is known to be complete. */
   get #completedExtent(): Extent {
     const works = this.#works;
     return {
@@ -297,14 +307,13 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
     const { session: { driver }, library, comm } = this.#parts;
-    // Kernels that run on the host make progress only while the host waits or awaits, so do not count the time between
-    // two polls.
+    // Software kernels progress only while the program waits or awaits, so do not count time in which it did neither.
     if (driver.runsOnHost) this.#extendDeadlines(now - this.#lastPoll - 2 * timerInterval);
     this.#lastPoll = now;
     this.recordEnd();
     const areComplete = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
-    // Query the error after the events: failed work completes, too, and only some libraries report which work completed
-    // before the failure.
+    // Query the error after the events: events after failed work complete, too, and not every library reports which
+    // work had completed before the failure.
     const stateOfWork = library.commGetAsyncError(comm, { onlyOfWork: true });
     if (stateOfWork instanceof Error && library.commValidPrefix(comm) === undefined) return this.fail(stateOfWork);
     const invalid = this.#retire((work, index) =>
@@ -316,12 +325,15 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (!(state instanceof Error) && this.#checkTimeout(now) === undefined) return;
     this.#retireByRecords();
     if (this.#hasNoWork) return this.#errors.endWork(this);
-    // Retiring work restarts the timeout of the work after it, so check the timeout again.
+    // Removing complete work restarts the timeout of later work, so check the timeout again.
     const failure = state instanceof Error ? state : this.#checkTimeout(now);
     if (failure !== undefined) this.fail(failure);
   }
 
-  /** Extends the deadlines of marked work. Each is extended by at most its timeout in total. */
+  /**
+   * Extends the deadlines of work that has an end marker. A deadline is extended by at most the work's timeout in
+   * total.
+   */
   #extendDeadlines(milliseconds: number): void {
     if (milliseconds <= 0) return;
     for (const { work } of this.#marked) {
@@ -332,15 +344,15 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Removes the marked work that is complete, and advances `first` of work that is partially complete.
+   * Removes the marked work that is complete, and advances `first` of work that is partially complete. Keeps completed
+   * work whose results are invalid because another rank has aborted.
    *
-   * @param completedBefore returns the epoch before which work is complete
-   * @returns the error of another rank that has aborted, if completed work has an invalid result, so that it is not
-   * removed, or if the remaining work can never complete
+   * @param completedBefore returns the epoch before which the given work is complete
+   * @returns the other rank's error, if there are such results, or if the remaining work can never complete
    */
   #retire(completedBefore: (work: EnqueuedWork, index: number) => Epoch): Error | undefined {
     const epochs = this.#marked.map(({ work }, index) => completedBefore(work, index));
-    // Query the prefix after the epochs: work that another rank aborts looks complete here.
+    // Query the valid prefix after the epochs: work that another rank has aborted looks complete on this rank.
     const prefix = this.#parts.library.commValidPrefix(this.#parts.comm);
     const now = performance.now();
     let advanced = Infinity;
@@ -357,17 +369,18 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       this.#remove(marked);
       return false;
     });
-    // Work after the valid prefix can never complete validly. An idle communicator fails, too, but none of its work
-    // does.
+    // Work after the valid prefix can never complete validly. An idle communicator fails, too.
     if (prefix !== undefined && (this.#hasNoWork || this.#marked.some(({ work }) => isBehindPrefix(work, prefix)))) {
       invalid = prefix.error;
     }
-    // The timeout of work starts when the work before it completes.
+    // Restart the timeout of later work: it counts from the completion of the preceding work.
     for (const { work } of this.#marked) if (work.sequence >= advanced) work.deadline = now + work.timeout;
     return invalid;
   }
 
-  /** Retires the work that is complete according to events recorded after it. Fails if some results are invalid. */
+  /**
+   * Removes the work that has completed, according to all events recorded after it. Fails if some results are invalid.
+   */
   #retireByRecords(): void {
     const invalid = this.#retire((work) =>
       this.#errors.completedBefore(work.stream, work.first, (event) => this.#isComplete(event))
@@ -376,8 +389,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Returns the error if the oldest work has exceeded its deadline and does not wait for another communicator. Later
-   * work cannot time out before: a communicator's collectives run one after another, even on different streams.
+   * Returns an error if the oldest work has exceeded its deadline and does not wait for another communicator. Checking
+   * the oldest work suffices: a communicator's collectives run one after another, even on different streams.
    */
   #checkTimeout(now: number): Error | undefined {
     const { library, comm, timeout, name } = this.#parts;
@@ -399,7 +412,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   recordEnd(): void {
     if (this.#marked.length === 0) this.#lastPoll = performance.now();
-    // If an event cannot be created or recorded, the work without end marker gets one at the next poll.
+    // If creating or recording an event throws, the remaining work is marked at the next poll.
     try {
       for (const [stream, work] of this.#unmarked) {
         this.#recordEndOf(work);
@@ -415,7 +428,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   #recordEndOf(work: EnqueuedWork): void {
     const { session, timeout } = this.#parts;
     const deadline = performance.now() + timeout;
-    // Record no event on an idle stream: the event would not be complete at once.
+    // Do not record an event on an idle stream: even there, an event is not complete at once.
     if (this.#isIdleStream(work)) {
       work.deadline = deadline;
       this.#marked.push({ work, event: undefined });
@@ -429,7 +442,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     } catch (error) {
       session.destroyMarker(event);
       this.#throwIfOver(error);
-      // Without an end marker, the completion of the work cannot be detected.
+      // Stop tracking the work: without an end marker, its completion cannot be detected.
       work.stream.unfinished.delete(work);
     }
   }
@@ -454,7 +467,10 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     }
   }
 
-  /** Rethrows the error if the device is lost or the session has ended. Any other error concerns a single stream. */
+  /**
+   * Rethrows an error if the device is lost or the session has ended. Other errors affect only one stream, and are
+   * ignored.
+   */
   #throwIfOver(error: unknown): void {
     if (isLoss(error) || this.#parts.session.hasEnded) throw error;
   }
@@ -464,8 +480,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     try {
       driver.eventRecord(device, event, handle);
     } catch (error) {
-      // The owner of a wrapped stream may have destroyed it. Record the event after the work of all streams of the
-      // device instead, which includes that of the destroyed stream.
+      // The stream may be wrapped and destroyed by its owner. If so, record the event after the work of all streams of
+      // the device, which includes the work of the destroyed stream.
       this.#throwIfOver(error);
       if (!driver.hasContextEvents) throw error;
       driver.ctxRecordEvent(device, event);
@@ -493,21 +509,21 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 }
 
-/** Marks work as complete before an epoch. Returns whether all of the work is complete. */
+/** Records that the collectives of epochs before `epoch` are complete. Returns whether all of the work is complete. */
 function advance(work: EnqueuedWork, epoch: Epoch): boolean {
   work.first = Math.max(work.first, epoch);
   return work.last < epoch;
 }
 
 /**
- * Returns the number of collectives that the communicator had enqueued before an epoch, according to the counts of this
- * work.
+ * Returns the total number of collectives that the communicator had enqueued before `epoch`, according to the counts in
+ * `work`.
  */
 function completedCount({ last, count, earlierCounts, countBefore }: EnqueuedWork, epoch: Epoch): number {
   return last < epoch ? count : earlierCounts?.findLast((earlier) => earlier.epoch < epoch)?.count ?? countBefore;
 }
 
-/** Returns the epoch before which the results of the work are valid, once the work is complete. */
+/** Returns the epoch before which all results of the work are valid, provided that they are complete. */
 function validBefore(
   { first, last, count, earlierCounts, hasMessages }: EnqueuedWork,
   { collectives, messages }: ValidPrefix,
@@ -517,7 +533,7 @@ function validBefore(
     (count > collectives ? last : Infinity);
 }
 
-/** Returns whether some of the work comes after the valid prefix: another rank has not done its part of that work. */
+/** Returns whether some of the work comes after the valid prefix, which is the work that all ranks have completed. */
 function isBehindPrefix({ countBefore, count }: EnqueuedWork, { collectives }: ValidPrefix): boolean {
   return count > Math.max(countBefore, collectives);
 }

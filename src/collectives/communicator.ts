@@ -64,13 +64,13 @@ let create: (parts: CommunicatorParts) => Communicator;
  * One rank of a group of GPUs that compute together: NCCL's communicator. Each process, or each part of a process, that
  * works with a GPU is a rank. All ranks call the same collectives in the same order.
  *
- * A collective is enqueued on a stream, and returns before it has run. If a rank ends, the collectives that wait for it
- * end too, and waits for their streams throw a `SharingError`: `"peer-gone"` soon after a process of this machine has
- * ended, and `"timed-out"` in any case after the communicator's timeout. The communicator takes no more collectives then:
- * {@linkcode Communicator.shrink} creates one of the ranks that are left.
+ * A call enqueues its collective on a stream, and returns before the collective has run. If a rank ends, the collectives
+ * that wait for this rank are aborted, and waits for their streams throw a `SharingError`: `"peer-gone"` soon after a
+ * process of this machine has ended, and `"timed-out"` in any case after the communicator's timeout. Further collectives
+ * of the communicator throw the same error; {@linkcode Communicator.shrink} creates a communicator of the remaining ranks.
  *
- * On a GPU, this needs NCCL 2.18 or newer (`libnccl.so.2`). On the software device, the ranks are processes of one
- * machine and one user that exchange bytes by shared memory: a stand-in for tests, which reduces in the order of ranks.
+ * On a GPU, collectives need NCCL 2.18 or newer (`libnccl.so.2`). On the software device, they are a stand-in for tests:
+ * the ranks run on one machine as one user, exchange bytes through shared memory, and reduce in rank order.
  *
  * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html
  *
@@ -100,23 +100,23 @@ export class Communicator implements AsyncDisposable {
   readonly #parts: CommunicatorParts;
   readonly #watchdog: CollectiveWatchdog;
   readonly #issuer: Issuer;
-  /** The sanitizer's state of this rank. */
+  /** The sanitizer's state for this rank. Undefined if the sanitizer is not active. */
   readonly #observedRank: CommunicatorRank | undefined;
-  /** The source of the last all-reduce. */
+  /** The source buffer of the last all-reduce. */
   #lastSource: DeviceBuffer | undefined;
   /** The last all-reduce with its checked arguments, if it was called twice. */
   #repeatedAllReduce: RepeatedAllReduce | undefined;
-  /** The number of communicators that were split or shrunk from this one. It is a part of their identities. */
+  /** The number of communicators that were split or shrunk from this one. Each child's identity contains its number. */
   #divisionCount = 0;
   readonly #abortWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
-  /** Why the communicator is no longer open. */
+  /** For error messages, why the communicator is no longer open. */
   #endReason = "";
-  /** Settles when the last split or shrink is complete. The next one waits for that. */
+  /** Settles when the last split or shrink is complete. The next split or shrink waits for this promise. */
   #lastDivision: Promise<unknown> = Promise.resolve();
-  /** Resolves when the disposal is complete. Undefined if it has not begun. */
+  /** Resolves when the disposal is complete. Undefined if the disposal has not begun. */
   #disposal: Promise<void> | undefined;
-  /** Resolves when the library's communicator is freed. Undefined if that has not begun. */
+  /** Resolves when the library has freed its communicator. Undefined if the release has not begun. */
   #release: Promise<void> | undefined;
 
   static {
@@ -144,27 +144,28 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Creates the id by which the ranks of a communicator find each other. One of them creates it and sends it to the
-   * others, by any means. Every process that has it can join.
+   * Creates the id by which the ranks of a communicator find each other. One process creates the id and sends it to the
+   * others, by any means. Every process that has the id can join.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @returns 128 bytes
-   * @throws {Error} If there is no NCCL
+   * @throws {Error} If NCCL is not available
    */
   static createId(cuda: Cuda): Uint8Array<ArrayBuffer> {
     return collectiveLibraryOf(sessionOf(cuda)).getUniqueId();
   }
 
   /**
-   * Joins a communicator. Resolves when all ranks have called it, without blocking the event loop.
+   * Joins a communicator as one of its ranks. Resolves when all ranks have joined. Does not block the event loop.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
-   * @param device The device that this rank works with. In one communicator, each rank has a device of its own; only on
-   * the software device may ranks share one.
+   * @param device The device that this rank works with. Each rank of a communicator needs a device of its own, except
+   * on the software device, which ranks may share.
    * @throws {TypeError} If an option is missing or has the wrong type
-   * @throws {RangeError} If the id has another length, there is no such rank, or another process has it already
-   * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
-   * @throws {CudaError} If NCCL fails: its code is NCCL's, such as `ncclSystemError`
+   * @throws {RangeError} If the id does not have 128 bytes, the rank is not below `size`, or another process has taken
+   * the rank
+   * @throws {SharingError} `timed-out` if not all ranks joined in time, `peer-gone` if a rank has ended meanwhile
+   * @throws {CudaError} If NCCL fails; the code is NCCL's, such as `ncclSystemError`
    */
   static async create(device: CudaDevice, options: CommunicatorOptions): Promise<Communicator> {
     const session = sessionOfDevice(device);
@@ -177,27 +178,28 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Enqueues the collectives that a function calls together, when it returns. Needed for sends and receives that would
-   * wait for each other, and for several communicators of one thread. The collectives have no order among themselves;
-   * copies and kernels that the function enqueues come before all of them. If the function throws, none is enqueued.
+   * Calls a function, and enqueues the collectives that it has called together when it returns. Needed for sends and
+   * receives that would wait for each other, and if one thread works for several ranks. The collectives of a group are
+   * unordered; copies and kernels that the function enqueues come before all of them. If the function throws, none of
+   * its collectives is enqueued.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
-   * @param body Calls collectives of any communicators, and awaits nothing.
-   * @throws {TypeError} If it is not a function, or returns a promise
-   * @throws {RangeError} If a call writes what another one of the group reads or writes
+   * @param body Calls collectives of any communicators. Must not be asynchronous.
+   * @throws {TypeError} If `body` is not a function, or returns a promise
+   * @throws {RangeError} If a collective writes memory that another collective of the group reads or writes
    */
   static group(body: () => void): void {
     issueGroup(body);
   }
 
   /**
-   * Reduces each element over all ranks, and gives every rank the result.
+   * Reduces each element over all ranks, and stores the result in every rank's target.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param source This rank's elements: an array of any type but the 16-bit integers and `Uint8ClampedArray`.
-   * @param target Where the result goes; may be the source.
-   * @throws {TypeError} If the elements have no type, or NCCL has none such
-   * @throws {RangeError} If the target is too small, or overlaps the source otherwise
+   * @param source This rank's elements: an array of any type except 16-bit integers and `Uint8ClampedArray`.
+   * @param target The buffer for the result; may be the source.
+   * @throws {TypeError} If the buffers have no element type, or a type that NCCL does not support
+   * @throws {RangeError} If the target is too small, or overlaps the source without being the source
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -227,7 +229,7 @@ export class Communicator implements AsyncDisposable {
       type: elements.type,
       operation: operationOf(reduction),
     });
-    // The sanitizer reports the call site of each collective, so do not reuse an earlier call.
+    // The sanitizer reports the call site of each collective, so do not cache the arguments of this call.
     if (this.#observedRank !== undefined) return;
     if (source === this.#lastSource) {
       this.#repeatedAllReduce = new RepeatedAllReduce(collective, { source, target, reduction, options });
@@ -236,13 +238,14 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Reduces each element over all ranks, and gives one rank the result.
+   * Reduces each element over all ranks, and stores the result in the target of the rank `root`.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param target Where the result goes in the rank `root`; may be the source. Other ranks do not use it.
-   * @param root The rank that gets the result.
-   * @throws {TypeError} If the elements have no type, or NCCL has none such
-   * @throws {RangeError} If the target is too small or overlaps the source otherwise, or there is no such rank
+   * @param target The buffer for the result; may be the source. Only the rank `root` uses its target.
+   * @param root The rank that receives the result.
+   * @throws {TypeError} If the buffers have no element type, or a type that NCCL does not support
+   * @throws {RangeError} If the target is too small or overlaps the source without being the source, or `root` is not a
+   * rank
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -282,12 +285,12 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Copies a buffer of one rank to all others.
+   * Copies a buffer of one rank to all other ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param buffer Read in the rank `root`, written in the others. It has the same size in all.
+   * @param buffer Read on the rank `root`, written on the other ranks. Must have the same size on all ranks.
    * @param root The rank whose bytes are copied.
-   * @throws {RangeError} If there is no such rank
+   * @throws {RangeError} If `root` is not a rank
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -308,12 +311,13 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Gives every rank the buffers of all ranks, one behind the other in the order of ranks.
+   * Copies the source buffers of all ranks to every rank's target, one after another in the order of ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param source This rank's buffer, of the same size in all ranks.
-   * @param target `size` times as large. The source may be this rank's part of it.
-   * @throws {RangeError} If the target is too small, or overlaps the source otherwise
+   * @param source This rank's buffer. Must have the same size on all ranks.
+   * @param target A buffer of `size` times the source's size. The source may be this rank's part of the target.
+   * @throws {RangeError} If the target is too small, or overlaps the source without the source being this rank's part
+   * of it
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -335,13 +339,14 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Reduces each element over all ranks, and gives each rank its part of the result.
+   * Reduces each element over all ranks, and stores a part of the result in each rank's target.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
    * @param source A part for each rank, in the order of ranks.
-   * @param target Where this rank's part of the result goes. It may be this rank's part of the source.
-   * @throws {TypeError} If the elements have no type, or NCCL has none such
-   * @throws {RangeError} If the source cannot be divided, or the target is too small or overlaps the source otherwise
+   * @param target The buffer for this rank's part of the result. May be this rank's part of the source.
+   * @throws {TypeError} If the buffers have no element type, or a type that NCCL does not support
+   * @throws {RangeError} If the source cannot be divided evenly, or the target is too small, or overlaps the source
+   * without being this rank's part of it
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -375,12 +380,12 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Sends a part of the source to each rank, and receives one from each, both in the order of ranks.
+   * Sends a part of the source to each rank, and receives a part of the target from each rank, in the order of ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param source A part for each rank, all of one size.
-   * @param target As large, and apart from the source.
-   * @throws {RangeError} If the source cannot be divided, or the target is too small or overlaps the source
+   * @param source A part for each rank, all of the same size.
+   * @param target A buffer of the source's size that does not overlap the source.
+   * @throws {RangeError} If the source cannot be divided evenly, or the target is too small or overlaps the source
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -399,12 +404,12 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Sends a buffer to another rank, which receives it. On a GPU, the first send to a rank of this machine blocks until
-   * that rank receives it, for up to the timeout: NCCL sets up their connection then.
+   * Sends a buffer to another rank, which must receive it. On a GPU, the first send to a rank of this machine blocks
+   * until that rank receives, for up to the timeout, because NCCL then connects the ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
-   * @param peer The rank that receives it.
-   * @throws {RangeError} If there is no such rank
+   * @param peer The rank that receives the buffer.
+   * @throws {RangeError} If `peer` is not a rank
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -419,11 +424,11 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Receives a buffer that another rank sends, of the same size. The first receive blocks as the first send does.
+   * Receives a buffer of the same size that another rank sends. The first receive blocks as the first send does.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
-   * @param peer The rank that sends it.
-   * @throws {RangeError} If there is no such rank
+   * @param peer The rank that sends the buffer.
+   * @throws {RangeError} If `peer` is not a rank
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
@@ -438,16 +443,18 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Divides the communicator: the ranks that give the same color form a new one. All ranks call it. This communicator
-   * stays usable.
+   * Divides the communicator: ranks that pass the same color form a new communicator. All ranks must call this method.
+   * This communicator stays usable.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
-   * @param color A whole number of at least 0; without one, this rank joins no new communicator.
-   * @param key The ranks of a color are numbered in the order of their keys, and of their ranks here if keys are equal.
-   * @param options.signal Ends the wait for the others.
+   * @param color An integer of at least 0. Without a color, this rank joins no new communicator.
+   * @param key Determines this rank's number in the new communicator: ranks of a color are sorted by key, and by their
+   * current numbers if keys are equal.
+   * @param options.signal Aborts the wait for the other ranks.
    * @returns The new communicator, or undefined without a color
    * @throws {RangeError} If the color or the key is out of range
-   * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
+   * @throws {SharingError} `timed-out` if not all ranks called this method in time, `peer-gone` if a rank has ended
+   * meanwhile
    */
   split(color: number | undefined, key: number = 0, options: WaitOptions = {}): Promise<Communicator | undefined> {
     if (color !== undefined) checkInt(color, "the color of a split", 0);
@@ -468,17 +475,17 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Creates a communicator of all ranks but some, which may be gone. The ranks that stay call it, with the same numbers,
-   * and keep their order. Unfinished collectives of this communicator are ended, and waits for their streams throw a
-   * `SharingError` (`cut-off`). Dispose of this communicator all the same.
+   * Creates a communicator without some of the ranks, which may be gone. All remaining ranks must call this method,
+   * with the same numbers, and keep their order. Unfinished collectives of this communicator are aborted, and waits for
+   * their streams throw a `SharingError` (`cut-off`). This communicator must still be disposed of.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
-   * @param without The numbers of the ranks that do not stay.
-   * @param options.signal Ends the wait for the others.
-   * @throws {TypeError} If they are not numbers in an array
-   * @throws {RangeError} If there is no such rank, or this one is among them
-   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a division has not ended; `timed-out` if not all
-   * came in time; `peer-gone` if one has ended meanwhile
+   * @param without The numbers of the ranks to exclude.
+   * @param options.signal Aborts the wait for the other ranks.
+   * @throws {TypeError} If `without` is not an array of numbers
+   * @throws {RangeError} If a number is not a rank, or is this rank
+   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a split or shrink is pending; `timed-out` if
+   * not all ranks called this method in time; `peer-gone` if a rank has ended meanwhile
    */
   shrink(without: readonly number[], options: WaitOptions = {}): Promise<Communicator> {
     if (!Array.isArray(without)) {
@@ -499,7 +506,7 @@ export class Communicator implements AsyncDisposable {
       if (library.shrinkRefusal !== undefined) {
         throw new SharingError("not-supported", `Cannot shrink ${this.#name}: ${library.shrinkRefusal}`);
       }
-      // CUDA reports revoked work as complete, so waits for the communicator's streams must throw.
+      // CUDA reports aborted work as complete, so make waits for the communicator's streams throw.
       if (!this.#watchdog.isDone) {
         this.#watchdog.failUnfinished(
           new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: it was shrunk`),
@@ -514,8 +521,9 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Ends the communicator, and its collectives that hang because a rank is gone. Waits for the streams of those throw a
-   * `SharingError`. The other ranks of this machine notice that this one has aborted.
+   * Aborts the communicator and its unfinished collectives, for example because they hang after a rank has ended. Waits
+   * for the streams of aborted collectives throw a `SharingError`. Other ranks of this machine are notified of the
+   * abort.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    */
@@ -600,7 +608,8 @@ export class Communicator implements AsyncDisposable {
     if (this.#release === undefined) {
       if (this.#state === "open") this.#endReason = why;
       this.#state = "aborted";
-      // Retire completed work first, so that it is not aborted. The program's own calls report a lost device.
+      // Retire completed work first, so that it is not aborted. Ignore a lost device: the program's other calls report
+      // it.
       ignoreLoss(() => this.#watchdog.poll());
       const error = new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`);
       this.#watchdog.failUnfinished(error, { isAborted: true });
@@ -608,7 +617,7 @@ export class Communicator implements AsyncDisposable {
     await this.#freeOnce();
   }
 
-  /** Frees the library's communicator, unless that was done already. Aborts it if it has failed. */
+  /** Frees the library's communicator, or aborts it if it has failed, unless this was done already. */
   #freeOnce(): Promise<void> {
     return this.#release ??= this.#releaseNow();
   }
@@ -628,7 +637,7 @@ export class Communicator implements AsyncDisposable {
   }
 }
 
-/** Resolves with the communicator once all of its ranks have joined. Frees it if they cannot join. */
+/** Resolves with the communicator when all of its ranks have joined. Frees it if an error or timeout prevents that. */
 async function finishCreation(
   parts: Omit<CommunicatorParts, "comm" | "rank" | "size">,
   comm: bigint,

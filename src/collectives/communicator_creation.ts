@@ -29,8 +29,9 @@ export interface CommunicatorOptions extends WaitOptions {
   /** The number of ranks of the communicator. */
   size: number;
   /**
-   * Milliseconds within which the other ranks must join, and within which a collective must complete after it was
-   * enqueued, or after the earlier ones that it waits for completed or failed: 10 minutes by default, or Infinity.
+   * Time in milliseconds within which the other ranks must join, and within which a collective must complete; the
+   * latter counts from when the collective was enqueued, or when the earlier work that it waits for completed or
+   * failed. Infinity is allowed. Default: 10 minutes.
    */
   timeout?: number;
 }
@@ -42,7 +43,7 @@ const communicatorOptions: KnownOptions<CommunicatorOptions> = {
   instead: { nranks: "give size" },
 };
 const idByteLength = 128;
-/** The default timeout of PyTorch's NCCL process groups. */
+/** The default timeout in milliseconds: that of PyTorch's NCCL process groups. */
 const defaultTimeout = 600_000;
 
 /** Checks the options of {@linkcode Communicator.create}. Returns them with the default timeout. */
@@ -73,7 +74,7 @@ function checkId(id: Uint8Array): void {
   }
 }
 
-/** Throws unless a value is an integer in the range of a C `int` and at least `minimum`. */
+/** Throws unless `value` is an integer from `minimum` to the largest C `int`. */
 export function checkInt(value: number, what: string, minimum: number): void {
   checkNumber(value, what);
   if (Number.isInteger(value) && value >= minimum && value <= maximumInt) return;
@@ -89,23 +90,25 @@ export function collectiveLibraryOf(session: Session): CollectiveLibrary {
   return library;
 }
 
-/** The parts of a communicator: its rank, and the library with its handle. */
+/** What identifies a communicator: its library and handle, its device, its rank and size, and its timeout. */
 export interface CommunicatorParts {
   readonly session: Session;
   readonly library: CollectiveLibrary;
   readonly device: CudaDevice;
   readonly comm: bigint;
-  /** A name that all ranks of the communicator share, and no other communicator has. */
+  /** A name that all ranks of the communicator share, and that no other communicator has. */
   readonly identity: string;
   readonly rank: number;
   readonly size: number;
   readonly timeout: number;
 }
 
-/** The new communicator's name in messages, and the options of the wait for the other ranks. */
+/** The options of a wait until all ranks have joined, and the new communicator's name for error messages. */
 export type CreationOptions = WaitOptions & { readonly name: string };
 
-/** Calls the function that begins to create a communicator. Returns the handle. */
+/**
+ * Calls `start`, which begins to create a communicator, and returns the communicator's handle. Adds the name to errors.
+ */
 export function beginCreation({ name }: CreationOptions, start: () => bigint): bigint {
   try {
     return start();
@@ -115,9 +118,9 @@ export function beginCreation({ name }: CreationOptions, start: () => bigint): b
 }
 
 /**
- * Resolves when the creation or division is complete.
+ * Resolves when the creation, split or shrink is complete.
  *
- * @param comm the new communicator, or the divided one if this rank joins no new one
+ * @param comm the handle of the new communicator, or of the one that is split if this rank joins no new one
  */
 export async function untilReady(
   { session, library, timeout }: Pick<CommunicatorParts, "session" | "library" | "timeout">,

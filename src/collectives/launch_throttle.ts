@@ -8,9 +8,9 @@
 
 /** The number of calls enqueued on a stream between two checks of the stream's progress. */
 const callsBetweenChecks = 250;
-/** The maximum number of checks per stream whose events may be incomplete. */
+/** The maximum number of recorded events per stream that may be incomplete. */
 const maximumOutstandingChecks = 2;
-/** The number of calls between two checks if the sanitizer is active: a launch may then be three CUDA calls. */
+/** The number of calls between two checks if the sanitizer is active, which may turn a launch into three CUDA calls. */
 const sanitizedCallsBetweenChecks = 80;
 
 /** The operations on events by which the throttle determines a stream's progress. */
@@ -18,26 +18,28 @@ interface ThrottleEvents {
   createEvent(device: number): bigint;
   destroyEvent(event: bigint): void;
   record(device: number, event: bigint, stream: bigint): void;
-  /** Waits until an event is complete, or no collective is unfinished. */
+  /** Returns when the event is complete, or no collective is unfinished. */
   await(event: bigint): void;
 }
 
-/** The launch queue of a stream. */
+/** The state of a stream's launch queue. */
 interface LaunchQueue {
   readonly device: number;
   readonly stream: bigint;
   /** The number of calls enqueued since the last check. */
   calls: number;
-  /** The events recorded by the last checks, oldest first. */
+  /** The events recorded after earlier calls to check the stream's progress, oldest first. */
   readonly events: bigint[];
 }
 
-/** The launch queues of a session's streams, while collectives are unfinished. */
+/**
+ * Limits the number of pending calls on each stream while collectives are unfinished, so that enqueuing never blocks.
+ */
 export class LaunchThrottle {
   readonly #events: ThrottleEvents;
   readonly #callsBetweenChecks: number;
   readonly #queues = new Map<bigint, LaunchQueue>();
-  /** The queue of the last call. Cached, because looking it up by bigint takes longer than everything else here. */
+  /** The queue of the last call. Cached, because looking it up by bigint takes longer than the rest of `reserve`. */
   #last: LaunchQueue | undefined;
 
   constructor(events: ThrottleEvents, { isSanitized }: { readonly isSanitized: boolean }) {
@@ -75,7 +77,7 @@ export class LaunchThrottle {
     if (events.length >= maximumOutstandingChecks) {
       this.#events.await(events[events.length - maximumOutstandingChecks]!);
     }
-    // Reuse an event only if it is older than the awaited one, which still shows how far the stream has got.
+    // Reuse only an event older than the awaited one, whose completion still tells how far the stream has progressed.
     const event = events.length > maximumOutstandingChecks ? events.shift()! : this.#events.createEvent(device);
     events.push(event);
     this.#events.record(device, event, stream);

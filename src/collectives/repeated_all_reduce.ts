@@ -21,9 +21,9 @@ interface AllReduceArguments {
 }
 
 /**
- * An all-reduce that can be issued again without checking its arguments. The checks take a tenth of a small all-reduce,
- * because the objects that they read have left the processor's cache since the last call. So this object has all that a
- * call needs.
+ * An all-reduce that can be issued again without checking its arguments. The checks take a tenth of the time of a small
+ * all-reduce, because the objects that they read have left the processor's cache since the last call. This object holds
+ * all the data that a repeated call needs.
  */
 export class RepeatedAllReduce {
   readonly #source: DeviceBuffer;
@@ -39,11 +39,11 @@ export class RepeatedAllReduce {
   readonly #watchdog: CollectiveWatchdog;
   readonly #collective: Collective;
   /**
-   * The stream's progress when the use of the buffers' memory was last recorded. The use need not be recorded again as
-   * long as this and the buffers' streams are the same.
+   * The stream's progress when the uses of the two allocations were last recorded. The uses need not be recorded again
+   * until this progress or the stream of an allocation changes.
    */
   #usesNotedAt = -1;
-  /** The streams of the source and the target when the use was last recorded. */
+  /** The streams of the source's and the target's allocation when the uses were last recorded. */
   #fromStream: CudaStream | undefined;
   #toStream: CudaStream | undefined;
 

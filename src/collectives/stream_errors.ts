@@ -41,22 +41,20 @@ import {
 
 const errorsOfSessions = new WeakMap<Session, StreamErrors>();
 /**
- * The sessions with unfinished collectives whose drivers share contexts. Some calls of one session wait for the streams
- * of all of them.
+ * The errors of the sessions that have unfinished collectives, and whose drivers share contexts. With shared contexts,
+ * some calls of one session wait for the streams of all of these sessions.
  */
 const unfinishedInSharedContexts = new Set<StreamErrors>();
 /**
- * Milliseconds for which a wait spins, as CUDA's own waits do, before it begins to pause between queries. A pause takes
- * some 0.08 ms.
+ * The time in milliseconds for which a wait spins, as CUDA's own waits do, before it pauses between queries. A pause
+ * takes about 0.08 ms.
  */
 const spinMilliseconds = 5;
-/** The same limit for ranks that run on the host, which share its processors. */
+/** `spinMilliseconds` for the software device, whose ranks share the host's processors. */
 const spinMillisecondsOnHost = 0.5;
 /** The requested duration of a pause in milliseconds. */
 const pauseMilliseconds = 0.02;
-/**
- * Milliseconds that a wait lasts before it begins to poll the watchdogs: most collectives complete within that time.
- */
+/** The time in milliseconds after which a wait begins to poll the watchdogs. Most collectives complete before. */
 const quietMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
 /** The maximum number of failures stored per stream. */
@@ -66,9 +64,9 @@ const maximumDestroyed = 256;
 /** The minimum number of wait edges for which pruning is worth its cost. */
 const minimumPruneThreshold = 256;
 
-/** Returns the errors of a session's streams. From the first call on, the session's waits throw these errors. */
+/** Returns the errors of a session's streams. From the first call on, waits of the session throw these errors. */
 export function streamErrorsOf(session: Session): StreamErrors {
-  // The waits of other sessions may depend on collectives of this one.
+  // Waits of other sessions may depend on collectives of this session.
   if (session.driver.contextsAreShared) forEachSessionOfSharedContexts(guard);
   return guard(session);
 }
@@ -82,26 +80,26 @@ function guard(session: Session): StreamErrors {
   return errors;
 }
 
-/** Propagates errors of failed collectives to the streams of a session whose work depends on them. */
+/** Propagates errors of failed collectives to the session's streams whose work depends on these collectives. */
 export class StreamErrors implements WaitErrors {
-  /** A layer over the session's driver, whose calls do not block on collectives that can never complete. */
+  /** A layer over the session's driver. Its calls do not block on collectives that can never complete. */
   readonly driver: Driver;
   /** The current epoch, to which newly enqueued work belongs. */
   epoch: Epoch = 0;
   #sequence = 0;
-  /** The states of streams by handle; of default streams, by -1 minus the device's ordinal. */
+  /** The states of streams. The key is the stream's handle, or -1 minus the device's ordinal for a default stream. */
   readonly #streams = new Map<bigint, StreamState>();
   /** Destroyed streams whose work may still be running, or whose errors no wait has thrown. */
   readonly #destroyed = new Set<StreamState>();
   readonly #records = new Map<bigint, EventRecord>();
   readonly #unfinished = new Set<WatchedCommunicator>();
-  /** The epoch of creation of each stream that was created through the layer. */
+  /** For each stream created through the layer, the epoch in which it was created. */
   readonly #created = new Map<bigint, Epoch>();
   /** The driver below the layer. */
   readonly #guarded: Driver;
   readonly #spinMilliseconds: number;
   readonly #onlyThis: ReadonlySet<StreamErrors> = new Set([this]);
-  /** The number of wait edges at which those edges are pruned that can no longer propagate an error. */
+  /** The number of wait edges at which edges that can no longer propagate an error are removed. */
   #pruneThreshold = minimumPruneThreshold;
   #waitEdgeCount = 0;
   #areSuppressed = false;
@@ -145,18 +143,18 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Makes the communicators with unfinished work on some streams record end markers for that work, unless it has them.
+   * Makes the communicators with unfinished work on the given streams record end markers, except for work that has one.
    */
   #recordEnds(streams: readonly StreamState[], except?: WatchedCommunicator): void {
     for (const { unfinished } of streams) {
       for (const { owner, deadline } of unfinished) {
-        // Ignore the loss of the communicator's device: it may be a device that this call does not use.
+        // Ignore that the communicator's device is lost: the current call may not use that device.
         if (deadline === undefined && owner !== except && !owner.isSaturated) ignoreLoss(() => owner.recordEnd());
       }
     }
   }
 
-  /** Returns the next number in the order in which the session's work is enqueued. */
+  /** Returns the next sequence number. The numbers give the order in which the session's work was enqueued. */
   nextSequence(): number {
     return this.#sequence++;
   }
@@ -169,25 +167,28 @@ export class StreamErrors implements WaitErrors {
     if (this.#waitEdgeCount > 0 && this.#unfinished.size === 0) this.#pruneWaitEdges();
   }
 
-  /** Propagates the failure of collectives to their stream, from the first of them on, and to all dependent streams. */
+  /**
+   * Records a failure for the failed collectives' stream, from the epoch of the first failed collective, and for all
+   * dependent streams.
+   */
   propagate(stream: StreamState, { first, last }: Pick<UnfinishedWork, "first" | "last">, cause: FailureCause): void {
     const now = performance.now();
     this.epoch++;
     for (const [each, { since, isImplicit }] of this.#dependents(stream, first)) {
-      // A wait may have thrown the error of another rank of the same communicator already.
+      // A wait may already have thrown the error of another rank of the same communicator.
       const thrown = each.failures.find((other) => {
         return isSameCause(other, cause) && !isUnthrown(other) && Math.max(last, since) < other.thrownAt;
       });
       each.failures.push({ ...cause, since, isImplicit, thrownAt: thrown?.thrownAt ?? Infinity });
       if (each.failures.length > maximumFailures) dropFailure(each.failures);
-      // The timeout of the work after the failed work starts now.
+      // Restart the timeout of the work that waited for the failed work.
       for (const work of each.unfinished) if (work.last >= since) work.deadline = renewedDeadline(work, now);
     }
   }
 
   /**
-   * Returns whether work depends on no earlier unfinished work of another communicator. Only then does its timeout
-   * count.
+   * Returns whether the given work depends on no earlier unfinished work of other communicators, so that exceeding the
+   * deadline is the fault of its own communicator.
    */
   isInTurn(stream: StreamState, { owner, sequence, last }: UnfinishedWork): boolean {
     for (const each of [...this.#streams.values(), ...this.#destroyed]) {
@@ -202,8 +203,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Returns, for every stream that depends on `stream` by event waits or the default stream: the earliest epoch after
-   * which its work depends on work enqueued on `stream` after `since`.
+   * Returns all streams that depend on `stream` by event waits or by the default stream. `since` of each is the
+   * earliest epoch after which its work depends on work that was enqueued on `stream` after the parameter `since`.
    */
   #dependents(stream: StreamState, since: Epoch): Map<StreamState, { since: Epoch; isImplicit: boolean }> {
     const reached = new Map<StreamState, { since: Epoch; isImplicit: boolean }>();
@@ -219,8 +220,8 @@ export class StreamErrors implements WaitErrors {
       for (const edge of stream.waitEdges) {
         if (edge.before > since) next.push({ stream: edge.stream, since: edge.since, isImplicit: false });
       }
-      // Do not take two implicit steps in a row: two blocking streams are ordered by the default stream only if it has
-      // work between theirs, which is unknown.
+      // Do not take two implicit steps in a row: the default stream orders two blocking streams only if it has work
+      // between the work of both, which is unknown.
       if (isImplicit) continue;
       for (const other of this.#implicitDependents(stream)) next.push({ stream: other, since, isImplicit: true });
     }
@@ -228,8 +229,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Returns the epoch before which a stream's work is complete, according to event records after `since`. Call before
-   * the work is revoked: revoked work looks complete, too.
+   * Returns the epoch before which a stream's work is complete, according to events recorded after epoch `since`. Call
+   * before the library aborts the work: events after aborted work complete, too.
    */
   completedBefore(stream: StreamState, since: Epoch, isComplete: (event: bigint) => boolean): Epoch {
     let epoch = since;
@@ -295,19 +296,19 @@ export class StreamErrors implements WaitErrors {
     this.#destroyed.add(state);
     const mayFail = this.#forgetDestroyed();
     if (this.#destroyed.size <= maximumDestroyed) return;
-    // Only a wait for the whole device could still throw the error of a destroyed stream.
+    // A destroyed stream's error can be thrown only by a wait for the whole device, so drop the oldest such stream.
     const oldest = this.#destroyed.values().find((each) => !mayFail.has(each));
     if (oldest !== undefined) this.#destroyed.delete(oldest);
   }
 
-  /** Drops the destroyed streams whose errors no wait can throw. Returns the streams that may still fail. */
+  /** Drops the destroyed streams that have no errors left to throw. Returns the streams whose work may still fail. */
   #forgetDestroyed(): ReadonlySet<StreamState> {
     const mayFail = this.#unfinishedStreams();
     for (const state of this.#destroyed) if (state.isSettled && !mayFail.has(state)) this.#destroyed.delete(state);
     return mayFail;
   }
 
-  /** Returns the streams that have unfinished collectives or depend on such streams. */
+  /** Returns the streams that have unfinished collectives or depend on a stream that has. */
   #unfinishedStreams(): ReadonlySet<StreamState> {
     const streams = new Set<StreamState>();
     if (this.#unfinished.size === 0) return streams;
@@ -319,7 +320,9 @@ export class StreamErrors implements WaitErrors {
     return streams;
   }
 
-  /** Throws the first failure that no wait has thrown yet. If waits have thrown all, throws the first one again. */
+  /**
+   * Throws the error of the first failure that no wait has thrown yet, or of the first failure if there is none such.
+   */
   #throw(failures: readonly StreamFailure[]): void {
     const failure = failures.find(isUnthrown) ?? failures[0];
     if (failure === undefined) return;
@@ -341,7 +344,7 @@ export class StreamErrors implements WaitErrors {
       try {
         action(communicator);
       } catch (error) {
-        // Ignore a lost device: if it is the device of the current call, that call itself throws.
+        // Ignore that a communicator's device is lost: if the current call uses that device, the call throws.
         if (!isLoss(error)) throw error;
       }
     }
@@ -357,22 +360,28 @@ export class StreamErrors implements WaitErrors {
       const ofDefault = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
       const created = this.#created.get(key) ?? 0;
       for (const failure of ofDefault?.failures ?? []) {
-        // Until a wait throws the failure, the program has no reason not to enqueue work after it.
+        // The failure affects this stream unless it was created after a wait has thrown the failure: from then on, the
+        // program knew of it.
         if (!failure.isImplicit && failure.thrownAt > created) state.failures.push({ ...failure, isImplicit: true });
       }
     }
     return state;
   }
 
-  /** Returns the state of a stream that gets collectives or waits for them, and creates it if needed. */
+  /**
+   * Returns the state of a stream, creating it if needed. For streams with collectives, or that wait for such streams.
+   */
   #trackedStateOf(device: number, stream: bigint): StreamState {
     const state = this.#stateOf(device, stream);
-    // Also track the default stream: it waits for blocking streams, and so gets their errors.
+    // Also create the state of the default stream, which waits for blocking streams and thus inherits their errors.
     if (state.isBlocking) this.#stateOf(device, defaultStream);
     return state;
   }
 
-  /** Returns the state of a stream if there is one. Creates it if the device's default stream has a state. */
+  /**
+   * Returns the state of a stream, if the stream is tracked. A tracked default stream causes the stream to be tracked,
+   * too.
+   */
   #stateIfRelevant(device: number, stream: bigint): StreamState | undefined {
     return this.#streams.get(keyOf(device, stream)) ??
       (this.#streams.has(keyOf(device, defaultStream)) ? this.#stateOf(device, stream) : undefined);
@@ -383,25 +392,27 @@ export class StreamErrors implements WaitErrors {
     return [...this.#streams.values(), ...this.#destroyed].filter((state) => state.device === device);
   }
 
-  /** Returns the streams that wait for a stream by CUDA's rules for the default stream. */
+  /**
+   * Returns the streams that CUDA orders after the work of `stream` implicitly, by the rules for the default stream.
+   */
   #implicitDependents(stream: StreamState): StreamState[] {
     if (!stream.isBlocking) return [];
     return this.#allStatesOf(stream.device).filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
-  /** Returns the states of the streams whose work precedes an event record. */
+  /** Returns the states of the streams whose work an event was recorded after. */
   #statesOf({ of }: EventRecord): StreamState[] {
     return typeof of === "number" ? this.#allStatesOf(of) : [of];
   }
 
-  /** Adds the edges for a stream's wait for an event, and propagates the failures of work before the event. */
+  /** Adds wait edges to a stream that waits for an event, and propagates the failures of work before the event. */
   #addWaitEdges(record: EventRecord, stream: StreamState): void {
     const since = ++this.epoch;
     for (const awaited of this.#statesOf(record)) {
       if (awaited === stream) continue;
       awaited.waitEdges.push({ stream, before: record.at, since });
       this.#waitEdgeCount++;
-      // Later failures propagate along the edge. The earlier ones were propagated before the edge existed.
+      // Earlier failures were propagated before the edge existed, so propagate them now. Later ones follow the edge.
       const failed = awaited.failures.filter((failure) => isBehindFailure(record, failure));
       const causes = new Map(failed.map((failure) => [failure.error, causeOf(failure)]));
       for (const cause of causes.values()) this.propagate(stream, { first: since, last: Infinity }, cause);
@@ -409,7 +420,10 @@ export class StreamErrors implements WaitErrors {
     if (this.#waitEdgeCount > this.#pruneThreshold) this.#pruneWaitEdges();
   }
 
-  /** Removes the edges that can no longer propagate an error, because all work before their events is complete. */
+  /**
+   * Removes the wait edges that can no longer propagate an error, because all work before the awaited event is
+   * complete.
+   */
   #pruneWaitEdges(): void {
     const all = [...this.#streams.values(), ...this.#destroyed];
     let oldest = Infinity;
@@ -423,7 +437,7 @@ export class StreamErrors implements WaitErrors {
     this.#pruneThreshold = Math.max(minimumPruneThreshold, 2 * this.#waitEdgeCount);
   }
 
-  /** The sessions whose collectives a wait of this session may depend on. */
+  /** The errors of all sessions whose collectives a wait of this session may depend on. */
   get #involved(): ReadonlySet<StreamErrors> {
     return this.#guarded.contextsAreShared ? unfinishedInSharedContexts : this.#onlyThis;
   }
@@ -449,7 +463,9 @@ export class StreamErrors implements WaitErrors {
     }
   }
 
-  /** Throws the error of failed work that the library cannot abort: a wait for later work would never return. */
+  /**
+   * Throws the error of failed work that the library cannot abort, because a wait for later work would never return.
+   */
   #throwIfStuck(failures: readonly StreamFailure[] = []): void {
     if (!this.#areSuppressed && failures.length > 0) this.#throw(failures.filter(isStuck));
   }
@@ -460,14 +476,14 @@ export class StreamErrors implements WaitErrors {
         if (each.device === device) this.#pollUntil(() => errors.#isIdle(device, key < 0n ? defaultStream : key));
       }
       for (const state of errors.#destroyed) {
-        // The completion of a destroyed stream's own last work cannot be queried, but only collectives can make it
+        // A destroyed stream cannot be queried. Poll the collectives that it depends on, since nothing else can make it
         // hang.
         if (state.device === device) this.#pollUntil(() => !errors.#mayHang(state));
       }
     }
   }
 
-  /** Polls the collectives that a destroyed stream depends on. Returns whether some are unfinished. */
+  /** Polls the collectives that a destroyed stream depends on. Returns whether any of them is unfinished. */
   #mayHang(state: StreamState): boolean {
     if (this.#unfinished.size === 0) return false;
     for (const each of [...this.#streams.values(), ...this.#destroyed]) {
@@ -483,20 +499,20 @@ export class StreamErrors implements WaitErrors {
     try {
       return this.#guarded.streamQuery(device, stream, forLibrary);
     } catch (error) {
-      // The stream was wrapped, and its owner has destroyed it.
+      // An invalid handle means that the stream was wrapped and that its owner has destroyed it.
       if (!isInvalidHandle(error)) throw error;
       this.onStreamReleased(device, stream);
       return true;
     }
   }
 
-  /** Returns the devices that have tracked streams. */
+  /** Returns the ordinals of the devices that have tracked streams. */
   #devices(): Set<number> {
     const all = [...this.#involved].flatMap((errors) => [...errors.#streams.values(), ...errors.#destroyed]);
     return new Set(all.map(({ device }) => device));
   }
 
-  /** Returns the layer that tracks streams and events, and that polls before each call that blocks. */
+  /** Returns a layer over `driver` that tracks streams and events, and that polls before each call that blocks. */
   #guard(driver: Driver): Driver {
     const calls: Partial<Driver> = {
       eventRecord: (device, event, stream) => {
@@ -520,8 +536,8 @@ export class StreamErrors implements WaitErrors {
       },
       streamWaitEvent: (device, stream, event) => {
         const record = this.#records.get(event);
-        // The wait may order later work after another communicator's work. Record an end marker for the earlier work
-        // first.
+        // The wait may order later work of this stream after another communicator's work. Record an end marker for the
+        // earlier work first, so that the marker does not wait as well.
         const state = record === undefined || this.#unfinished.size < 2
           ? undefined
           : this.#streams.get(keyOf(device, stream));
@@ -537,7 +553,7 @@ export class StreamErrors implements WaitErrors {
     };
     return intercept(driver, calls, (name, method) => {
       const effects = effectsOf(name);
-      // Wrap launches separately: spreading their parameters would take longer than the rest of the wrapper.
+      // Wrap launches without a rest parameter, which would take longer than the rest of the wrapper.
       if (effects.stream === "launch") {
         return (launch, attributes) => {
           const { device, stream } = launch as KernelLaunch;
@@ -545,7 +561,8 @@ export class StreamErrors implements WaitErrors {
           return method.call(driver, launch, attributes);
         };
       }
-      // A call that takes a slot does not block: copies of pageable memory that would go through page-locked memory.
+      // If a call takes a slot of the launch queue, it needs no polling: copies of pageable memory, which would block,
+      // go through page-locked memory.
       const before = takesSlot(effects) ? this.#slotReservation(effects) : this.#pollingWait(effects);
       if (before === undefined) return method.bind(driver);
       return (...parameters) => {
@@ -555,12 +572,17 @@ export class StreamErrors implements WaitErrors {
     });
   }
 
-  /** Returns a function that reserves a launch slot for a call that enqueues a copy or a fill. */
+  /**
+   * Returns a function that reserves a launch-queue slot, given the parameters of a call that enqueues a copy or a
+   * fill.
+   */
   #slotReservation({ stream }: CallEffects): (parameters: readonly unknown[]) => void {
     return (parameters) => this.reserveSlots(parameters[0] as number, parameters[stream as number] as bigint);
   }
 
-  /** Returns a function that polls until a call would no longer block. Undefined if the call never blocks. */
+  /**
+   * Returns a function that polls until a call with the given parameters would not block. Undefined if no call blocks.
+   */
   #pollingWait(
     { blocksOn, mayBlockOn, loads = false }: CallEffects,
   ): ((parameters: readonly unknown[]) => void) | undefined {
@@ -594,12 +616,14 @@ function keyOf(device: number, stream: bigint): bigint {
   return stream === defaultStream ? -1n - BigInt(device) : stream;
 }
 
-/** Removes a failure that another one makes redundant, or else the oldest one. */
+/**
+ * Removes a failure that is redundant because of another one in the list. If there is none, removes the oldest failure.
+ */
 function dropFailure(failures: StreamFailure[]): void {
   const redundant = failures.findLastIndex((failure, index) =>
     failures.some((other, otherIndex) => {
       if (otherIndex === index || !isSameCause(other, failure)) return false;
-      // Of equal failures, keep the first one.
+      // Of two equal failures, only the second one is redundant.
       if (other.since === failure.since && other.thrownAt === failure.thrownAt) return otherIndex < index;
       return other.since <= failure.since && other.thrownAt >= failure.thrownAt;
     })
@@ -616,7 +640,8 @@ function isInvalidHandle(error: unknown): boolean {
 }
 
 /**
- * Polls the communicator of some work. Returns whether the work is complete, has failed, or is lost with its device.
+ * Polls the communicator that owns the work. Returns whether the work is complete, has failed, or was lost with its
+ * device.
  */
 function pollIsOver(work: UnfinishedWork): boolean {
   const { owner, stream: { unfinished } } = work;

@@ -5,23 +5,21 @@
  * @module
  */
 
-/** The watchdog of a communicator that may have unfinished work, as `StreamErrors` uses it. */
+/** The methods by which `StreamErrors` uses the watchdog of a communicator with unfinished work. */
 export interface WatchedCommunicator {
-  /** Whether the communicator has so many end markers that recording more is not worth the cost. */
+  /** Whether the communicator has so many end markers (events after its work) that recording more is too expensive. */
   readonly isSaturated: boolean;
   /** Records end markers for the work that the communicator has enqueued so far. */
   recordEnd(): void;
-  /** Polls, unless it has polled within the last millisecond. */
+  /** Polls, unless the last poll was less than a millisecond ago. */
   pollIfDue(): void;
   /**
-   * Finds out which work is complete, and fails the communicator if the rest can never complete.
+   * Determines which work is complete, and fails the communicator if the rest can never complete.
    *
-   * @param completed the point up to which a stream's work was just found complete
+   * @param completed a point in a stream up to which the caller has found all work to be complete
    */
   poll(completed?: StreamPoint): void;
-  /**
-   * Like `poll`, for when all work of a stream is complete. Faster if the communicator has no work on other streams.
-   */
+  /** A variant of `poll` for when all work of a stream is complete. Faster if the communicator uses no other stream. */
   complete(completed: StreamPoint): void;
 }
 
@@ -33,7 +31,7 @@ export interface WatchedCommunicator {
  */
 export type Epoch = number;
 
-/** A point in a stream: after the work that was enqueued before an epoch. */
+/** A point in a stream: the end of the work that was enqueued before the epoch `before`. */
 export interface StreamPoint {
   readonly stream: StreamState;
   readonly before: Epoch;
@@ -45,13 +43,16 @@ export interface UnfinishedWork {
   readonly stream: StreamState;
   /** The time limit of the collectives, in milliseconds, from when all work before them has completed. */
   readonly timeout: number;
-  /** The number of this work in the order in which the session enqueued its work. */
+  /** The sequence number of this work, in the order in which the session has enqueued work. */
   readonly sequence: number;
-  /** The epoch of the oldest collective. */
+  /** The epoch in which the oldest of the collectives was enqueued. */
   first: Epoch;
-  /** The epoch of the newest collective. */
+  /** The epoch in which the newest of the collectives was enqueued. */
   last: Epoch;
-  /** The value of `performance.now()` at which the collectives time out. Undefined until they have an end marker. */
+  /**
+   * The value of `performance.now()` at which the collectives time out. Undefined until an end marker is recorded after
+   * them.
+   */
   deadline: number | undefined;
 }
 
@@ -63,8 +64,8 @@ export interface RevocationProgress {
 }
 
 /**
- * The maximum time, in milliseconds, that waits give the library to abort failed work. After that, the abort itself is
- * taken to hang, and is no longer waited for.
+ * The maximum time in milliseconds for which waits let the library abort failed work. If the abort takes longer, it is
+ * assumed to hang, and waits ignore it.
  */
 export const revocationTimeout = 10_000;
 
@@ -73,32 +74,32 @@ export interface FailureCause {
   readonly error: Error;
   readonly revocation: RevocationProgress;
   /**
-   * The identity of the failed communicator. If several of its ranks are in this process, each fails with its own
-   * error.
+   * The identity of the failed communicator. Ranks of it that are in the same process have different errors but the
+   * same identity.
    */
   readonly identity: string;
 }
 
-/** A failure that affects a stream: the results of all work enqueued on the stream after epoch `since` may be wrong. */
+/** A failure that affects a stream: results of work enqueued on the stream after the epoch `since` may be wrong. */
 export interface StreamFailure extends FailureCause {
   readonly since: Epoch;
-  /** Whether the failure affects the stream only because the default stream may order it after the failed stream. */
+  /** Whether the failure affects this stream only because of the default stream's implicit order. */
   readonly isImplicit: boolean;
-  /** The epoch in which a wait has thrown the failure; Infinity if none has. */
+  /** The epoch in which a wait threw the error; Infinity if no wait has. */
   thrownAt: Epoch;
 }
 
-/** An edge of the graph of waits: `stream` waits for an event of another one. */
+/** An edge in the graph of waits, from a stream on which an event was recorded to a stream that waits for the event. */
 export interface WaitEdge {
   /** The stream that waits. */
   readonly stream: StreamState;
-  /** The wait is for work that was enqueued on the other stream before this epoch. */
+  /** The epoch in which the event was recorded. The wait is for work that was enqueued on the other stream before. */
   readonly before: Epoch;
-  /** Work that is enqueued on the waiting stream after this epoch comes after the wait. */
+  /** The epoch of the wait. Work that is enqueued on `stream` afterwards is ordered after the wait. */
   readonly since: Epoch;
 }
 
-/** The state of a stream that has collectives, or depends on one that has. */
+/** The state of a stream that has collectives, or that depends on a stream with collectives. */
 export class StreamState {
   readonly device: number;
   readonly isDefault: boolean;
@@ -106,7 +107,7 @@ export class StreamState {
   readonly isBlocking: boolean;
   readonly failures: StreamFailure[] = [];
   readonly unfinished: Set<UnfinishedWork> = new Set();
-  /** The waits of other streams for events of this stream. */
+  /** The edges to the streams that wait for events of this stream. */
   waitEdges: WaitEdge[] = [];
 
   constructor(device: number, { isDefault, isBlocking }: { isDefault: boolean; isBlocking: boolean }) {
@@ -116,15 +117,15 @@ export class StreamState {
   }
 
   /**
-   * Whether the stream's collectives are complete and each of its failures was thrown. Waits for the stream then throw
-   * no errors, unless a stream that it depends on fails.
+   * Whether the stream's collectives are complete and all of its failures were thrown. If so, waits for the stream
+   * throw no errors, unless a stream on which it depends fails.
    */
   get isSettled(): boolean {
     return this.unfinished.size === 0 && this.failures.every(({ thrownAt }) => thrownAt < Infinity);
   }
 }
 
-/** The last record of an event. */
+/** Where and when an event was last recorded. */
 export interface EventRecord {
   /**
    * The stream that the event was recorded on, or a device's ordinal if it was recorded after all streams of the
@@ -135,29 +136,32 @@ export interface EventRecord {
 }
 
 /**
- * Returns whether two failures belong to the same communicator, on any ranks. A wait that throws one of them need not
- * throw the other.
+ * Returns whether two failures are of the same communicator, but possibly of different ranks. If so, a wait that throws
+ * one of the errors need not throw the other.
  */
 export function isSameCause(one: FailureCause, other: FailureCause): boolean {
   return one.identity === other.identity;
 }
 
-/** Returns whether no wait has thrown a failure yet. */
+/** Returns whether no wait has thrown the error of a failure yet. */
 export function isUnthrown({ thrownAt }: StreamFailure): boolean {
   return thrownAt === Infinity;
 }
 
-/** Returns whether the abort of failed work has exceeded its time limit: streams with later work may never be idle. */
+/**
+ * Returns whether aborting the failed work has exceeded its time limit. If so, streams with later work may never be
+ * idle.
+ */
 export function isStuck({ revocation: { begin, isOver } }: FailureCause): boolean {
   return !isOver && performance.now() - begin > revocationTimeout;
 }
 
-/** Returns whether an event was recorded after the failed work, and before the first wait that threw the failure. */
+/** Returns whether an event was recorded after the failed work, but before a wait first threw the error. */
 export function isBehindFailure({ at }: EventRecord, { since, thrownAt }: StreamFailure): boolean {
   return since < at && thrownAt > at;
 }
 
-/** Returns the deadline of work whose timeout starts now. Undefined if the work has no deadline yet. */
+/** Returns the new deadline for work whose timeout restarts now. Undefined if the work has no deadline yet. */
 export function renewedDeadline({ deadline, timeout }: UnfinishedWork, now: number): number | undefined {
   return deadline === undefined ? undefined : now + timeout;
 }
