@@ -62,7 +62,7 @@ export function hasLtoir(image: string | Uint8Array): boolean {
 function fatbinHasLtoir(bytes: Uint8Array): boolean {
   const view = viewOf(bytes);
   const end = Math.min(view.byteLength, view.getUint16(6, true) + Number(view.getBigUint64(8, true)));
-  // Each entry consists of a header, which states the sizes of both, and a payload.
+  // Each entry consists of a header and a payload; the header contains the sizes of both.
   for (let entry = view.getUint16(6, true); entry + 16 <= end;) {
     if (view.getUint16(entry, true) === ltoirEntry) return true;
     const length = view.getUint32(entry + 4, true) + Number(view.getBigUint64(entry + 8, true));
@@ -81,7 +81,10 @@ const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
 /** `ET_REL`: the value of `e_type` in the ELF header of an object. */
 const relocatableElf = 1;
 
-/** Advice on how to turn a value that is neither a string nor bytes into an image, by the value's class. */
+/**
+ * For error messages: how to obtain an image from a value that is neither a string nor bytes, keyed by the value's
+ * class name.
+ */
 const remedies: Readonly<Record<string, string>> = {
   Promise: "await the promise first",
   Response: "pass await response.text(), or await response.bytes() for a binary image",
@@ -93,8 +96,8 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * Throws a `TypeError` that explains the mistake if a value is certainly not an image, but for example a path, source
- * code or a promise. All other text is accepted, and the driver's compiler reports the errors in it.
+ * Throws a `TypeError` with an explanation if a value cannot be an image, for example if it is a path, source code or a
+ * promise. Accepts all other text, and leaves errors in it to the driver's compiler.
  *
  * @param options.isLinked Whether host objects, which can only be linked, are accepted, too.
  */

@@ -42,11 +42,14 @@ const axes = ["%tid.x", "%tid.y", "%tid.z", "%laneid"] as const;
 const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsmid|gridid)$|^WARP_SZ$|_smem_size$/;
 
 /**
- * The maximum number of terms in a register's linear form. A register whose form would be longer is used as a single
- * term itself, which bounds the time of the analysis.
+ * The maximum number of terms in a register's linear form. A register whose linear form would have more terms is
+ * treated as a single term, to bound the analysis time.
  */
 const mostTerms = 16;
-/** The maximum number of instructions examined per definition to find how a register changes in a loop. */
+/**
+ * The maximum number of instructions expanded to compute how much one definition of a register changes the register per
+ * loop iteration.
+ */
 const mostUnfolded = 256;
 
 /** The size of a thread block, in threads. */
@@ -75,13 +78,13 @@ export class AddressForms {
   readonly #function: FunctionAnalysis;
   readonly #rules: LaunchRules;
   readonly #definitions: Definitions;
-  /** The instructions of blocks that are part of loops, cached. Undefined until first used. */
+  /** Cache of the instructions inside loops. Undefined until first used. */
   #repeatedOnce: ReadonlySet<ResolvedInstruction> | undefined;
   readonly #forms = new Map<Register | Variable, LinearForm>();
   readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
   readonly #multiples = new Map<Term, bigint>();
-  /** The uniformity analysis for each of `axes`, cached. Undefined until first used. */
+  /** Cache of the uniformity analyses, one for each of `axes`. Undefined until first used. */
   #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
 
@@ -159,7 +162,7 @@ export class AddressForms {
   }
 
   /**
-   * Finds the forms of a register and of all registers that it is computed from, in dependency order. Iterative, so
+   * Computes the linear forms of a register and of all registers that it depends on, in dependency order. Iterative, so
    * that long chains do not overflow the stack.
    */
   #findForms(register: Register): void {
@@ -174,7 +177,8 @@ export class AddressForms {
         waiting.pop();
       } else {
         isEntered.add(next);
-        // A register whose value depends on itself is not expanded: the register is a term.
+        // During the expansion, the register's linear form is the register as a single term, in case it depends on
+        // itself.
         this.#forms.set(next, termForm(next));
         const definition = this.#onlyDefinition(next);
         for (const source of definition === undefined ? [] : sourcesOf(definition)) {
@@ -304,7 +308,7 @@ export class AddressForms {
     return { constant, terms };
   }
 
-  /** Returns a number that is known to divide a term's value. */
+  /** Returns a number that is known to divide a term's value; 1 if no larger divisor is known. */
   multipleOf(term: Term, depth = 0): bigint {
     if (term === "%ntid.x") return BigInt(this.#rules.block?.[0] ?? 32);
     if (typeof term === "string" || depth > 8) return 1n;
@@ -366,7 +370,7 @@ function instructionsInLoops({ loops }: FunctionAnalysis): ReadonlySet<ResolvedI
   return repeated;
 }
 
-/** Whether an instruction may read different values in different lanes although its address is the same in all. */
+/** Whether an instruction may load different values in different lanes even if all lanes use the same address. */
 function readsPrivateMemory(instruction: ResolvedInstruction): boolean {
   if (!mayHave(instruction, "reads")) return false;
   const address = instruction.operands.find((operand) => operand.kind === "address");

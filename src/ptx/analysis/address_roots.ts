@@ -125,8 +125,8 @@ export function parameterOf({ operands: [destination, address], form, type }: Re
 }
 
 /**
- * Whether an instruction's result may be a pointer that was not computed from the operands, such as a pointer loaded
- * from memory. Only 64-bit values in memory can be pointers.
+ * Whether an instruction's result may be a pointer that does not derive from the operands, such as a pointer loaded
+ * from memory. False for results of less than 64 bits, which cannot be pointers.
  */
 function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction): boolean {
   if (destination?.kind === "register" && destination.type.bits < 64) return false;

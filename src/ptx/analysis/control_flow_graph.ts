@@ -137,7 +137,7 @@ export interface DominatorTree<I> {
   readonly number: ReadonlyMap<BasicBlock<I>, number>;
   /** Returns the blocks that a block immediately dominates, in reverse postorder. */
   children(block: BasicBlock<I>): readonly BasicBlock<I>[];
-  /** Returns the immediate dominator of a block. The entry's is the entry itself. */
+  /** Returns the immediate dominator of a block. Returns the entry block for the entry block. */
   parent(block: BasicBlock<I>): BasicBlock<I>;
   /** Returns the number of blocks that a block dominates, itself included. */
   size(block: BasicBlock<I>): number;

@@ -106,8 +106,7 @@ export function definitionsOf(instructions: Iterable<ResolvedInstruction>): Defi
 }
 
 /**
- * Maps each value that is read to its readers, in order. When a value changes, an analysis must examine its readers
- * again.
+ * Maps each value to its readers, in order. An analysis uses this map to re-examine the readers when the value changes.
  */
 export function readersOf<Reader, Thing>(
   readers: Iterable<Reader>,
@@ -147,7 +146,7 @@ export function registerUseOf(instructions: Iterable<ResolvedInstruction>): Regi
     if (predicate === undefined) { for (const register of results) definitions.add(register); }
     else {
       read(predicate.register);
-      // If the predicate is false, the results keep their old values.
+      // If the predicate is false, the results keep their old values, so the instruction also reads them.
       results.forEach(read);
     }
   }

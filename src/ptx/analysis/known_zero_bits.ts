@@ -41,8 +41,8 @@ export function knownZeroBits(
     if (known !== undefined) return known;
     const setting = definitions.get(register);
     if (setting === undefined || steps === mostSteps) return 0;
-    // Assume that no bits of the register are known while they are being found, in case a definition depends on the
-    // register itself.
+    // Until the result is known, assumes no zero bits, in case a definition of the register depends on the register
+    // itself.
     found.set(register, 0);
     const bits = Math.min(...setting.map((instruction) => ofResult(instruction, steps + 1)));
     found.set(register, bits);

@@ -37,9 +37,12 @@ export type PointerOrigin = Variable | ParameterOrigin;
 /** Returns the origin of an address. Undefined if the origin is not certain, or has no bounds. */
 export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
-/** A value that is not known to be computed from a parameter or a variable. Includes pointers loaded from memory. */
+/**
+ * The abstract value of a register that is not known to be computed from a parameter or a variable. Includes pointers
+ * loaded from memory.
+ */
 const integer = { kind: "integer" } as const;
-/** A value that may have several origins, or whose computation is not tracked. */
+/** The abstract value of a register that may have several origins, or whose computation is not tracked. */
 const mixed = { kind: "mixed" } as const;
 type Value = PointerOrigin | typeof integer | typeof mixed;
 
@@ -147,8 +150,9 @@ function join(a: Value | undefined, b: Value | undefined): Value | undefined {
 }
 
 /**
- * Returns a variable as an origin, if accesses through it can be checked against its bounds. Dynamic shared memory has
- * no bounds, and accesses to the kernel's parameters have their own checks.
+ * Returns the abstract value of a variable's address: the variable, or `mixed` if accesses cannot be checked against
+ * the variable's bounds here. Dynamic shared memory has no known bounds, and accesses to kernel parameters have checks
+ * of their own.
  */
 function originOf(variable: Variable): Value {
   return variable.space === "param" || variable.byteLength === 0 ? mixed : variable;
@@ -163,8 +167,8 @@ export interface ParameterOffset {
 }
 
 /**
- * For each access whose address is the sum of a parameter and an offset, that sum. At the access, the register with the
- * offset still has the value that was added.
+ * Maps each access whose address is a parameter plus an offset to the sum. Between the addition and the access, the
+ * offset's register is not modified.
  */
 export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
 
@@ -193,7 +197,10 @@ export function parameterOffsets(
   const found = new Map<ResolvedInstruction, ParameterOffset>();
   for (const { instructions } of postorder([entry], successors)) {
     const sums = new Map<Register, ParameterOffset>();
-    /** The position in the block where each register was last set, and where each sum was computed. */
+    /**
+     * Maps each register to the index in the block of the instruction that last set the register, and each register in
+     * `sums` to the index of the addition.
+     */
     const lastSet = new Map<Register, number>(), computed = new Map<Register, number>();
     instructions.forEach(({ instruction }, position) => {
       if (instruction === undefined || instruction.form.flow !== undefined) {

@@ -28,7 +28,7 @@ export interface FormSyntax {
    */
   readonly takesSelectors: boolean;
   /**
-   * A modifier that makes every instruction that has it unsupported, regardless of the instruction's other modifiers.
+   * A modifier of this form that the software device does not support, in combination with any other modifiers.
    * Undefined if there is none.
    */
   readonly refusedFor?: string;
@@ -79,7 +79,7 @@ function countOperands(text: string): number {
   return text.trim() === "" ? 0 : text.split(",").length;
 }
 
-/** Whether some instruction of a form may have a modifier. */
+/** Whether a form has a slot that accepts the modifier, or refuses the modifier explicitly. */
 export function hasModifier({ refusedFor, slots }: FormSyntax, modifier: string): boolean {
   return modifier === refusedFor || slots.some(({ choices }) => choices.has(modifier));
 }

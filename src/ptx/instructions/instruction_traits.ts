@@ -10,7 +10,10 @@
 import type { FormSyntax } from "./form_syntax.ts";
 import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
-/** A side effect of an instruction. No analysis uses `orders` yet; the rows state it for completeness. */
+/**
+ * A side effect of an instruction. No analysis uses `orders` yet; the instruction table includes `orders` for
+ * completeness.
+ */
 export type Effect =
   /** Reads memory. */
   | "reads"

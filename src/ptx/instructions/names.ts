@@ -129,7 +129,7 @@ function isDigit(code: number): boolean {
 /** The type and the layout of a variable's elements. */
 export interface ElementLayout {
   readonly type: ScalarType;
-  /** The size of one element. If the elements are vectors, the size of the whole vector. */
+  /** The size of one element, in bytes. If the elements are vectors, the size of the whole vector. */
   readonly byteLength: number;
   readonly alignment: number;
 }
@@ -186,7 +186,7 @@ export class SpaceLayout {
     return this.#alignment;
   }
 
-  /** Rounds the number of bytes in use up to a multiple of `alignment`, and returns it. */
+  /** Rounds the number of bytes in use up to a multiple of `alignment`, and returns the result. */
   align(alignment: number): number {
     this.#alignment = Math.max(this.#alignment, alignment);
     return this.#end = Math.ceil(this.#end / alignment) * alignment;

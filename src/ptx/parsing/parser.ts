@@ -139,7 +139,8 @@ class Parser {
   }
 
   /**
-   * Returns `error`, a thrown value. If the text ends in the middle of a function, appends that to the error's message.
+   * Returns `error`, a thrown value. If the text ends in the middle of a function, adds a note about the truncation to
+   * the error's message.
    */
   explainCutOff(error: unknown): unknown {
     const isCutOff = error instanceof PtxError && this.#function !== undefined &&
@@ -233,7 +234,8 @@ class Parser {
   }
 
   /**
-   * Parses what follows a name and a colon: a list of targets, a prototype, or nothing, which makes the name a label.
+   * Parses the statement that begins with a name and a colon: a list of targets, a prototype, or a label if neither
+   * follows.
    */
   #named(name: string, line: number): Statement {
     switch (this.#reader.token.text) {

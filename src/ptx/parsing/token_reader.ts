@@ -30,7 +30,7 @@ export class TokenReader implements TokenSource {
     return this.#tokens[this.#position]!;
   }
 
-  /** The number of tokens of the whole text. */
+  /** The number of tokens in the text, including those already consumed. */
   get tokenCount(): number {
     return this.#tokens.length;
   }

@@ -127,7 +127,8 @@ export interface CompiledKernel {
    */
   readonly variables: readonly Variable[];
   /**
-   * Recompiles the kernel for a launch with the given rules. Undefined if the launch needs the same lockstep points.
+   * Recompiles the kernel for launches that satisfy `rules`. Undefined if these launches need the same lockstep points
+   * as this version.
    */
   compileForLaunch(rules: LaunchRules): KernelForLaunch | undefined;
   /**

@@ -52,9 +52,9 @@ export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse((): Rows<
 const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
 
 /**
- * The traits of instructions that suspend the thread until other threads arrive, so that waiting needs no spin loop. A
- * gang diverges at such an instruction, and reconverges only if its uniform registers still have the same values in all
- * threads.
+ * The traits of instructions that suspend a thread until other threads reach the same barrier or exchange. A suspended
+ * thread does not spin. A gang diverges at these instructions, and reconverges only if its uniform registers still have
+ * the same values in all threads.
  */
 const waiting: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
 const barrier: InstructionTraits = { ...waiting, synchronization: "threads" };

@@ -16,11 +16,14 @@ export interface WrittenBlocks {
   /** The dominator tree of the graph, which must be reducible. */
   readonly tree: DominatorTree<Step>;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** For some blocks, a function that emits code before the block's own. */
+  /** Maps a block to a function that emits additional code before the code of the block. Optional for each block. */
   readonly before?: ReadonlyMap<FlowBlock, () => void>;
-  /** For some blocks, a function that emits code after the block's own and before its branch. */
+  /**
+   * Maps a block to a function that emits additional code between the code of the block and its branch. Optional for
+   * each block.
+   */
   readonly behind?: ReadonlyMap<FlowBlock, () => void>;
-  /** For each block that branches, the code that pushes the operand of its branch. */
+  /** For each block that ends with a branch or a switch, the code that pushes the condition or the index. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
   /**
    * The amount of fuel that each iteration of a loop consumes. A kernel that has used up its fuel requests more from
@@ -69,7 +72,8 @@ export function emitFuel(
   { fuelPerIteration, line }: { readonly fuelPerIteration: number; readonly line: number | undefined },
 ): void {
   e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").ifUnlikely();
-  // Only the dispatch block, which resumes threads, has no line: the host finds the line by the resume index.
+  // Only the dispatch block, which resumes threads, has no PTX line. Stores the resume index instead, from which the
+  // host determines the line.
   if (line === undefined && e.reportsRecords) {
     e.getFixed("record");
     e.getFixed("resumeIndex").memory("i32Store", threadRecord.resumeIndex);

@@ -85,7 +85,7 @@ export interface GeneratedKernel {
   readonly mayReadUnset: boolean;
 }
 
-/** A point where the kernel can resume a thread whose registers were saved by other code. */
+/** A point where the kernel can resume a thread whose registers the gang version of the kernel saved. */
 export interface ResumePoint {
   /** The resume index to store in the thread's record. */
   readonly resumeIndex: number;
@@ -195,9 +195,11 @@ class KernelGenerator {
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
-  /** For some blocks, emits code before the block's own, such as to restore registers. */
+  /**
+   * Maps a block to a function that emits additional code before the code of the block, such as to restore registers.
+   */
   readonly #before = new Map<FlowBlock, () => void>();
-  /** For some blocks, emits code after the block's own, such as to save registers. */
+  /** Maps a block to a function that emits additional code after the code of the block, such as to save registers. */
   readonly #behind = new Map<FlowBlock, () => void>();
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
@@ -235,8 +237,8 @@ class KernelGenerator {
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
-      // Gangs get an empty map, because their code does not keep the offset registers live for threads that leave their
-      // gang.
+      // Kernels for threads that leave a gang get an empty map, because the gang's code does not keep the offsets live
+      // for them.
       const definitions = context.flows.get(flow.function)!.analysis.definitions;
       this.#definitions.set(flow, definitions);
       const offsets = flow.function === resolved.kernel && divergencePoints === undefined

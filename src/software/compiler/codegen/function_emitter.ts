@@ -79,16 +79,19 @@ export type KernelCheckName = "memory" | "initialization" | "race" | "synchroniz
 export interface EmitOptions {
   /** Whether to check accesses to global and shared memory. False only to measure the cost of the checks. */
   readonly boundsChecks: boolean;
-  /** Whether to use the engine's relaxed multiply-add. Requires that the engine rounds it only once. */
+  /** Whether to use WebAssembly's relaxed multiply-add. Requires an engine that rounds the result only once. */
   readonly fusedMultiplyAdd: boolean;
   /**
-   * Whether to compile a second version of kernels that runs gangs of threads: `false` for never, `true` if that is
-   * likely to be faster, `"always"` if it is possible at all.
+   * Whether to compile a second version of each kernel that runs gangs of threads: `false` for never, `true` if the
+   * second version is likely to be faster, `"always"` whenever possible.
    */
   readonly gangs: boolean | "always";
   /** Whether kernels report every access to global memory. Not supported by gangs. */
   readonly observesAccesses: boolean;
-  /** Whether threads that never wait run in the order that the launch record states. Not supported by gangs. */
+  /**
+   * Whether the threads of kernels without suspensions run in the order that the launch record specifies. Not supported
+   * by gangs.
+   */
   readonly variesThreads: boolean;
   /** Whether to check that writes do not access read-only memory. Not supported by gangs. */
   readonly checksWrites: boolean;
@@ -96,7 +99,7 @@ export interface EmitOptions {
   readonly kernelChecks: ReadonlySet<KernelCheckName>;
 }
 
-/** Locals to use in place of the locals of registers and in place of fixed locals, for a part of the code. */
+/** The locals that replace the locals of registers and fixed locals while a part of the code is emitted. */
 export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
@@ -529,7 +532,10 @@ export class FunctionEmitter {
     }
   }
 
-  /** Returns the local of an operand. Undefined if it is not a register, or needs a conversion to the given type. */
+  /**
+   * Returns the local of an operand. Undefined if the operand is not a register, or needs a conversion to the given
+   * type.
+   */
   localOf(operand: ResolvedOperand | undefined, type: ScalarType): number | undefined {
     if (operand?.kind !== "register" || operand.type.bits !== type.bits) return undefined;
     return this.valueType(operand) === type.value ? this.registerLocal(operand) : undefined;
@@ -584,7 +590,10 @@ export class FunctionEmitter {
     return cache;
   }
 
-  /** Returns the parameter and the offset whose sum is the current instruction's address, if that is known. */
+  /**
+   * Returns the parameter and the offset whose sum is the current instruction's address. Undefined if the address is
+   * not known to be such a sum.
+   */
   parameterOffset(base: ResolvedAddress["base"]): ParameterOffset | undefined {
     const found = this.#parameterOffsets.get(this.#current!);
     return found?.sum === base ? found : undefined;
@@ -609,8 +618,8 @@ export class FunctionEmitter {
   }
 
   /**
-   * Returns the origin that an address is known to be computed from. Undefined if that is not known, or the kernel does
-   * not check that accesses stay within their origins.
+   * Returns the variable or parameter (origin) that an address is computed from. Undefined if the origin is unknown, or
+   * the kernel does not check that accesses stay within their origins.
    */
   originOf(base: ResolvedAddress["base"]): PointerOrigin | undefined {
     return this.#pointerOrigins(base);

@@ -23,8 +23,7 @@ import {
 import { type Definitions, resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /**
- * A linear combination, modulo 2^`bits`: `constant` plus the sum of the terms. Each term is the number of a value, with
- * the factor of the value.
+ * A linear combination, modulo 2^`bits`: `constant` plus the sum of the terms. `terms` maps value numbers to factors.
  */
 interface Sum {
   readonly terms: ReadonlyMap<number, bigint>;
@@ -42,7 +41,9 @@ interface Extent {
  * The maximum absolute value of a constant, in bytes: small enough that adding it to an offset does not wrap around.
  */
 const largestConstant = 2n ** 28n;
-/** The maximum number of terms in a sum. A longer sum is treated as one value, which gets a number of its own. */
+/**
+ * The maximum number of terms in a sum. A longer sum gets a value number of its own, and is treated as a single term.
+ */
 const mostTerms = 4;
 
 /**
@@ -84,7 +85,7 @@ class Search {
     for (const block of blocks) if (block !== entry && !follows(block)) this.#searchFrom(block, follows);
   }
 
-  /** Visits all paths from a block up to the next blocks with several predecessors. */
+  /** Visits the blocks that are reachable from `start` without entering a block that has several predecessors. */
   #searchFrom(start: FlowBlock, follows: (block: FlowBlock) => boolean): void {
     const waiting: (FlowBlock | "leave")[] = [start];
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {

@@ -82,10 +82,10 @@ export interface LiveInterval {
 }
 
 /**
- * Assigns registers to shared locals by a linear scan. Maps a register to the one whose local it shares; registers that
- * are not in the map have their own. Only registers of the same class share a local.
+ * Assigns registers to shared locals by a linear scan. Maps a register to the register whose local it shares; registers
+ * that are not in the map have a local of their own. Only registers of the same class share a local.
  *
- * @param intervals the live intervals, in the order of their begins
+ * @param intervals the live intervals, sorted by `begin`
  */
 export function shareLocals(
   intervals: readonly LiveInterval[],

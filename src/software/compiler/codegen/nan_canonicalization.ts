@@ -16,8 +16,8 @@ export function copiesNumbers({ form, type }: ResolvedInstruction): boolean {
 }
 
 /**
- * Finds the registers in which NaNs need not be canonicalized when they are set: those that are held as floats, and set
- * only by 32-bit arithmetic and by copies of its results.
+ * Finds the registers in which NaNs need not be canonicalized when they are set: the registers that are held in
+ * floating-point locals, and set only by 32-bit arithmetic and by copies of its results.
  */
 export function findDeferredNaNs(
   instructions: Iterable<ResolvedInstruction>,

@@ -113,7 +113,7 @@ function checkedResults(run: readonly Step[], readers: RegisterReaders): Compile
   if (!instructions.some(propagates)) return [];
   const inside = new Set(instructions);
   const leaving = new Set(readFirst(run));
-  /** The last operation that each operation's result flows into; the operation itself if there is none. */
+  /** Maps each operation to the last operation of the run that its result flows into, or to itself if there is none. */
   const last = new Map<CompiledInstruction, CompiledInstruction>();
   const checked = new Set<CompiledInstruction>();
   for (let index = instructions.length - 1; index >= 0; index--) {

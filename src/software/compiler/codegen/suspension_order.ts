@@ -130,7 +130,8 @@ export function addLockstepPoints(
     wait(line, { suspendBlock: before, resumeBlock: block, spins: spinning.has(block) });
   }
   for (const loop of loopsOf(flow.entry, successors)) {
-    // If every path around the loop contains a barrier that waits for the whole warp, no lane gets ahead.
+    // If every path around the loop contains a barrier for the whole warp, no lane gets an iteration ahead of the
+    // others.
     const gathered = waysAround(loop, barriers);
     const { total, fewest } = waysAround(loop, gathering);
     const isEven = fewest === total && !loop.body.some((block) => uneven.has(block));
@@ -151,7 +152,10 @@ export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): b
   return calling.some(({ suspendBlock }) => spinning.has(suspendBlock));
 }
 
-/** Counts some blocks in a loop: their total number, and the fewest of them on any path around the loop. */
+/**
+ * Returns how many of the given blocks are in a loop (`total`), and the minimum number of them on any path through one
+ * iteration of the loop (`fewest`).
+ */
 function waysAround(
   { header, latches, body }: Loop<FlowBlock>,
   blocks: ReadonlySet<FlowBlock>,

@@ -24,7 +24,7 @@ const spinsBeforeYield = 64;
 /** The counters of the loops over a block's threads and the locals with their limits, from the outermost loop. */
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
-/** Emits code that runs all threads of some blocks, each to its end. */
+/** Emits code that runs all threads of the blocks that the launch record names, each thread to its end. */
 export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   if (e.shadows !== undefined) local("shared");
@@ -150,7 +150,7 @@ export function emitSuspendableThreads(
   code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
   code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
   code.br(0).end().end();
-  // Saves the remaining fuel for the next run, so that many short runs also use up the fuel.
+  // The emitted code saves the remaining fuel for the next call, so that many short calls also use up the fuel.
   if (e.fixedLocals.has("fuel")) {
     code.get(launchRecordLocal).get(local("fuel")).memory("i32Store", launchFieldOffset("fuelLeft"));
   }

@@ -21,7 +21,7 @@ import { isPacked, type Product, type Products, productsIn, type Sum, type Term 
 import { liveRegisters, registerUseOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type BasicBlock, postorder, successors, type Terminator } from "../../../ptx/analysis/control_flow_graph.ts";
 
-/** Maps an instruction to the instructions that replace it; to none if it is removed. */
+/** Maps an instruction to the instructions that replace it, or to an empty array if the instruction is removed. */
 type Replacements = Map<CompiledInstruction, readonly CompiledInstruction[]>;
 
 /** Contracts products and sums into multiply-adds, in a kernel and in the functions that it may call. */
@@ -196,7 +196,7 @@ function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
       ? only
       : undefined;
   };
-  // The order is reverse postorder, so that most chains are complete when they are found.
+  // In reverse postorder, most chains begin at the first of their blocks and never need to be joined to another chain.
   const order = [...next.keys()].reverse();
   const chains = new Map(order.map((block) => [block, [block]]));
   for (const first of order) {

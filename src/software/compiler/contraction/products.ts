@@ -16,7 +16,7 @@ export interface Product {
   readonly factors: readonly [Value, Value];
   /** The sums that read the product, except those that have been contracted with it. */
   readonly sums: Set<Sum>;
-  /** The number of reads by sums, before any contraction. */
+  /** The number of times that sums read the product, before any contraction. */
   count: number;
   /** Whether the product has a reader that cannot be contracted, so that it must not be contracted at all. */
   isPinned: boolean;
@@ -41,16 +41,16 @@ export interface Term {
   readonly value: Value;
   /** If the value is a product, whether the sum subtracts it, or adds its negation. */
   readonly isNegated: boolean;
-  /** For each factor of the product, whether its register still has the factor's value at the sum. */
+  /** For each factor of the product, whether the factor's register still has the same value at the sum. */
   readonly isIntact: readonly boolean[];
 }
 
 /** The value of a register. Compared by identity: registers known to have the same value share one object. */
 export interface Value {
-  /** Set if the value is this product; with `isNegated`, the product's negation. */
+  /** If the value is a product, the product. If `isNegated` is set, the value is the product's negation. */
   readonly product?: Product;
   readonly isNegated?: boolean;
-  /** Set if the value was packed from these values. */
+  /** If the value is packed, the values that it was packed from. */
   readonly parts?: readonly Value[];
 }
 

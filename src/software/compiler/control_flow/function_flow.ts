@@ -44,7 +44,7 @@ export interface SuspendPoint {
  */
 export interface FunctionFlow {
   readonly function: ResolvedFunction;
-  /** The entry, a separate empty block, so that it is never part of a loop. */
+  /** The entry block. It is empty and has no predecessors, so it is never part of a loop. */
   readonly entry: FlowBlock;
   /** The target of `ret`. */
   readonly returning: FlowBlock;

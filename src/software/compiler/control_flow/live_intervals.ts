@@ -20,7 +20,7 @@ import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**
- * Returns the live intervals of a function's registers, in the order of their begins.
+ * Returns the live intervals of a function's registers, sorted by `begin`.
  *
  * @param readsToo additional registers that the code emitted for some instructions reads, although they are not
  * operands
@@ -53,7 +53,7 @@ export function liveIntervals(
   for (const block of blocks) {
     begins.set(block, position++);
     const use = { uses: new Set<Register>(), definitions: new Set<Register>() };
-    // The thread is suspended before the result is set.
+    // The instruction at the end of a suspending block sets its result only after the thread has resumed.
     const isSuspending = suspending.has(block);
     const read = (register: Register): void => {
       extend(register, position);
@@ -108,7 +108,7 @@ function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<
 
 /**
  * Adds steps that set registers to 0 before the first predicated instruction that may set them. Skips registers that
- * may hold a value from elsewhere.
+ * other blocks or earlier loop iterations may set.
  */
 export function initializePredicated({ entry }: FunctionFlow): void {
   const blocks = reversePostorder(entry);

@@ -56,8 +56,8 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
 }
 
 /**
- * Returns the registers whose values may depend on other threads after any number of loop iterations. The result also
- * contains memory if its contents may.
+ * Returns the registers whose values may depend on other threads after any number of loop iterations. The result
+ * contains "memory" if the contents of memory may depend on other threads.
  */
 function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<Register | "memory"> {
   const seen = new Set<Register | "memory">();
@@ -88,7 +88,10 @@ function seesOthers(instruction: ResolvedInstruction): boolean {
   return mayHave(instruction, "observes");
 }
 
-/** Returns the registers, and possibly memory, that an instruction makes dependent on other threads. */
+/**
+ * Returns the registers to which an instruction may write values that depend on other threads, and "memory" if it may
+ * store such values.
+ */
 function spread(
   instruction: ResolvedInstruction,
   seen: ReadonlySet<Register | "memory">,

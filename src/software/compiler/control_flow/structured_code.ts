@@ -60,7 +60,10 @@ class StructuredEmitter<I> {
   readonly #tree: DominatorTree<I>;
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loops: LoopForest<I>;
-  /** The blocks to emit after a loop, because their immediate dominator is inside. Keyed by the loop's header. */
+  /**
+   * The blocks outside a loop whose immediate dominator is inside, to be emitted after the loop. Keyed by the loop's
+   * header.
+   */
   readonly #behind = new Map<BasicBlock<I>, BasicBlock<I>[]>();
   readonly #isBehind = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];

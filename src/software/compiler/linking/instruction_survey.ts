@@ -19,7 +19,7 @@ import { instructionsOf, surveyKernel } from "../typing/resolver.ts";
 
 type Place = { readonly line: number; readonly image?: string };
 type Without<T> = T extends unknown ? Omit<T, "lines" | "kernels"> : never;
-/** The properties of an instruction that do not depend on where in the PTX it is. */
+/** The properties of an instruction that do not depend on its position in the PTX. */
 type Kind = Without<InstructionSupport>;
 
 interface Use {
@@ -27,7 +27,7 @@ interface Use {
   readonly line: number;
 }
 
-/** The order of the list: the kinds of support that matter most to users come first. */
+/** The order in which instructions are listed, by their kind of support: most important for users first. */
 const order: readonly InstructionSupport["support"][] = ["unsupported", "approximate", "ignored", "exact"];
 
 /**
@@ -38,7 +38,7 @@ export function surveyInstructions(images: readonly SurveyedPtx[]): InstructionS
   const { module, placeOf } = parse(images);
   const scope = moduleScope(module, instructionSet);
   const found = new Map<string, { kind: Kind; lines: Set<number>; kernels: Set<string> }>();
-  // Some unsupported PTX is detected only while code is emitted, so compiles the module for its refusals.
+  // Some unsupported PTX is detected only while code is emitted, so this compiles the module to collect the errors.
   const { refusals } = compilePtx(module, { gangs: false });
   for (const kernel of module.functions) {
     if (kernel.kind !== "entry" || kernel.body === undefined) continue;

@@ -75,7 +75,10 @@ function groupByName<T extends { readonly name: string }>(declarations: readonly
   return groups;
 }
 
-/** Returns the definition that is not weak, or else the first. Appends multiple strong definitions to `problems`. */
+/**
+ * Returns the strong definition, or the first weak one if there is none. Appends an error to `problems` for each
+ * further strong definition.
+ */
 function chooseDefinition<T extends { readonly name: string; readonly linkage: string | undefined }>(
   definitions: readonly Owned<T>[],
   problems: string[],

@@ -89,7 +89,7 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** The supported instructions and the names of special registers, to look up the names in PTX. */
+/** The supported instructions and the names of special registers, by which names in PTX are resolved. */
 export interface InstructionSet {
   /** The forms of each instruction, by opcode. */
   readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;

@@ -23,8 +23,8 @@ export class SharedLayout {
   }
 
   /**
-   * Assigns an offset in shared memory to a variable that the module declares. Called again for the variable, returns
-   * the same result.
+   * Assigns an offset in shared memory to a variable that the module declares. Further calls for the same variable
+   * return the same result.
    */
   placeOfModule(declaration: VariableDeclaration): Variable {
     const { name } = declaration;
