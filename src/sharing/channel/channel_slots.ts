@@ -222,7 +222,7 @@ export class ChannelSlots {
     this.#rejectAll(error);
   }
 
-  /** Rejects pending calls of `reserve`, and future ones until `endRefusal`. */
+  /** Rejects pending calls of `reserve`, and future calls until `endRefusal` is called. */
   refuseForNow(error: unknown): void {
     this.#shortage = { error };
     this.#rejectAll(error);
@@ -232,7 +232,7 @@ export class ChannelSlots {
     this.#shortage = undefined;
   }
 
-  /** Returns all reserved slots, and makes the ring's stream wait for all writes. */
+  /** Returns all reserved slots to the channel, and makes the ring's stream wait for all writes. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -260,7 +260,7 @@ export class ChannelSlots {
     const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
     if (stream.disposed || stream.device !== device) {
-      // A destroyed stream cannot be queried, so the wait is for the work of the whole device.
+      // A destroyed stream cannot be queried, so wait for the work of the whole device instead.
       const { isDone, done } = workDone(stream.disposed ? stream.device : stream);
       this.#writing.add(done);
       void done.then(() => this.#writing.delete(done));
@@ -282,7 +282,7 @@ export class ChannelSlots {
   #settle(index: number, isWritten: () => boolean): void {
     const buffer = this.#beingRead.get(index);
     let isOver = false;
-    // Also frees the slot after an error: if the device is lost, no write is in progress.
+    // The slot is also freed if a query fails: the device is then lost, and no write is in progress.
     const cancel = whenDone(() => (buffer === undefined || !allocationOf(buffer).isBeingRead) && isWritten(), () => {
       isOver = true;
       this.#settling.delete(index);
@@ -295,8 +295,8 @@ export class ChannelSlots {
 }
 
 /**
- * Returns a query and a promise for the end of the work enqueued so far on a stream or a whole device. If the device is
- * lost, the work counts as done.
+ * Returns a function that reports whether the work enqueued so far on a stream or a whole device is done, and a promise
+ * that resolves when the work is done. If the device is lost, the work counts as done.
  */
 function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
   let isDone = false;
@@ -312,8 +312,8 @@ function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done:
  */
 const gracePeriod = 1000;
 /**
- * The grace period, in milliseconds, while one of the processes may be exiting. Exiting lasts seconds if many processes
- * with work on a GPU are killed.
+ * Replaces `gracePeriod`, in milliseconds, while one of the processes may be exiting: if many processes with work on a
+ * GPU are killed, each takes seconds to exit.
  */
 const endingPeriod = 20_000;
 
@@ -323,17 +323,19 @@ export interface QuarantineParts {
   readonly name: string;
   /** The number of slots of the channel. */
   readonly slots: number;
-  /** Returns, by process ID, the slots that may still be used by a process whose connection has ended. */
+  /** Returns the slots that processes whose connections have ended may still use, keyed by process ID. */
   readonly quarantined: () => Map<number, Set<number>>;
-  /** Whether a process that keeps slots quarantined may have begun to exit. */
+  /** Returns whether a process whose quarantined slots await its end may have begun to exit. */
   readonly hasEndingHolders: () => boolean;
-  /** Called when all slots are quarantined, so that none becomes free before a process ends. */
+  /** Called when all slots have been quarantined for too long: no slot becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;
-  /** Called when all slots were quarantined and at least one of them no longer is. */
+  /** Called when all slots were quarantined and at least one of the slots is usable again. */
   readonly onAvailable: () => void;
 }
 
-/** Counts the slots of a channel that cannot be reused until a process that has disconnected, or was cut off, ends. */
+/**
+ * Counts the quarantined slots of a channel, which cannot be reused until a process whose connection has ended exits.
+ */
 export class Quarantine {
   readonly #parts: QuarantineParts;
   readonly #timer = new Timer(() => this.#onGraceOver(), gracePeriod, { unref: true });

@@ -62,7 +62,7 @@ export class Slot implements Disposable {
 export interface ReceivedSlotOwner {
   readonly session: Session;
   isHeld(slot: ReceivedSlot<unknown>): boolean;
-  /** Releases a slot. If this throws, nothing has changed. */
+  /** Releases a slot. If this throws, the slot is still held. */
   release(slot: ReceivedSlot<unknown>, stream: CudaStream): void;
 }
 
@@ -121,7 +121,7 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   release(stream: CudaStream = this.buffer.stream): void {
     if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
     checkStream(stream, this.#owner.session);
-    // Throws before anything changes if the stream is disposed: the slot must stay held.
+    // Throws if the stream is disposed, before anything changes, so that the slot stays held.
     void stream.unsafeHandle;
     this.#owner.release(this, stream);
   }
@@ -133,8 +133,8 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
 }
 
 /**
- * Returns a buffer of a slot's memory. Unlike a view of the ring, the buffer can be invalidated independently of the
- * ring, and the application cannot free it.
+ * Returns a buffer that refers to a slot's memory. Unlike a view of the ring, the buffer can be invalidated
+ * independently of the ring, and the application cannot free it.
  */
 export function bufferOfSlot(
   ring: DeviceBuffer,
@@ -147,13 +147,13 @@ export function bufferOfSlot(
 ): DeviceBuffer {
   const { session, owner, pool, device } = allocationOf(ring);
   const address = ring.address + BigInt(begin);
-  // The buffer is freed only together with the ring, so it has no release of its own to wait for: a holder of its
-  // memory keeps the whole ring allocated.
+  // The memory is freed together with the ring: a holder of the buffer's memory keeps the whole ring allocated, so the
+  // buffer needs no `awaitRelease` of its own.
   const ownerOfBuffer = { ...owner, freeRefusal, awaitRelease: undefined, useEnd: undefined };
   return new DeviceBuffer(new Allocation(session, ownerOfBuffer, pool, address, byteLength, device, stream));
 }
 
-/** Invalidates a buffer made by `bufferOfSlot`. `why` is the reason that errors of later uses state. */
+/** Invalidates a buffer returned by `bufferOfSlot`. `why` is the reason that the errors of later uses state. */
 export function endUseOfSlot(buffer: DeviceBuffer, why: string): void {
   const allocation = allocationOf(buffer);
   allocation.owner.useEnd = why;

@@ -6,24 +6,20 @@
 import { whenDone } from "../../support/waiting/waiting.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** Milliseconds for which a new wait is polled promptly, that is, as often as waits for work of this process. */
+/** Milliseconds for which a new wait is polled promptly, that is, as often as this process's own work is polled. */
 const promptMilliseconds = 16;
 /** The maximum number of waits that are polled promptly. */
 const maximumPrompt = 64;
-/**
- * The pause between two polls of waits that are not polled promptly, as a fraction of the time since the last change.
- */
+/** The pause between two polls of waits that are not polled promptly, as a fraction of the time since `#lastChange`. */
 const pauseRatio = 1 / 16;
 const shortestPause = 1;
 /**
  * The maximum pause between two polls in milliseconds: while the peer is connected, and after the connection has ended.
  */
 const longestPause = { connected: 100, ended: 1000 } as const;
-/**
- * The maximum number of queries per poll that find an event unfired; the next poll resumes with the remaining events.
- */
+/** The maximum number of unfired events that one poll queries. The next poll resumes with the remaining events. */
 const unfiredPerPause = 32;
-/** The maximum number of waits that continue after the connection has ended. */
+/** The maximum number of waits that continue after the connection to the peer has ended. */
 const maximumAfterEnd = 64;
 
 /** The receiver of a wait's result. */
@@ -40,27 +36,27 @@ interface EventWait extends EventWaiter {
 }
 
 /**
- * The waits for events of one peer, which may never fire. A wait is polled at every opportunity for 16 milliseconds.
- * After that, the pauses between polls grow with the time in which no event fires: an event that fires later is noticed
- * after a sixteenth of that time, or after at most a tenth of a second. The number of queries after each pause is
- * limited, however many events a peer has lent.
+ * The pending waits for events of one peer. An event may never fire. A wait is polled at every opportunity for 16
+ * milliseconds. After that, the pauses between polls grow with the time in which no event fires: an event that fires
+ * later is noticed after a sixteenth of that time, or after at most a tenth of a second. The number of queries after
+ * each pause is limited, however many events a peer has lent.
  */
 export class EventWaits {
   readonly #prompt = new Set<EventWait>();
-  /** Waits that are polled after pauses, least recently polled first. */
+  /** Waits that are no longer polled promptly, but after pauses; least recently polled first. */
   readonly #patient = new Set<EventWait>();
   readonly #timer = new Timer(() => this.#pollPatient(), 0);
-  /** The `performance.now()` at which the timer calls back. */
+  /** The `performance.now()` at which `#timer` fires. */
   #due = 0;
-  /** The `performance.now()` when an event last fired or a wait was last added to `#patient`. */
+  /** The `performance.now()` at which an event last fired or a wait was last added to `#patient`. */
   #lastChange = 0;
   #lastPoll = 0;
   #isPolling = false;
   #hasEnded = false;
 
   /**
-   * Calls back once, when `hasFired` returns true, or with the error that it throws. Polls immediately, so the callback
-   * may run before this function returns. Returns a function that cancels the wait.
+   * Calls `callback` once: when `hasFired` returns true, or with the error that `hasFired` throws. Polls immediately,
+   * so the callback may run before this function returns. Returns a function that cancels the wait.
    */
   start(hasFired: () => boolean, { callback, event }: EventWaiter): () => void {
     const wait: EventWait = { hasFired, callback, event, cancelPrompt: undefined };
@@ -70,9 +66,9 @@ export class EventWaits {
   }
 
   /**
-   * Handles the end of the connection: from now on, most waits are superseded by the wait for the end of the peer's
-   * process. Only the oldest waits continue, so that memory that a still running peer has released can be reclaimed.
-   * Returns the numbers of their events.
+   * Handles the end of the connection. Cancels most waits, because the memory is now released when the peer's process
+   * ends. Only the oldest waits continue, so that memory that a still running peer has released can be reclaimed.
+   * Returns the numbers of the events that are still waited for.
    */
   end(): Set<number> {
     this.#hasEnded = true;
@@ -103,7 +99,7 @@ export class EventWaits {
     if (!isOver) wait.cancelPrompt = cancel;
   }
 
-  /** Polls a wait once. Returns whether the wait has ended. */
+  /** Polls a wait once. Returns true if the event has fired or the query has failed. */
   #poll(wait: EventWait): boolean {
     let error: unknown;
     try {
@@ -145,7 +141,7 @@ export class EventWaits {
     let left = this.#patient.size;
     let unfired = 0;
     try {
-      // Waits that were polled, and waits that callbacks start, move to the end of the set.
+      // Waits that were polled, and waits that callbacks add, move to the end of the set: `left` excludes them.
       for (const wait of this.#patient) {
         if (left-- === 0) break;
         if (this.#poll(wait)) {
@@ -183,12 +179,12 @@ const maximumKept = 4096;
 
 /**
  * Limits the number of importers' events whose announcements an exporter keeps, for each user. An importer may announce
- * a thousand events, and each occupies two kilobytes once a release names it. For an event beyond the budget, the
- * exporter keeps only the number, and sends WAIT to ask the importer whether the event has fired.
+ * a thousand events, and each occupies two kilobytes once a release names it. For an event beyond the limit, the
+ * exporter keeps only the event's number, and sends WAIT to ask the importer whether the event has fired.
  */
 export class EventBudget {
   readonly #maximumOfUser: number;
-  /** The number of events whose announcements are kept, by the ID of the user that announced them. */
+  /** The number of events whose announcements are kept, keyed by the ID of the user that announced the events. */
   readonly #kept = new Map<number, number>();
 
   /** @param users the number of users that may connect */
@@ -213,16 +209,22 @@ export class EventBudget {
   }
 }
 
-/** Receives the error of a query, or undefined if the event has fired, and the event's number. */
+/**
+ * Called when a wait ends. `error` is the error of a failed query, or undefined if the event has fired; `event` is the
+ * event's number.
+ */
 export type FiredCallback = (error: unknown, event: number) => void;
 
 /**
- * The events of one peer for which only the numbers are kept. These events are not opened: a WAIT message asks the peer
- * whether one has fired, as for events that cannot be opened. Each event has at most one wait at a time.
+ * The events of one peer for which only the numbers are kept. This process does not open such an event, and sends WAIT
+ * to ask the peer whether the event has fired. There is at most one wait per event at a time.
  */
 export class AskedEvents {
   readonly #ask: (event: number) => void;
-  /** The callback for FIRED, by event: `nobody` after the wait was canceled; undefined if no WAIT is unanswered. */
+  /**
+   * Maps each event to the callback for FIRED: `nobody` after the wait was canceled, undefined if no WAIT is
+   * unanswered.
+   */
   readonly #waiting = new Map<number, FiredCallback | undefined>();
 
   /** @param ask sends WAIT for an event */
@@ -244,8 +246,8 @@ export class AskedEvents {
   }
 
   /**
-   * Calls back when FIRED arrives. Sends WAIT unless an earlier WAIT is unanswered. Returns a function that cancels the
-   * callback.
+   * Calls `callback` when FIRED arrives for the event. Sends WAIT unless an earlier WAIT is unanswered. Returns a
+   * function that cancels the callback.
    */
   whenFired(event: number, callback: FiredCallback): () => void {
     const isAsked = this.#waiting.get(event) !== undefined;

@@ -23,12 +23,12 @@ import { noteUnseen } from "../../support/lost_devices.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 
 /**
- * The events of all exporters and importers in this process, by handle. CUDA cannot open an event in the process that
- * created it.
+ * The events of all exporters and importers in this process, keyed by handle in hexadecimal. CUDA cannot open an event
+ * in the process that created the event.
  */
 const eventsOfProcess = new Map<string, CudaEvent>();
 
-/** Returns the event that a handle refers to, if this process created it. */
+/** Returns the event that a handle refers to, if this process created the event, and undefined otherwise. */
 export function findLocalEvent(handle: Uint8Array): CudaEvent | undefined {
   return eventsOfProcess.get(handle.toHex());
 }
@@ -41,7 +41,7 @@ export interface LocalEvent {
   readonly message: EventMessage;
 }
 
-/** A wait for an event, shared by all its waiters. */
+/** The polling of one event, shared by all callbacks that wait for the event. */
 interface Wait {
   /** The callbacks, each wrapped in an object because the same function may be registered twice. */
   readonly waiting: Set<{ readonly callback: (error?: unknown) => void }>;
@@ -59,23 +59,23 @@ export class LocalEvents {
   readonly #waits = new Map<LocalEvent, Wait>();
   #last = 0;
 
-  /** @param maximum the maximum number of events, all of which may be announced to one peer */
+  /** @param maximum the maximum number of events, so that all of them may be announced to one peer */
   constructor(maximum: number = maximumIdentifiers) {
     this.#maximum = maximum;
   }
 
-  /** Returns an unused event of a device, or undefined if the maximum is reached. */
+  /** Returns an unused event of a device, or undefined if all events are in use and no more may be created. */
   tryTake(device: CudaDevice): LocalEvent | undefined {
     const hasMore = this.#all.size < this.#maximum || (this.#free.get(device)?.length ?? 0) > 0;
     return hasMore ? this.take(device) : undefined;
   }
 
-  /** Returns an unused event of a device. */
+  /** Returns an unused event of a device. Throws a `RangeError` if all events are in use and no more may be created. */
   take(device: CudaDevice): LocalEvent {
     return this.#free.get(device)?.pop() ?? this.#create(device);
   }
 
-  /** Makes an event available again. The caller guarantees that no peer queries the event any longer. */
+  /** Marks an event as unused. The caller guarantees that no peer queries the event any longer. */
   release(event: LocalEvent): void {
     const free = this.#free.get(event.device);
     if (free === undefined) this.#free.set(event.device, [event]);
@@ -87,8 +87,9 @@ export class LocalEvents {
   }
 
   /**
-   * Calls back once the latest record of an event has fired, or with the error of a query, possibly before this
-   * function returns. All waiters of an event share one poll. Returns a function that cancels the callback.
+   * Calls `callback` once the latest record of an event has fired, or with the error if querying the event fails. The
+   * call may happen before this function returns. All callbacks that wait for the same event share one poll. Returns a
+   * function that cancels the callback.
    */
   whenFired(localEvent: LocalEvent, callback: (error?: unknown) => void): () => void {
     const waiting = { callback };
@@ -152,19 +153,21 @@ export class LocalEvents {
 /** The dependencies of `EventAnswers`, which its connection provides. */
 export interface EventAnswersParts {
   readonly events: LocalEvents;
-  /** Returns the event with a number; undefined if it was not announced to the peer. */
+  /** Returns the event with the given number; undefined if the event was not announced to the peer. */
   find(event: number): LocalEvent | undefined;
   send(message: Message): void;
-  /** Whether the peer reads messages more slowly than they are sent. */
+  /** Returns whether messages are queued because the peer reads them more slowly than they are sent. */
   isBacklogged(): boolean;
 }
 
-/** Answers the WAIT messages of a peer that cannot open events of this process, by FIRED messages. */
+/**
+ * Answers the WAIT messages of a peer that cannot open events of this process: sends FIRED once the event has fired.
+ */
 export class EventAnswers {
   readonly #parts: EventAnswersParts;
-  /** By event number, functions that cancel the waits that FIRED has not been sent for. */
+  /** Maps each event for which FIRED is still to be sent to a function that cancels the wait. */
   readonly #waits = new Map<number, () => void>();
-  /** Events that fired while the connection was backlogged. */
+  /** The events whose FIRED messages are delayed because the connection was backlogged when the event fired. */
   readonly #unsent = new Set<number>();
 
   constructor(parts: EventAnswersParts) {
@@ -172,8 +175,8 @@ export class EventAnswers {
   }
 
   /**
-   * Whether there are unsent FIRED messages. A FIRED message must be sent before any message about a later record of
-   * the same event.
+   * Whether a backlog has delayed FIRED messages. A FIRED message must be sent before any message about a later record
+   * of the same event.
    */
   get hasUnsent(): boolean {
     return this.#unsent.size > 0;
@@ -192,7 +195,7 @@ export class EventAnswers {
     for (const event of this.#unsent) {
       if (this.#parts.isBacklogged()) return;
       this.#unsent.delete(event);
-      // Another peer may have caused the event to be recorded again after it fired.
+      // Wait again, because another peer may have caused the event to be recorded again after the event fired.
       this.#wait(event, this.#parts.find(event));
     }
   }
@@ -206,13 +209,13 @@ export class EventAnswers {
   }
 
   #wait(event: number, localEvent: LocalEvent | undefined): void {
-    // An event that was removed in the meantime has no waiters.
+    // The event may have been removed in the meantime. Nothing waits for such an event.
     if (localEvent === undefined) return void this.#waits.delete(event);
     const { events, send, isBacklogged } = this.#parts;
     this.#waits.set(event, () => {});
     const cancel = events.whenFired(localEvent, (error) => {
-      // If the device is lost, the event never fires, and the peer instead relies on the end of the connection or
-      // process.
+      // If the device is lost, the event never fires. The peer notices the end of the connection or of this process
+      // instead.
       if (error !== undefined) return;
       if (isBacklogged()) return void this.#unsent.add(event);
       this.#waits.delete(event);
@@ -223,25 +226,25 @@ export class EventAnswers {
 }
 
 /**
- * Sends a release that names an event: the work before the release is done once the event has fired, or is already done
- * if `event` is 0.
+ * Sends the release of memory. The exporter may reuse the memory once the event with the number `event` has fired, or
+ * immediately if `event` is 0.
  */
 export type SendRelease = (event: number) => void;
 
-/** A release of memory: the stream whose current work must be done first, and the event to record on that stream. */
+/** The parameters of a release of memory. */
 export interface MemoryRelease {
   readonly stream: CudaStream;
   /** Whether the exporter can query events of the stream's device. */
   readonly canExporterQuery: boolean;
   /**
-   * Returns the event to record; undefined if none is left. By default, an unused event is recorded and lent to the
-   * exporter until EVENT_FREE.
+   * Returns the event to record on `stream`; undefined if no event is left. By default, an unused event is recorded and
+   * lent to the exporter until EVENT_FREE.
    */
   readonly eventOf?: () => LocalEvent | undefined;
 }
 
 /**
- * The events that an importer sends with its releases, by which the exporter detects when the work before each release
+ * The events that an importer sends with its releases of memory. They tell the exporter when the work before a release
  * is done.
  */
 export class ReleaseEvents {
@@ -252,12 +255,14 @@ export class ReleaseEvents {
   readonly #sentIdentifiers = new Set<number>();
   /** The events lent to the exporter, which may query an event until it sends EVENT_FREE. */
   readonly #lent = new Set<number>();
-  /** The number of releases that have not been sent because the work enqueued before the release is not done. */
+  /** The number of releases that are delayed until the stream's earlier work is done. */
   #pending = 0;
   readonly #send: (message: Message) => void;
-  /** Called whenever a pending release was sent or the exporter has returned an event. */
+  /** Called whenever a delayed release was sent or the exporter has returned an event. */
   readonly #onSettled: () => void;
-  /** Called if the completion of the work before a release cannot be determined. */
+  /**
+   * Called if it cannot be determined when the work before a delayed release is done. The release is then never sent.
+   */
   readonly #onStuck: () => void;
 
   constructor({ send, isBacklogged, onSettled, onStuck }: {
@@ -277,23 +282,24 @@ export class ReleaseEvents {
     this.#onStuck = onStuck;
   }
 
-  /** Whether the exporter still has to return lent events. */
+  /** Whether the exporter has events that it has not returned by EVENT_FREE. */
   get hasLentEvents(): boolean {
     return this.#lent.size > 0;
   }
 
-  /** Whether releases are still waiting to be sent. */
+  /** Whether releases are delayed until the work before them is done. */
   get hasPendingReleases(): boolean {
     return this.#pending > 0;
   }
 
   /**
-   * Sends a release that takes effect once a stream has finished its current work. Sends an event if the exporter can
-   * query the stream's device and an event is left; otherwise waits for the work and sends 0. If this throws, nothing
-   * was sent.
+   * Sends a release that takes effect once `stream` has finished its current work. Calls `send` with an event's number
+   * if the exporter can query the stream's device and an event is left; otherwise waits for the work, and then calls
+   * `send` with 0. If this method throws, nothing was sent.
    */
   release({ stream, canExporterQuery, eventOf }: MemoryRelease, send: SendRelease): void {
-    // For a slot of a channel, the stream is not queried: the slot has its own event, and the stream is seldom idle.
+    // Do not query the stream for the slot of a channel: the slot has an event of its own, and the stream is seldom
+    // idle.
     if ((eventOf === undefined || !canExporterQuery) && stream.query()) return send(0);
     if (!canExporterQuery) return this.sendWhenDone(stream, send);
     const localEvent = eventOf === undefined ? this.#events.tryTake(stream.device) : eventOf();
@@ -313,7 +319,7 @@ export class ReleaseEvents {
     send(message.event);
   }
 
-  /** Sends 0 once a stream has finished its current work, or the device is lost. */
+  /** Calls `send` with 0 once the stream has finished its current work, or the device is lost. */
   sendWhenDone(stream: CudaStream, send: SendRelease): void {
     this.#pending++;
     const settle = (): void => {
@@ -327,14 +333,16 @@ export class ReleaseEvents {
   }
 
   /**
-   * Returns an event that is used for all releases of a slot, whereas other events are lent for a single release.
-   * Undefined if no event is left.
+   * Returns an event for all releases of one slot, whereas `release` lends an event for a single release. Returns
+   * undefined if no event is left.
    */
   tryTake(stream: CudaStream): LocalEvent | undefined {
     return this.#events.tryTake(stream.device);
   }
 
-  /** Makes an event from `tryTake` available again. The caller guarantees that the exporter no longer queries it. */
+  /**
+   * Makes an event from `tryTake` available again. The caller guarantees that the exporter no longer queries the event.
+   */
   returnEvent(event: LocalEvent): void {
     this.#events.release(event);
   }
@@ -346,7 +354,10 @@ export class ReleaseEvents {
     this.#onSettled();
   }
 
-  /** Destroys the events. If the exporter may still query some of them, first waits until its process has ended. */
+  /**
+   * Destroys the events. If the exporter may still query some of them, first waits until the exporter's process has
+   * ended.
+   */
   close(exporter: PeerProcess): void {
     const end = (): void => {
       this.#events.close();

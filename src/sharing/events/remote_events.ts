@@ -20,57 +20,55 @@ import { isOwnUser } from "../transport/users.ts";
 interface RemoteEvent {
   readonly message: EventMessage;
   /**
-   * The reference count: `retain` adds one, `release` subtracts one. While it is positive, the event may be queried.
+   * The reference count: `retain` adds one, `release` subtracts one. While the count is positive, the event may be
+   * queried.
    */
   users: number;
   /** Whether the event cannot be opened, for example because the peer runs in another PID namespace. */
   isUnopenable: boolean;
-  /** Whether WAIT was sent and FIRED has not arrived. */
+  /** Whether WAIT was sent for the event, and FIRED has not arrived yet. */
   isAsked: boolean;
   /** The callbacks for FIRED, each wrapped in an object because the same function may be registered twice. */
   readonly waiting: Set<{ readonly callback: () => void }>;
   /** Whether the event is known to have fired. Reset when the reference count rises from 0 to 1. */
   hasFired: boolean;
-  /** Whether a query found the event unfired since the last microtask. */
+  /** Whether a query in the current microtask found the event unfired. */
   isKnownPending: boolean;
 }
 
 /** The dependencies of `RemoteEvents`, which its connection provides. */
 export interface RemoteEventsParts {
-  /** Returns the device with a UUID; undefined if this process does not see it. */
+  /** Returns the device with the given UUID; undefined if the device is not visible to this process. */
   readonly findDevice: (uuid: string) => CudaDevice | undefined;
   /** The maximum number of events that the peer may announce at a time. */
   readonly maximum: number;
   /**
-   * Limits the events whose announcements are kept; by default, all are kept. Other events cannot be retained or
-   * opened.
+   * Limits the number of events whose announcements are kept; unlimited by default. Events beyond the limit cannot be
+   * retained or opened.
    */
   readonly budget?: EventBudget;
   readonly send: (message: Message) => void;
   /** The peer's process. */
   readonly process: PeerProcess;
-  /**
-   * Whether the peer's events may be opened at all; true by default. Even then, events of a peer of another user are
-   * not opened.
-   */
+  /** Whether the peer's events may be opened; true by default. Events of a peer of another user are never opened. */
   readonly mayOpen?: boolean;
 }
 
 /**
- * Thrown if an event must not be opened, because it is refused or because the driver could confuse it with an event of
- * another process.
+ * Thrown if an event must not be opened: it fails a check, or the driver could confuse it with an event of another
+ * process.
  */
 class UnopenableError extends Error {}
 
 /**
- * The interprocess events that a peer has announced. An event is opened when first queried. If it cannot be opened, a
- * WAIT message asks the peer whether the event has fired.
+ * The interprocess events that a peer has announced. An event is opened when first queried. If opening the event fails,
+ * a WAIT message asks the peer whether the event has fired.
  */
 export class RemoteEvents {
   readonly #parts: RemoteEventsParts;
   readonly #events = new Map<number, RemoteEvent>();
   readonly #opened = new OpenedEvents();
-  /** The events beyond the budget, of which only the numbers are kept. */
+  /** The events beyond `parts.budget`, of which only the numbers are kept. */
   readonly #asked = new AskedEvents((event) => this.#parts.send({ type: "wait", event }));
   readonly #waits = new EventWaits();
 
@@ -99,8 +97,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Increments the reference count of an event. Until `release`, the event may be queried, and the peer must not send
-   * EVENT_FORGET for it.
+   * Increments the reference count of an event. Until `release` is called, the event may be queried, and the peer must
+   * not send FORGET for the event.
    *
    * @throws {SharingError} `bad-message` if the event was not announced
    */
@@ -116,10 +114,11 @@ export class RemoteEvents {
   }
 
   /**
-   * Returns the event with a number, or undefined if this process cannot open it. Opens the event on first use; it
-   * stays open until the peer forgets it.
+   * Returns the event with the given number, or undefined if this process cannot open the event. The event stays open
+   * until the peer sends FORGET for it.
    *
-   * @throws {SharingError} `bad-message` if the event was not announced, `device-not-visible`
+   * @throws {SharingError} `bad-message` if the event was not announced; `device-not-visible` if this process does not
+   * see the event's device
    * @throws {CudaError} If the device is lost, or the process lacks resources
    */
   open(identifier: number): CudaEvent | undefined {
@@ -130,10 +129,11 @@ export class RemoteEvents {
   }
 
   /**
-   * Calls back once the latest record of an event has fired, or with the error of a query, possibly before this
-   * function returns. Returns a function that cancels the callback.
+   * Calls `callback` once the latest record of an event has fired, or with the error if querying the event fails. The
+   * call may happen before this function returns. Returns a function that cancels the callback.
    *
-   * @throws {SharingError} `bad-message` if the event was not announced, `device-not-visible`
+   * @throws {SharingError} `bad-message` if the event was not announced; `device-not-visible` if this process does not
+   * see the event's device
    */
   whenFired(identifier: number, callback: FiredCallback): () => void {
     if (this.#asked.has(identifier)) return this.#asked.whenFired(identifier, callback);
@@ -145,7 +145,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Like `whenFired`, for an offer's ready event, which is not recorded again while its reference count is positive.
+   * Like `whenFired`, for the ready event of an offer. Remembers that the event has fired, because a ready event is not
+   * recorded again while its reference count is positive.
    */
   whenReady(identifier: number, callback: (error?: unknown) => void): () => void {
     const known = this.#known(identifier);
@@ -159,8 +160,9 @@ export class RemoteEvents {
   }
 
   /**
-   * Handles FIRED, which means that the event's latest record has fired, even if WAIT was sent for an earlier record:
-   * the peer sends FIRED before any message about a later record, or else only after the later record has fired, too.
+   * Handles FIRED, which states that the latest record of the event has fired. That also holds if the event was
+   * recorded again after WAIT was sent: the peer sends FIRED either before any message about the later record, or after
+   * the later record has fired.
    */
   onFired(identifier: number): void {
     if (this.#asked.onFired(identifier)) return;
@@ -172,12 +174,15 @@ export class RemoteEvents {
     runEach(...waiting.map(({ callback }) => callback));
   }
 
-  /** Whether a ready event is known to have fired. Does not query the driver. */
+  /** Returns whether a ready event is known to have fired. Does not query the driver. */
   isKnownToHaveFired(identifier: number): boolean {
     return this.#known(identifier).hasFired;
   }
 
-  /** Whether a ready event has fired. Always queries the driver, because this is the last query. */
+  /**
+   * Returns whether a ready event has fired when the connection ends. Always queries the driver, because there is no
+   * later query.
+   */
   hasFiredAtEnd(identifier: number): boolean {
     return this.#query(this.#known(identifier));
   }
@@ -190,8 +195,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Handles the end of the connection: cancels most waits, as described at `EventWaits.end`. Keeps only the events of
-   * the remaining waits, and returns their numbers.
+   * Handles the end of the connection: cancels most waits, as described at `EventWaits.end`. Drops all events but those
+   * that are still waited for, and returns the numbers of the remaining events.
    */
   endWaits(): ReadonlySet<number> {
     const awaited = this.#waits.end();
@@ -229,7 +234,7 @@ export class RemoteEvents {
       return () => {};
     }
     if (known.isUnopenable) return this.#ask(known, () => callback());
-    // Reopening an event that was closed in the meantime may fail, in which case a WAIT message asks the peer.
+    // If the event was closed in the meantime and reopening it fails, a WAIT message asks the peer.
     let answer: "wanted" | "asked" | "fired" = "wanted";
     let cancelAnswer = (): void => {};
     const cancel = this.#waits.start(() => {
@@ -247,8 +252,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Calls back when FIRED arrives. Sends WAIT unless an earlier WAIT is unanswered. Returns a function that cancels the
-   * callback.
+   * Calls `callback` when FIRED arrives for the event. Sends WAIT unless an earlier WAIT is unanswered. Returns a
+   * function that cancels the callback.
    */
   #ask(known: RemoteEvent, callback: () => void): () => void {
     const waiting = { callback };
@@ -261,8 +266,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Whether a ready event has fired. However many offers share the event, queries the driver at most once per
-   * microtask, and not at all once it is known to have fired.
+   * Returns whether a ready event has fired. However many offers share the event, queries the driver at most once per
+   * microtask, and no longer once the event is known to have fired.
    */
   #isReady(known: RemoteEvent): boolean {
     if (known.hasFired || known.isKnownPending) return known.hasFired;
@@ -274,7 +279,7 @@ export class RemoteEvents {
     return known.hasFired;
   }
 
-  /** Whether an event has fired. Returns false while the event cannot be opened. */
+  /** Returns whether an event has fired. Returns false while the event cannot be opened. */
   #query(known: RemoteEvent): boolean {
     return this.#find(known)?.query() ?? false;
   }
@@ -290,8 +295,8 @@ export class RemoteEvents {
     try {
       return open();
     } catch (error) {
-      // The peer can be asked instead, whatever the reason: drivers do not distinguish a handle of another namespace
-      // from an invalid one.
+      // If the driver rejects the handle for any reason, the peer is asked instead: drivers do not distinguish a handle
+      // of another namespace from an invalid one.
       const isUnopenable = error instanceof UnopenableError || error instanceof CudaError && !isLoss(error);
       if (!isUnopenable || isOutOfResources(error)) throw error;
       known.isUnopenable = true;
@@ -313,7 +318,7 @@ export class RemoteEvents {
       throw new UnopenableError();
     }
     const event = device.openEvent(handle);
-    // For a process that has ended, the driver would have opened a new event, which counts as fired.
+    // If the peer's process has ended, the driver may have opened a new event instead, which counts as fired.
     if (process.isKnownToRun) return event;
     event[Symbol.dispose]();
     throw new UnopenableError();
@@ -326,7 +331,7 @@ export class RemoteEvents {
   }
 }
 
-/** Returns the reason why an event of a peer may not be opened; undefined if it may be. */
+/** Returns the reason why an event of a peer may not be opened; undefined if opening the event is permitted. */
 function refusalOf(
   device: CudaDevice,
   handle: Uint8Array,
@@ -341,36 +346,36 @@ function refusalOf(
   return judgment === "unknown" ? "unknown-layout" : judgment;
 }
 
-/** The maximum number of events of one peer that are open at a time. */
+/** The maximum number of events of one peer that this process has open at a time, excluding pinned events. */
 const maximumOfPeer = 1024;
-/** The maximum number of events that this process has open at a time. */
+/** The maximum number of events of all peers that this process has open at a time, excluding pinned events. */
 const maximumOfProcess = 4096;
-/** Milliseconds until the next attempt to open an event after a lack of resources. */
+/** Milliseconds until the next attempt to open an event after an attempt failed for lack of resources. */
 const retryPause = 100;
 
-/** The `OpenedEvents` of all peers that have open events which may be closed. */
+/** The `OpenedEvents` of the peers with at least one open event that is not pinned. */
 const holders = new Set<OpenedEvents>();
 let openInProcess = 0;
 
 /**
- * The opened events of one peer, by number. An open event occupies memory, and a page of the software device's address
- * space, so any event that is not pinned can be closed at any time, and is reopened when queried. If too many events
- * are open in this process, an event of the peer with the most open events is closed, or an event of the peer for which
- * another event is to be opened.
+ * The opened events of one peer, keyed by number. An open event occupies memory, and a page of the software device's
+ * address space. Therefore, any event that is not pinned may be closed at any time, and is opened again when queried.
+ * If too many events are open in this process, opening an event closes another event: one of the peer with the most
+ * open events, or one of the same peer.
  */
 export class OpenedEvents {
-  /** The open events that may be closed, oldest first. */
+  /** The open events that are not pinned and may therefore be closed, oldest first. */
   readonly #events = new Map<number, CudaEvent>();
-  /** The open events that other code references directly and that must therefore stay open. */
+  /** The pinned events: other code references them directly, so they must stay open. */
   readonly #pinned = new Map<number, CudaEvent>();
   #nextTry = 0;
 
-  /** The number of open events that may be closed. */
+  /** The number of open events that are not pinned. */
   get size(): number {
     return this.#events.size;
   }
 
-  /** Returns an event; undefined if it is not open. */
+  /** Returns the event with the given number; undefined if the event is not open. */
   find(identifier: number): CudaEvent | undefined {
     return this.#events.get(identifier) ?? this.#pinned.get(identifier);
   }
@@ -392,7 +397,7 @@ export class OpenedEvents {
     return undefined;
   }
 
-  /** Returns an event that stays open until `close`. */
+  /** Returns an event that stays open until `close`. If the event is not open yet, opens it. */
   pin(identifier: number, open: () => CudaEvent): CudaEvent {
     let event = this.#pinned.get(identifier);
     if (event === undefined) {
@@ -416,13 +421,14 @@ export class OpenedEvents {
     runEach(...identifiers.map((identifier) => () => this.close(identifier)));
   }
 
-  /** Closes one event if too many are open. */
+  /** Closes one event if too many events of this peer or of this process are open. */
   #makeRoom(): void {
     if (this.#events.size >= maximumOfPeer) return this.#closeOldest();
     if (openInProcess < maximumOfProcess) return;
     let largest: OpenedEvents | undefined;
     for (const holder of holders) if (largest === undefined || holder.size > largest.size) largest = holder;
-    // Prevents peers with similar numbers of open events from repeatedly causing each other's events to be closed.
+    // A peer with at least half as many open events as the largest replaces its own event, so that peers with similar
+    // numbers of open events do not repeatedly cause each other's events to be closed.
     const hasShare = this.#events.size > 0 && largest!.size <= 2 * (this.#events.size + 1);
     if (hasShare) this.#closeOldest();
     else largest!.#closeOldest();
@@ -435,8 +441,8 @@ export class OpenedEvents {
 }
 
 /**
- * Whether an error means that this process temporarily lacks resources. Excludes denial of access by the system, for
- * example to the processes of other users.
+ * Returns whether an error indicates that this process temporarily lacks resources. Returns false if the system has
+ * denied access, for example to a process of another user.
  */
 function isOutOfResources(error: unknown): boolean {
   if (!(error instanceof CudaError)) return false;

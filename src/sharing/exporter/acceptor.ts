@@ -17,7 +17,10 @@ import { allowedUsers, checkUser } from "../transport/users.ts";
 import type { CompleteOptions } from "./exporter_options.ts";
 import type { ExporterTotals } from "./exporter_statistics.ts";
 
-/** Milliseconds until the next attempt to accept a connection after one failed, for example for lack of descriptors. */
+/**
+ * Milliseconds until the next attempt to accept a connection after an attempt failed, for example for lack of
+ * descriptors.
+ */
 const acceptRetryPause = 100;
 /** The number of connections that are accepted before the event loop runs other tasks. */
 const acceptsPerTurn = 16;
@@ -37,11 +40,11 @@ export interface AcceptorParts {
   readonly listener: UnixListener;
   readonly options: CompleteOptions;
   readonly totals: ExporterTotals;
-  /** Aborted when the exporter is disposed. */
+  /** Aborted when the exporter is disposed of. */
   readonly closing: AbortSignal;
   /** Returns the connections that count toward the limits. */
   readonly places: () => Iterable<ConnectionPlace>;
-  /** Returns the reason, once the device is lost, why importers are no longer served; undefined before. */
+  /** Returns the reason why importers are no longer served, once the device is lost; undefined before. */
   readonly failure: () => string | undefined;
   /** Throws if the listener does not serve connections of a role. */
   readonly checkRole: (role: ConnectionRole | undefined) => void;
@@ -63,11 +66,13 @@ export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #handshakes: Handshakes;
   readonly #reserve = new DescriptorReserve();
-  /** Connections whose handshake was within the limits, but which have not been passed to `adopt` yet. */
+  /**
+   * Connections that are not in `parts.places` yet: they have passed the limits, but have not been passed to `adopt`.
+   */
   readonly #welcomed = new Set<ConnectionPlace>();
-  /** Whether the current failure to accept connections was reported to the application. */
+  /** Whether the application was notified that connections cannot be accepted. Reset once one is accepted. */
   #hasReported = false;
-  /** Resolves when the exporter is disposed and no more connections are accepted. */
+  /** Resolves when the exporter has been disposed of and accepts no more connections. */
   readonly finished: Promise<void>;
 
   constructor(parts: AcceptorParts) {
@@ -94,12 +99,14 @@ export class Acceptor {
         // handled in the same way.
         await delay(acceptRetryPause, closing).catch(() => {});
       }
-      // A process that connects repeatedly must not keep messages of other connections from being read.
+      // Let the event loop read the messages of other connections, even if a process connects repeatedly.
       if (accepted % acceptsPerTurn === 0) await nextTurn();
     }
   }
 
-  /** Reports to the application that connections cannot be accepted; at most once until they can be accepted again. */
+  /**
+   * Notifies the application that connections cannot be accepted; at most once until a connection is accepted again.
+   */
   #report(error: unknown): void {
     const { onError } = this.#parts.options;
     if (this.#hasReported) return;
@@ -204,7 +211,7 @@ export class Acceptor {
     if (connected.filter(isOfUser).length >= perUser) {
       refuse(`${perUser} importers of one user (maximumImportersPerUser)`);
     }
-    // A single process cannot reach this limit, because its ended connections are merged if there are many.
+    // A single process cannot reach this limit: beyond `maximumLingering`, its ended connections are merged.
     const endedPerUser = Math.ceil(maximumEnded / countOfUsers);
     if (all.filter((place) => !place.isConnected && isOfUser(place)).length >= endedPerUser) {
       refuse(`${endedPerUser} ended connections of one user whose processes hold memory`);
@@ -220,9 +227,9 @@ export interface PendingHandshake {
 }
 
 /**
- * The connections that have not sent HELLO. A process that opens connections without sending anything must not keep
- * other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new handshake
- * ends the oldest one of the process that has the most pending handshakes.
+ * The connections whose peers have not sent HELLO. A process that opens connections without sending anything must not
+ * keep other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new
+ * handshake ends the oldest one of the process that has the most pending handshakes.
  */
 export class Handshakes {
   readonly #maximum: number;
@@ -260,7 +267,8 @@ export class Handshakes {
     const ofUser = largestGroup(this.#pending, ({ uid }) => uid);
     const [oldest] = largestGroup(ofUser, ({ pid }) => pid);
     this.#pending.delete(oldest!);
-    // If the peer's HELLO has arrived in the meantime, the handshake is complete, and aborting it has no effect.
+    // If the peer's HELLO has arrived in the meantime, `receiveNow` completes the handshake, and aborting has no
+    // effect.
     oldest!.stream.receiveNow();
     oldest!.ending.abort(this.#tooMany(oldest!.stream.peer));
   }
@@ -273,7 +281,10 @@ export class Handshakes {
   }
 }
 
-/** Returns the handshakes of the user or process that has the most, in the order given. */
+/**
+ * Returns the handshakes of the user or process (according to `keyOf`) that has the most handshakes, in the given
+ * order.
+ */
 function largestGroup(
   handshakes: Iterable<PendingHandshake>,
   keyOf: (peer: Peer) => number,

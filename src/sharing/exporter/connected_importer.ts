@@ -34,19 +34,19 @@ import type { Peer } from "../transport/unix_socket.ts";
  * end the connection.
  */
 export interface ImporterOwner {
-  /** Returns the device with a UUID; undefined if none of its memory was exported. */
+  /** Returns the device with the given UUID; undefined if none of the device's memory was exported. */
   readonly findDevice: RemoteEventsParts["findDevice"];
   /** The exporter's events, which are announced to importers. */
   readonly events: LocalEvents;
   /** Limits the number of importers' events whose announcements are kept. */
   readonly eventBudget: EventBudget;
-  /** Called when an importer can never use an offer again. */
+  /** Called when an importer can no longer use a sent offer. */
   onOver(sentOffer: SentOffer): void;
   /** Called when the connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
   /** Called when the connection has ended but the importer's process may still have memory mapped. */
   onLinger(importer: ConnectedImporter): void;
-  /** Called when the connection has ended and the importer no longer holds any memory. */
+  /** Called when the connection has ended and its process can no longer use any memory. */
   onGone(importer: ConnectedImporter): void;
 }
 
@@ -59,14 +59,15 @@ export class ConnectedImporter {
   readonly process: PeerProcess;
   readonly sentOffers: Map<number, SentOffer> = new Map();
   isConnected = true;
-  /** Whether the importer is in this same process, where CUDA cannot open the exporter's events. */
+  /** Whether the importer runs in the exporter's own process, where CUDA cannot open the exporter's events. */
   readonly isOwnProcess: boolean;
   readonly #stream: MessageStream;
   readonly #owner: ImporterOwner;
   readonly #events: RemoteEvents;
   readonly #answers: EventAnswers;
   /**
-   * The identifiers of the pools, allocations and events announced to the importer, by type of the announcing message.
+   * The identifiers of the pools, allocations and events announced to the importer, keyed by the type of the message
+   * that announced them.
    */
   readonly #sentIdentifiers = new Map<string, Set<number>>([["pool", new Set()], ["allocation", new Set()], [
     "event",
@@ -76,10 +77,10 @@ export class ConnectedImporter {
   readonly #changed = new Set<OfferRecord>();
   /** Events of the importer for which EVENT_FREE has not been sent yet. */
   readonly #freeEvents = new Set<number>();
-  /** The waits for the importer's events, by event: the offer that the event releases, or a callback. */
+  /** Maps each event that is waited for to the offer whose release sent the event, or to a callback. */
   readonly #awaited = new Map<number, SentOffer | (() => void)>();
   readonly #onFired = (error: unknown, event: number): void => {
-    // If the event can no longer be queried, only the end of the process releases the memory.
+    // If the event can no longer be queried, the memory is released only when the importer's process ends.
     if (error !== undefined && !hasNoDevice(error)) return;
     const awaiting = this.#awaited.get(event)!;
     this.#awaited.delete(event);
@@ -88,8 +89,8 @@ export class ConnectedImporter {
   };
   #isGone = false;
   /**
-   * Whether the connection has ended, its process may still have memory mapped, and the connection was not merged into
-   * another one.
+   * Whether the connection has ended, but the importer's process may still have memory mapped. False once the
+   * connection was merged into another one.
    */
   #isLingering = false;
 
@@ -123,7 +124,7 @@ export class ConnectedImporter {
   /** Sends the changes of an offer's state as soon as the connection is not backlogged. */
   sendChange(record: OfferRecord): void {
     if (!this.isConnected) return;
-    // An offer that was withdrawn before it was sent does not need to be sent.
+    // An offer that was withdrawn before it was sent is never sent.
     if (record.isWithdrawn && !this.sentOffers.has(record.identifier)) return void this.#changed.delete(record);
     const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0 && !this.#answers.hasUnsent;
     if (isAlone && !this.#stream.isBacklogged) return this.#sendChangeNow(record);
@@ -131,17 +132,17 @@ export class ConnectedImporter {
     this.#pump();
   }
 
-  /** Sends a message that refers only to identifiers that were announced before. */
+  /** Sends a message whose identifiers have all been announced to the importer before. */
   send(message: Message): void {
     this.#stream.send(message);
   }
 
-  /** Whether the importer's process may be exiting but has not ended yet. */
+  /** Whether the importer's process may have begun to exit and has not ended yet. */
   get mayBeEnding(): boolean {
     return !this.process.isKnownToRun;
   }
 
-  /** Whether the importer reads messages more slowly than they are sent. */
+  /** Whether messages are queued because the importer reads them more slowly than they are sent. */
   get isBacklogged(): boolean {
     return this.#stream.isBacklogged;
   }
@@ -162,13 +163,13 @@ export class ConnectedImporter {
   }
 
   /**
-   * Cancels all waits for the importer's events. Afterwards, waiting for the importer no longer keeps this process
-   * alive.
+   * Cancels all waits for the importer's events. Afterwards, the wait for the end of the importer's process no longer
+   * keeps this process alive.
    */
   abandon(): void {
     this.#closeEvents();
     for (const sentOffer of this.sentOffers.values()) {
-      // Without the waits, only the end of the process releases the memory.
+      // Because the waits were canceled, the memory is released only when the importer's process ends.
       sentOffer.held += sentOffer.releasing;
       sentOffer.releasing = 0;
     }
@@ -176,10 +177,10 @@ export class ConnectedImporter {
   }
 
   /**
-   * Calls back once an event of the importer has fired; immediately if it has fired already. Returns a function that
-   * cancels the wait.
+   * Calls `callback` once an event of the importer has fired, or immediately if the event has fired already. Returns a
+   * function that cancels the wait.
    *
-   * @throws {SharingError} `bad-message` if the event was not announced or already has a wait
+   * @throws {SharingError} `bad-message` if the event was not announced or is already being waited for
    */
   whenFired(event: number, callback: () => void): () => void {
     const cancel = this.#await(event, callback);
@@ -321,7 +322,7 @@ export class ConnectedImporter {
       sentOffer.held--;
     }
     if (sentOffer.held === 0) {
-      // Allows another recall, in case the importer maps the offer again.
+      // Allow another RECALL, in case the importer maps the offer again.
       sentOffer.recall = "no";
       sentOffer.record.channel?.onLeave(this);
       if (isLogging) {
@@ -354,7 +355,10 @@ export class ConnectedImporter {
     return sentOffer;
   }
 
-  /** Ends a sent offer that is completely released, and notifies the callers that wait for its release. */
+  /**
+   * Handles a release: ends the sent offer if it is completely released and cannot be mapped again, and notifies the
+   * callers that wait for the release.
+   */
   #settle(sentOffer: SentOffer): void {
     if (sentOffer.held === 0 && sentOffer.releasing === 0) {
       sentOffer.countRelease();
@@ -406,7 +410,10 @@ export class ConnectedImporter {
     this.#owner.onLinger(this);
   }
 
-  /** Takes over the offers that another connection of the same process still holds. Both connections have ended. */
+  /**
+   * Transfers the offers that another connection of the same process still holds to this connection. Both connections
+   * have ended.
+   */
   absorb(other: ConnectedImporter): void {
     other.abandon();
     for (const [identifier, sentOffer] of other.sentOffers) {
@@ -456,19 +463,19 @@ export class ConnectedImporter {
 }
 
 /**
- * Whether an error means that the exporter has lost or disposed of its devices, so that the memory cannot be reused
- * anyway.
+ * Returns whether an error indicates that the exporter's device is lost or disposed of. The memory then cannot be
+ * reused anyway.
  */
 function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
 }
 
-/** The maximum number of ended connections of one process that are kept separately. */
+/** The maximum number of ended connections of one process that are not merged. */
 const maximumLingering = 16;
 
 /**
- * If the process of `importer`, whose connection has just ended, already has many ended connections, merges the
- * connection of `importer` into one of these.
+ * If the process of `importer` already has `maximumLingering` other ended connections, merges the connection of
+ * `importer`, which has just ended, into one of them.
  */
 export function absorbLingering(importers: Iterable<ConnectedImporter>, importer: ConnectedImporter): void {
   if (importer.process.hasEnded) return;

@@ -12,14 +12,14 @@ import type { OfferRecord } from "./offer.ts";
 const zeroUuid = new Uint8Array(16);
 
 /**
- * A pool whose memory is offered, or a `PhysicalMemory`, which importers are sent like a pool with a single allocation.
- * It is exported once, for all offers and importers.
+ * An exported `MemoryPool`, or an exported `PhysicalMemory`, which is announced like a pool with a single allocation.
+ * The source is exported once, for all offers and importers.
  */
 export interface ExportedPool {
   readonly source: MemoryPool | PhysicalMemory;
   /** The device that the memory is on; undefined for host memory. */
   readonly device: CudaDevice | undefined;
-  /** The message that announces the exported object to an importer. */
+  /** The message that announces the pool to importers. */
   readonly message: PoolMessage;
   readonly handle: ShareableHandle;
   /** The number of exported allocations in the pool plus the number of offers of the whole pool. */
@@ -30,23 +30,23 @@ export interface ExportedPool {
 
 /**
  * An allocation that contains offered memory: the memory of one buffer, or a slab that an allocator has divided into
- * many buffers. It is exported once, for all offers, and stays exported until it is freed.
+ * many buffers. An allocation is exported once, for all offers, and stays exported until it is freed.
  */
 export interface ExportedAllocation {
   readonly pool: ExportedPool;
-  /** The message that announces the exported object to an importer. */
+  /** The message that announces the allocation to importers. */
   readonly message: AllocationMessage;
   /** The number of exported buffers in the allocation. */
   users: number;
   isFreed: boolean;
-  /** Drops the exporter's hold on the memory, which is then freed as soon as the program frees it. */
+  /** Releases the exporter's hold on the allocation, which is then freed as soon as the program frees it. */
   readonly releaseMemory: () => void;
 }
 
 /**
- * A buffer that contains offered memory, which is not reused until all offers of it have ended. If the buffer is part
- * of a slab, it is unexported as soon as its last offer ends, even if it is not freed: freeing memory that is still
- * held requires an event, whereas exporting the buffer again costs nothing.
+ * A buffer that is offered as a whole or in parts. The memory of the buffer is not reused until all offers have ended.
+ * A buffer that is part of a slab is unexported as soon as its last offer ends, even if the buffer is not freed:
+ * freeing memory that is still held requires an event, whereas exporting the buffer again costs nothing.
  */
 export interface ExportedBuffer {
   readonly memory: Allocation;
@@ -57,7 +57,9 @@ export interface ExportedBuffer {
   /** The offers of the buffer, or of parts of it, that have not ended. */
   readonly offers: OfferRecord[];
   isFreed: boolean;
-  /** Drops the exporter's hold on the memory, which is then freed as soon as the program frees it. */
+  /**
+   * Releases the exporter's hold on the buffer's memory, which is then freed as soon as the program frees the buffer.
+   */
   readonly releaseMemory: () => void;
 }
 
@@ -88,7 +90,7 @@ export class ExportedMemory {
     this.#onPoolDisposed = onPoolDisposed;
   }
 
-  /** Exports a pool for an offer of the whole pool. */
+  /** Exports a pool for an offer of the whole pool, and increments the number of the pool's users. */
   retainPool(pool: MemoryPool): ExportedPool {
     const exported = this.#pools.get(pool) ?? this.#exportPool(pool);
     exported.users++;
@@ -96,8 +98,8 @@ export class ExportedMemory {
   }
 
   /**
-   * Removes a user of a pool: an offer of the whole pool that has ended, or an allocation in the pool that is no longer
-   * exported.
+   * Decrements the number of a pool's users, because an offer of the whole pool has ended or an allocation in the pool
+   * is no longer exported.
    */
   releasePool(exported: ExportedPool): void {
     exported.users--;
@@ -127,7 +129,7 @@ export class ExportedMemory {
     if (exported.isPart || exported.isFreed) this.#unexportBuffer(exported);
   }
 
-  /** Returns the device with a UUID; undefined if none of its memory was exported. */
+  /** Returns the device with the given UUID; undefined if none of the device's memory was exported. */
   findDevice(uuid: string): CudaDevice | undefined {
     for (const { device } of this.#pools.values()) {
       if (device !== undefined && isSameUuid(device.uuid, uuid)) return device;
@@ -135,7 +137,7 @@ export class ExportedMemory {
     return undefined;
   }
 
-  /** Unexports all memory without offers. Other memory is unexported when its last offer ends. */
+  /** Unexports all memory that is not offered. Offered memory is unexported when its last offer ends. */
   close(): void {
     for (const exported of this.#allocations.values()) {
       exported.isFreed = true;
@@ -287,7 +289,9 @@ function poolOf({ pool }: Allocation): MemoryPool {
   );
 }
 
-/** Throws a `TypeError` unless other processes can import the pool. `what` names the refused operation. */
+/**
+ * Throws a `TypeError` unless other processes can import the pool. `what` names the operation, for the error message.
+ */
 export function checkShareable(pool: MemoryPool, what: string): void {
   if (pool.handleType === "posix-fd") return;
   throw new TypeError(

@@ -96,7 +96,7 @@ const offerOptions: KnownOptions<OfferOptions> = {
   names: { metadata: true, stream: true },
 };
 
-/** The maximum length, in characters, of a failure's description that is sent to importers. */
+/** The maximum number of characters of the description of a failure that importers are sent. */
 const maximumTextLength = 300;
 /** The alignment of a channel's slots in bytes. */
 const slotAlignment = 512;
@@ -124,11 +124,11 @@ export class Exporter implements AsyncDisposable {
   readonly #totals = new ExporterTotals();
   readonly #importers = new Set<ConnectedImporter>();
   readonly #operators: Operators;
-  /** The offers that have not been withdrawn, by name. */
+  /** The offers that have not been withdrawn, keyed by name. */
   readonly #offers = new Map<string, OfferRecord>();
   /** The number of bytes of the names and metadata of all offers that have not been withdrawn. */
   #textByteLength = 0;
-  /** All offers that have not ended. */
+  /** All offers that have not ended, including withdrawn offers that importers still hold. */
   readonly #records = new Set<OfferRecord>();
   readonly #memory: ExportedMemory;
   readonly #events = new LocalEvents();
@@ -143,7 +143,7 @@ export class Exporter implements AsyncDisposable {
     withdraw: (record) => this.#withdraw(record),
     sentOffersOf: (record) => this.#sentOffersOf(record),
   };
-  /** The message for importers after the device was lost; undefined before. Once it is set, no importer is served. */
+  /** The text of the GOODBYE message to importers, set once the device is lost. From then on, no importer is served. */
   #failure: string | undefined;
   readonly #identifiers = new IdentifierAllocator();
   /** Notified when the condition that disposal waits for may have changed. */
@@ -345,7 +345,7 @@ export class Exporter implements AsyncDisposable {
     }, (hub) => record.channel = hub);
     this.#publish(record, ring.stream);
     undo.move();
-    // The events have two users: importers, until the offer has ended, and the producer, until it is disposed.
+    // The ready events have two users: importers until the offer has ended, and the producer until it is disposed of.
     let users = 2;
     const releaseEvents = (): void => {
       users--;
@@ -428,7 +428,7 @@ export class Exporter implements AsyncDisposable {
     return record;
   }
 
-  /** Publishes an offer once its ready event is known. */
+  /** Adds an offer, and determines its ready event. The offer is sent to importers once the ready event is known. */
   #publish(record: OfferRecord, stream: CudaStream): void {
     this.#add(record);
     try {
@@ -460,7 +460,7 @@ export class Exporter implements AsyncDisposable {
       this.#watch.start();
       return this.#sendToImporters(record);
     }
-    // Importers may not see the stream's device, so the offer is sent only once the stream's work is done.
+    // Importers may not see the stream's device, so send the offer only once the stream's work is done.
     whenFired(ready, (error) => {
       if (error !== undefined) this.#fail(error);
       else this.#sendToImporters(record);
@@ -473,7 +473,7 @@ export class Exporter implements AsyncDisposable {
     for (const importer of this.#importers) importer.sendChange(record);
   }
 
-  /** Returns, for each device, one unfired event that importers may wait for. */
+  /** Returns, for each device, at most one unfired event that importers may be waiting for. */
   #pendingEvents(): Iterable<LocalEvent> {
     const pending = new Map<CudaDevice, LocalEvent>();
     for (const { ready, channel } of this.#records) {
@@ -499,7 +499,7 @@ export class Exporter implements AsyncDisposable {
 
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
-    // No consumer can join a withdrawn channel, so no more frames may be sent.
+    // No consumer can join the channel after its offer is withdrawn, so no more frames may be sent.
     record.channel?.close();
     record.isWithdrawn = true;
     if (isLogging) logOffer("withdraw", record);
@@ -518,7 +518,7 @@ export class Exporter implements AsyncDisposable {
     if (this.#closing.signal.aborted) this.#closeEvents();
   }
 
-  /** Releases the resources of an offer. */
+  /** Releases the ready event, the identifier and the memory of an offer that has ended. */
   #releaseResources(record: OfferRecord): void {
     if (record.ready !== undefined) this.#ready.release(record.ready);
     record.ready = undefined;
@@ -538,7 +538,7 @@ export class Exporter implements AsyncDisposable {
 
   #sentOffersOf(record: OfferRecord): SentOffer[] {
     return [...this.#importers].flatMap(({ sentOffers }) => sentOffers.get(record.identifier) ?? [])
-      // Excludes another offer that reuses the identifier.
+      // Exclude an earlier offer that had the same identifier.
       .filter((sentOffer) => sentOffer.record === record);
   }
 
@@ -552,7 +552,8 @@ export class Exporter implements AsyncDisposable {
           () => this.#endIfOver(record),
           () => this.#condition.notify(),
         ),
-      // Calls the application in a microtask, so that an error it throws does not affect the connection.
+      // Call the application in a microtask, so that an error that the application throws does not affect the
+      // connection.
       onDisconnect: ({ peer }, error) => {
         this.#totals.countEnded(error);
         if (isLogging) logConnection("disconnect", { path: this.path, peer, error });
@@ -569,7 +570,7 @@ export class Exporter implements AsyncDisposable {
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
 
-  /** Whether no connected importer can use an offer any longer. */
+  /** Whether no connected importer can use any offer. */
   #isIdle(): boolean {
     for (const { isConnected, sentOffers } of this.#importers) {
       if (isConnected && sentOffers.size > 0) return false;
@@ -593,8 +594,8 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Encodes the metadata of a new offer. Throws if all offers together would have too much, because importers would
-   * then end their connections.
+   * Encodes the metadata of a new offer. Throws a `RangeError` if the names and metadata of all offers together would
+   * exceed `maximumMetadata`, because importers would then end their connections.
    */
   #encodeMetadata(name: string, value: JsonValue | undefined): string {
     const metadata = encodeMetadata(value);

@@ -78,7 +78,7 @@ export interface ExporterStatistics {
   readonly channels: readonly ChannelStatistics[];
 }
 
-/** The totals of an exporter. The memory that this object occupies does not depend on the importers. */
+/** The totals of an exporter. The size of this object does not depend on the number of importers. */
 export class ExporterTotals {
   readonly since: number = Date.now();
   readonly traffic: TrafficStatistics = { messagesSent: 0, messagesReceived: 0, bytesSent: 0, bytesReceived: 0 };
@@ -100,7 +100,7 @@ export class ExporterTotals {
   }
 }
 
-/** The parts of an exporter's state that `statisticsOf` counts. */
+/** The parts of an exporter's state from which `statisticsOf` computes the statistics. */
 export interface ExporterState {
   readonly path: string;
   readonly totals: ExporterTotals;

@@ -57,7 +57,7 @@ function holderOf({ importer: { peer }, state, since, held, releasing }: SentOff
   return { pid: peer.pid, uid: peer.uid, since, state, count: held + releasing };
 }
 
-/** Returns the leases of each offer. */
+/** Maps each offer to its leases. */
 function holdersOf(importers: Iterable<ConnectedImporter>): Map<OfferRecord, SentOffer[]> {
   const holders = new Map<OfferRecord, SentOffer[]>();
   for (const { sentOffers } of importers) {

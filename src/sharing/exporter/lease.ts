@@ -140,13 +140,15 @@ export class Lease {
  */
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 
-/** An offer that was sent to one importer. Until `isOver` is set, the importer may use the memory. */
+/**
+ * The state of an offer that was sent to one importer. Until `isOver` is set, the importer may use the offered memory.
+ */
 export class SentOffer {
   readonly record: OfferRecord;
   importer: ConnectedImporter;
-  /** The number of mappings that the importer has not released. */
+  /** The number of the importer's mappings that have not been released. */
   held = 0;
-  /** The number of releases whose events have not fired. */
+  /** The number of the importer's releases whose events have not fired. */
   releasing = 0;
   /**
    * When the importer mapped the offer, or when the offer was sent if it was never mapped, in milliseconds since 1970.
@@ -154,15 +156,15 @@ export class SentOffer {
   since: number = Date.now();
   /** Whether the importer has ever mapped the offer. */
   wasHeld = false;
-  /** Whether the importer has completely released the offer at least once. */
+  /** Whether the number of unreleased mappings has ever returned to 0, with all release events fired. */
   wasReleased = false;
   wasWithdrawn = false;
-  /** Whether the importer has sent WITHDRAWN, after which it does not map the offer again. */
+  /** Whether the importer has sent WITHDRAWN, after which it cannot map the offer again. */
   isAnswered = false;
   /** Whether RECALL is to be sent (`"wanted"`) or was sent. */
   recall: "no" | "wanted" | "sent" = "no";
   isOver = false;
-  /** The `SentOffer` into which this one was merged. It belongs to another connection of the same process. */
+  /** The `SentOffer` of another connection of the same process, into which this one was merged. */
   successor: SentOffer | undefined;
   #waiting: Set<() => void> | undefined;
 
@@ -183,7 +185,7 @@ export class SentOffer {
     return this.held > 0 || this.releasing > 0 || this.record.isWithdrawn || !this.importer.isConnected;
   }
 
-  /** Calls back when the importer has released the offer. Returns a function that cancels the callback. */
+  /** Calls `callback` when the importer has released the offer. Returns a function that cancels the callback. */
   whenReleased(callback: () => void): () => void {
     const waiting = this.#waiting ??= new Set();
     waiting.add(callback);
@@ -191,7 +193,7 @@ export class SentOffer {
   }
 
   /**
-   * Takes over the counts and callbacks of another `SentOffer` for the same offer and process. Both connections have
+   * Adds the counts and callbacks of another `SentOffer`, which has the same offer and process. Both connections have
    * ended.
    */
   absorb(other: SentOffer): void {
@@ -203,15 +205,15 @@ export class SentOffer {
   }
 
   /**
-   * Whether the importer has released the offer. Once the offer was withdrawn or the connection has ended, whether the
-   * importer can never use it again.
+   * Whether the importer has released the offer. For a withdrawn offer or an ended connection, whether the importer can
+   * no longer use the offer.
    */
   get isReleased(): boolean {
     if (this.record.isWithdrawn || !this.importer.isConnected) return this.isOver;
     return this.held === 0 && this.releasing === 0;
   }
 
-  /** Counts the importer's first complete release in the offer's record. */
+  /** On the importer's first complete release of the offer, increments the number of releases in the offer's record. */
   countRelease(): void {
     if (!this.wasHeld || this.wasReleased || this.held > 0 || this.releasing > 0) return;
     this.wasReleased = true;

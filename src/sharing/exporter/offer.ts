@@ -23,7 +23,7 @@ const endedOptions = waitOptionsOf("wait for the end of an offer");
 /** The operations of an exporter that its `Offer` objects call. */
 export interface OfferOwner {
   withdraw(record: OfferRecord): void;
-  /** Returns the sent offers of a record that are not over, at most one for each importer. */
+  /** Returns the `SentOffer` of each importer that may still use the offer. */
   sentOffersOf(record: OfferRecord): readonly SentOffer[];
 }
 
@@ -163,13 +163,13 @@ export interface OfferRecordParts {
   readonly pool: ExportedPool;
   /** The offered buffer; undefined for a whole pool. */
   readonly buffer: ExportedBuffer | undefined;
-  /** The offset in the allocation in bytes; 0 for a whole pool. */
+  /** The offset of the offered memory in the allocation, in bytes; 0 for a whole pool. */
   readonly byteOffset: number;
-  /** The size in bytes; 0 for a whole pool. */
+  /** The number of bytes offered; 0 for a whole pool. */
   readonly byteLength: number;
 }
 
-/** The exporter's record of an offer. */
+/** The exporter's state of an offer. */
 export class OfferRecord {
   readonly #parts: OfferRecordParts;
   /** When the offer was made, in milliseconds since 1970. */
@@ -178,11 +178,14 @@ export class OfferRecord {
   channel: ChannelHub | undefined;
   /** The number of importers that were sent the offer and may still use it. */
   sentCount = 0;
-  /** The index of the offer in its buffer's list of offers. */
+  /** The index of the offer in `ExportedBuffer.offers`. */
   index = 0;
   /** The event that must fire before the memory may be read; undefined once it is known to have fired. */
   ready: ReadyEvent | undefined;
-  /** Whether the offer can be sent to importers: its ready event has fired, or is known and on the memory's device. */
+  /**
+   * Whether the offer can be sent to importers: the ready event has been determined, and either has fired or is an
+   * event of the device that holds the memory.
+   */
   isPublic = false;
   isWithdrawn = false;
   hasEnded = false;
@@ -250,21 +253,26 @@ export class OfferRecord {
     };
   }
 
-  /** Calls back each time another importer has released the offer. Returns a function that cancels the callback. */
+  /**
+   * Calls `callback` each time another importer has released the offer. Returns a function that cancels the callback.
+   */
   onRelease(callback: () => void): () => void {
     const awaiting = this.#awaitingReleases ??= new Set();
     awaiting.add(callback);
     return () => awaiting.delete(callback);
   }
 
-  /** Counts another importer that has mapped and released the offer. */
+  /**
+   * Increments the number of importers that have mapped and released the offer, and calls the `onRelease` callbacks.
+   */
   countRelease(): void {
     this.releases++;
     for (const callback of [...this.#awaitingReleases ?? []]) callback();
   }
 
   /**
-   * Calls back when the offer has ended; immediately if it has already. Returns a function that cancels the callback.
+   * Calls `callback` when the offer has ended, or immediately if it has ended already. Returns a function that cancels
+   * the callback.
    */
   whenEnded(callback: () => void): () => void {
     if (this.hasEnded) callback();

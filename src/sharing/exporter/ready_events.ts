@@ -17,16 +17,16 @@ export interface ReadyEvent {
   readonly stream: CudaStream;
   /** The number of offers that use the event and have not ended. */
   users: number;
-  /** Whether the event is known to have fired. Never reset. */
+  /** Whether the event is known to have fired. Once true, stays true. */
   hasFired: boolean;
-  /** Whether a query found the event unfired since the last microtask. */
+  /** Whether a query in the current microtask found the event unfired. */
   isKnownPending: boolean;
 }
 
 /** The callbacks of `ReadyEvents`. */
 export interface ReadyEventsHandlers {
   /**
-   * Called when the ready event of an offer has been determined: it is in `record.ready`, which is undefined if the
+   * Called when the ready event of an offer has been determined. `record.ready` is that event, or undefined if the
    * memory may be read already.
    */
   onKnown(record: OfferRecord): void;
@@ -34,28 +34,28 @@ export interface ReadyEventsHandlers {
   onFailure(error: unknown): void;
 }
 
-/** The offers on one stream that are made in the same synchronous code. */
+/** The offers on one stream that are made in the same synchronous code and share a ready event. */
 interface Batch {
   /** The number of offers in the batch so far. */
   count: number;
-  /** The event of the batch, recorded again whenever a query finds that the stream is not idle. */
+  /** The ready event of the batch, which is recorded again whenever a query finds the stream busy. */
   readyEvent: ReadyEvent | undefined;
-  /** The offers that use the batch's event, which are reported when the batch ends. */
+  /** The offers that use `readyEvent`. They are passed to `onKnown` when the batch ends. */
   readonly awaiting: OfferRecord[];
-  /** The offers for which the stream has not been queried yet. */
+  /** The offers for which it has not been determined whether the stream is busy. */
   unqueried: OfferRecord[];
-  /** Cancels the callback for the disposal of the stream. */
+  /** Removes the callback that runs when the stream is disposed of. */
   stopWatchingStream: (() => void) | undefined;
 }
 
 /**
- * The number of offers at the start of a batch for which the stream is queried individually, so that they do not wait
- * for work that the stream is given later.
+ * The number of offers at the start of a batch for each of which the stream is queried at once. These offers do not
+ * wait for work that is enqueued on the stream later.
  */
 const individualOffers = 8;
 /**
- * The number of offers per query of the stream beyond `individualOffers`: querying a GPU's stream costs as much as all
- * other parts of making an offer together.
+ * After the first `individualOffers` offers of a batch, the stream is queried once for this number of offers, because
+ * querying a GPU's stream costs as much as all other parts of making an offer together.
  */
 const offersPerQuery = 32;
 
@@ -81,7 +81,7 @@ export class ReadyEvents {
     const batch = this.#batchOf(stream);
     batch.count++;
     if (batch.count > individualOffers && batch.count % offersPerQuery !== 0) {
-      // Throws if the stream was disposed, as a query would.
+      // Throw if the stream was disposed of, as a query would.
       void stream.unsafeHandle;
       batch.unqueried.push(record);
       batch.stopWatchingStream ??= whenStreamDisposed(stream, () => this.#queryAgain(stream, batch));
@@ -92,9 +92,7 @@ export class ReadyEvents {
     }
   }
 
-  /**
-   * Decrements the number of offers that use a ready event, because one of these offers has ended for all importers.
-   */
+  /** Decrements the number of offers that use a ready event. Called when such an offer has ended for all importers. */
   release(readyEvent: ReadyEvent): void {
     readyEvent.users--;
     if (readyEvent.users > 0) return;
@@ -124,7 +122,7 @@ export class ReadyEvents {
     }
   }
 
-  /** Queries the stream for the batch's offers for which it has not been queried yet. */
+  /** Queries the stream, and assigns a ready event to the offers in `batch.unqueried`. */
   #queryAgain(stream: CudaStream, batch: Batch): void {
     if (batch.unqueried.every(({ isWithdrawn }) => isWithdrawn)) return;
     let readyEvent: ReadyEvent | undefined;
@@ -137,7 +135,7 @@ export class ReadyEvents {
     this.#assignUnqueried(batch, readyEvent);
   }
 
-  /** Returns an event recorded after all work enqueued on the stream so far. Undefined if this work is done. */
+  /** Returns an event recorded after all work enqueued on the stream so far. Undefined if the stream is idle. */
   #eventBehind(stream: CudaStream, batch: Batch): ReadyEvent | undefined {
     if (stream.query()) return undefined;
     if (batch.readyEvent !== undefined) {
@@ -154,10 +152,7 @@ export class ReadyEvents {
     return batch.readyEvent = { localEvent, stream, users: 0, hasFired: false, isKnownPending: false };
   }
 
-  /**
-   * Assigns a ready event, or undefined if the stream was idle, to the offers for which the stream had not been
-   * queried.
-   */
+  /** Assigns a ready event to the offers in `batch.unqueried`. `readyEvent` is undefined if the stream was idle. */
   #assignUnqueried(batch: Batch, readyEvent: ReadyEvent | undefined): void {
     if (batch.unqueried.length === 0) return;
     const { unqueried } = batch;
@@ -173,7 +168,7 @@ export class ReadyEvents {
   }
 }
 
-/** Whether a ready event has fired. Returns false if the device is lost. */
+/** Returns whether a ready event has fired. Returns false if the device is lost. */
 export function hasFired(readyEvent: ReadyEvent): boolean {
   try {
     return query(readyEvent);
@@ -183,13 +178,14 @@ export function hasFired(readyEvent: ReadyEvent): boolean {
 }
 
 /**
- * Calls back once a ready event has fired, or with the error of a query. Returns a function that cancels the callback.
+ * Calls `callback` once a ready event has fired, or with the error if querying the event fails. Returns a function that
+ * cancels the callback.
  */
 export function whenFired(readyEvent: ReadyEvent, callback: (error?: unknown) => void): () => void {
   return whenDone(() => query(readyEvent), callback);
 }
 
-/** Whether a ready event has fired. Queries the driver at most once per microtask. */
+/** Returns whether a ready event has fired. Queries the driver at most once per microtask. */
 function query(readyEvent: ReadyEvent): boolean {
   if (readyEvent.hasFired || readyEvent.isKnownPending) return readyEvent.hasFired;
   readyEvent.hasFired = readyEvent.localEvent.event.query();
@@ -204,11 +200,11 @@ function query(readyEvent: ReadyEvent): boolean {
 const pollInterval = 100;
 
 /**
- * Polls whether the exporter's devices still work while importers wait for their events. A kernel that faults destroys
- * the device's context, so that the events never fire although the process is still running.
+ * Polls the exporter's devices for errors while importers wait for events. If a kernel faults, the device's context is
+ * destroyed, and the events never fire although the process is still running.
  */
 export class DeviceWatch {
-  /** Returns at most one event of each device, excluding events that are known to have fired. */
+  /** Returns at most one unfired event of each device. */
   readonly #pending: () => Iterable<LocalEvent>;
   readonly #onLost: (error: unknown) => void;
   readonly #timer = new Timer(() => this.#poll(), pollInterval, { unref: true });

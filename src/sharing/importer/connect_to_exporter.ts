@@ -26,8 +26,8 @@ interface ConnectionOptions extends WaitOptions {
 
 /**
  * Connects to the exporter at a path, checks its user and performs the handshake. If `options.wait` is true, first
- * waits until an exporter listens. The returned stream is paused until it is started. Returns undefined if `isUnwanted`
- * has returned true in the meantime.
+ * waits until an exporter listens. The returned stream delivers no messages until it is started. If `isUnwanted`
+ * returns true after an attempt to connect, ends the connection and returns undefined.
  */
 export async function connectToExporter(
   path: string,
@@ -47,8 +47,8 @@ export async function connectToExporter(
     handshakeTimeout: checkMilliseconds(handshakeTimeout, "handshakeTimeout"),
     messageTimeout: checkMilliseconds(messageTimeout, "messageTimeout"),
   };
-  // Polls, because watching for the socket's file does not suffice: its folder may not exist yet, and a stale file
-  // looks the same as one in use.
+  // Poll, because watching for the socket's file does not suffice: the file's folder may not exist yet, and a stale
+  // socket file looks the same as one in use.
   for (let pause = firstPause;; pause = Math.min(pause * 2, longestPause)) {
     try {
       const stream = await connectOnce(path, checked);
@@ -68,12 +68,15 @@ export async function connectToExporter(
   }
 }
 
-/** Returns a hint on how to limit a wait, if the application passed a number of milliseconds as `wait`. */
+/**
+ * Returns the part of an error message that explains how to limit a wait, if the application passed a number of
+ * milliseconds as `wait`; otherwise "".
+ */
 function limitOf(wait: unknown): string {
   return typeof wait === "number" && wait > 0 ? `, limited by signal: AbortSignal.timeout(${wait})` : "";
 }
 
-/** Returns the error for an absent listener, with an appended hint on how to wait for the listener. */
+/** Returns the error for an absent listener, with advice on how to wait for the listener appended to its message. */
 function withHint({ code, message, cause }: SharingError, role: ConnectionRole | undefined): SharingError {
   const connector = role === "store-client" ? "StoreClient" : role === "operator" ? "Operator" : "Importer";
   return new SharingError(code, `${message}; with { wait: true }, ${connector}.connect waits for it`, { cause });
@@ -105,8 +108,8 @@ async function connectOnce(
 }
 
 /**
- * Connects within a time limit, because connecting blocks while the listener's backlog is full, which may be forever if
- * the listener's process is stopped.
+ * Connects within a time limit. Connecting blocks while the listener's backlog is full, possibly forever if the
+ * listener's process is stopped.
  */
 async function connectWithin(
   milliseconds: number,

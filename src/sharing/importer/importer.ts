@@ -96,7 +96,7 @@ const importerOptions: KnownOptions<ImporterOptions> = {
 const offersOptions = waitOptionsOf("wait for an offer");
 const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { stream: true, signal: true } };
 
-/** The reason that errors state when a buffer is used after its importer was disposed. */
+/** The reason stated by the error when a buffer is used after its importer was disposed of. */
 const importerEnd = "its importer was disposed; use it before";
 
 /**
@@ -123,14 +123,14 @@ export class Importer implements AsyncDisposable {
   readonly #remoteEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
-  /** Whether the exporter is in this same process, where CUDA cannot open this importer's events. */
+  /** Whether the exporter runs in the importer's own process, where CUDA cannot open the importer's events. */
   readonly #isOwnProcess: boolean;
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
   readonly #consumers = new Set<ChannelConsumer<unknown, unknown>>();
   readonly #freedOn = new FreedStreams();
-  /** The number of offers that are being mapped. */
+  /** The number of calls that wait for an offer to be ready before they map it. */
   #mapping = 0;
-  /** Functions that end the pending waits for the exporter's events. */
+  /** Functions that settle the pending waits for the exporter's events when the connection ends. */
   readonly #waits = new Set<() => void>();
   /** Notified when the condition that disposal waits for may have changed. */
   readonly #condition = new Condition();
@@ -141,7 +141,7 @@ export class Importer implements AsyncDisposable {
   };
   /** Whether some memory could not be released, because the device is lost or its `Cuda` object was disposed. */
   #isStuck = false;
-  /** Set once the connection has ended. `error` is undefined if it ended normally. */
+  /** Set once the connection has ended. `error` is undefined if the connection ended normally. */
   #end: { readonly error: SharingError | undefined } | undefined;
   #isDisposed = false;
   #closed: Promise<void> | undefined;
@@ -353,8 +353,8 @@ export class Importer implements AsyncDisposable {
     this.#offers.beginJoin(message);
     try {
       return await this.#mapWhole(state, options, (whole) => {
-        // The connection may have ended since the ready event was queried, in which case nothing would notify the
-        // consumer.
+        // The connection may have ended since the ready event was queried. The new consumer would then never be
+        // notified of the end.
         if (this.#end !== undefined) throw this.#goneError(`join "${name}"`);
         return this.#join<Metadata, FrameMetadata>(state, channel, { whole, ...options });
       });
@@ -404,7 +404,7 @@ export class Importer implements AsyncDisposable {
     try {
       if (mapped instanceof DeviceBuffer) allocationOf(mapped).owner.useEnd = importerEnd;
       if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
-        // The work of a destroyed stream continues, and only the whole device can be waited for.
+        // The work of a destroyed stream continues and cannot be queried, so wait for the whole device.
         await finishedWithoutErrors(mapped.device);
         mapped.stream = mapped.device.defaultStream;
       }
@@ -417,8 +417,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Whether releases have not been sent yet, because freed memory is still being read, or because only this process can
-   * detect when the work with the memory is done.
+   * Whether releases have not been sent yet, because freed memory is still being read, or because this process must
+   * wait for the work before the release.
    */
   #hasPendingReleases(): boolean {
     return this.#releases.hasPendingReleases || this.#mapped.size > 0 || this.#mapping > 0;
@@ -434,7 +434,8 @@ export class Importer implements AsyncDisposable {
   }
 
   #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
-    // Not an async function, which would cost each of possibly a thousand readable offers extra microtasks.
+    // Not an async function: when thousands of readable offers are mapped, the additional microtasks would be
+    // noticeable.
     try {
       checkOptions(options, mapOptions);
       const { stream, signal } = options;
@@ -454,8 +455,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Maps the whole allocation that contains an offer, and passes it to `make` once the offer may be read:
-   * synchronously, if it may be read already.
+   * Maps the whole allocation that contains an offer, and passes it to `make` once the offered memory may be read. If
+   * the memory may be read already, calls `make` synchronously and returns its result.
    */
   #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (whole: DeviceBuffer) => T): T | Promise<T> {
     this.#checkMappable(state);
@@ -512,8 +513,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Unmaps an offer that was not passed to the application. Sends the release to the exporter once the memory is
-   * unmapped.
+   * Unmaps an offer whose buffer was not passed to the application. Sends the release to the exporter once the memory
+   * is unmapped.
    */
   #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
@@ -547,8 +548,7 @@ export class Importer implements AsyncDisposable {
         for (const event of channel.readyEvents) this.#remoteEvents.release(event);
         if (isFreed) {
           this.#offers.release(state, 0);
-          // Every slot was released after the work that `whole` waited for, so the exporter has seen the events fire or
-          // no longer needs them.
+          // The exporter no longer queries the slots' events: all slots were released before the ring was.
           for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
         }
         this.#condition.notify();
@@ -578,7 +578,7 @@ export class Importer implements AsyncDisposable {
           const canExporterQuery = onto.device === device && !isHostMemory;
           this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
         } catch (error) {
-          // No release is sent: the memory stays mapped until this process ends.
+          // Send no release, because the memory stays mapped until this process ends.
           this.#isStuck = true;
           throw error;
         }
@@ -623,7 +623,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Waits for an offer's ready event. Rejects if the exporter is gone, since an event of a dead process never fires.
+   * Waits for an offer's ready event. Rejects if the connection ends first, since an event of a dead process never
+   * fires.
    */
   #waitForEvent({ readyEvent: event, name }: OfferMessage, signal: AbortSignal | undefined): Promise<void> {
     const events = this.#remoteEvents;
@@ -635,7 +636,7 @@ export class Importer implements AsyncDisposable {
         };
         const onEnd = (): void => {
           stop();
-          // Events that fired before the exporter died can still be queried.
+          // The event can still be queried, and may have fired before the exporter died.
           try {
             if (events.hasFiredAtEnd(event)) resolve();
             else reject(this.#goneError("wait for the memory to be ready"));
@@ -659,8 +660,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Sends a release that takes effect once a stream has finished its current work, or immediately if the connection has
-   * ended.
+   * Sends a release that takes effect once the release's stream has finished its current work. If the connection has
+   * ended, only calls `send` with 0.
    */
   #release(release: MemoryRelease, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);
@@ -713,7 +714,7 @@ export class Importer implements AsyncDisposable {
       case "pool": {
         const imported = this.#memory.forgetPool(identifier);
         if (imported === undefined) return;
-        // Awaits the frees first, because disposing of the pool would block until they are done.
+        // Wait for the frees first, because disposing of the pool would block until they are done.
         void this.#freedOn.finished().then(() => {
           if (!this.#isStuck) ignoreLoss(() => imported[Symbol.dispose]());
         });

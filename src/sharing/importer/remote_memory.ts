@@ -15,17 +15,17 @@ import {
   type PoolMessage,
 } from "../protocol/messages.ts";
 
-/** The maximum number of pools of an exporter, each of which occupies a descriptor in this process. */
+/** The maximum number of pools that one exporter may announce, since each occupies a descriptor in this process. */
 const maximumPools = 256;
 
 interface RemotePool {
   readonly message: PoolMessage;
   /**
-   * The reference count: one for each announced allocation in the pool, each offer of the whole pool, and each mapping
-   * of such an offer.
+   * The reference count: one for each announced allocation in the pool, and, for offers of the whole pool, one for each
+   * offer and one for each time that the application has imported it.
    */
   users: number;
-  /** The imported pool; set once memory in it was mapped or the pool was imported. */
+  /** The imported pool. Undefined until memory in the pool is first mapped. */
   imported: ImportedMemoryPool | undefined;
   /** The mapping of the memory, if the pool is a `PhysicalMemory` of the exporter. */
   readonly mapped: SharedMapping;
@@ -37,10 +37,13 @@ interface RemoteAllocation {
   users: number;
 }
 
-/** The fields of an offer that identify its memory. */
+/** The fields of an OFFER message that identify the offered memory. */
 type MemoryRange = Pick<OfferMessage, "pool" | "allocation" | "byteOffset" | "byteLength">;
 
-/** The pools and allocations that an exporter has announced. Each is imported only when first mapped. */
+/**
+ * The pools and allocations that an exporter has announced. A pool or an allocation is imported when it is first
+ * mapped.
+ */
 export class RemoteMemory {
   readonly #cuda: Cuda;
   readonly #pools = new Map<number, RemotePool>();
@@ -50,7 +53,7 @@ export class RemoteMemory {
     this.#cuda = cuda;
   }
 
-  /** Returns the device with a UUID; undefined if this process does not see it. */
+  /** Returns the device with the given UUID; undefined if the device is not visible to this process. */
   findDevice(uuid: string): CudaDevice | undefined {
     return this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
   }
@@ -82,7 +85,7 @@ export class RemoteMemory {
     this.#allocations.set(allocation, { message, users: 0 });
   }
 
-  /** Throws unless a range lies in an announced allocation or is a whole announced pool. */
+  /** Throws `bad-message` unless `range` is part of an announced allocation, or an entire announced pool. */
   checkRange(range: MemoryRange): void {
     if (!this.#pools.has(range.pool)) throw badMessage(`pool ${range.pool} was not announced`);
     if (range.allocation === 0) return;
@@ -100,8 +103,8 @@ export class RemoteMemory {
   }
 
   /**
-   * Increments the reference count of a pool or allocation, for an offer or for a mapping of one. Until `release`, the
-   * exporter must not send FORGET for the pool or allocation.
+   * Increments the reference count of a pool or allocation, for a new offer or a new mapping. Until `release` is
+   * called, the exporter must not send FORGET for the pool or allocation.
    */
   retain({ allocation, pool }: MemoryRange): void {
     const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
@@ -109,7 +112,7 @@ export class RemoteMemory {
   }
 
   release({ allocation, pool }: MemoryRange): void {
-    // After `close`, there are no pools and allocations.
+    // The pool or allocation is undefined after `close`.
     const used = allocation === 0 ? this.#pools.get(pool) : this.#allocations.get(allocation);
     if (used !== undefined) used.users--;
   }
@@ -122,7 +125,10 @@ export class RemoteMemory {
     this.#pools.get(allocation.message.pool)!.users--;
   }
 
-  /** Handles FORGET for a pool. Returns the imported pool, if there is one, which the caller must dispose of. */
+  /**
+   * Handles FORGET for a pool. Returns the imported pool, which the caller must dispose of; undefined if the pool was
+   * not imported.
+   */
   forgetPool(identifier: number): ImportedMemoryPool | undefined {
     const pool = this.#pools.get(identifier);
     if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten and was not announced`);
@@ -132,7 +138,7 @@ export class RemoteMemory {
     return pool.imported;
   }
 
-  /** Imports a pool for the application. */
+  /** Imports a pool. Each call returns a new `ImportedMemoryPool`. */
   importPool(identifier: number): ImportedMemoryPool {
     const { message } = this.#pools.get(identifier)!;
     if (message.kind === "memory") throw badMessage(`pool ${identifier} is a piece of virtual memory, and no pool`);
@@ -151,12 +157,12 @@ export class RemoteMemory {
     return importWhole(pool.imported, exportData, byteLength);
   }
 
-  /** Whether a pool is in host memory and therefore belongs to no device. */
+  /** Returns whether a pool is in host memory and therefore belongs to no device. */
   isHostMemory(pool: number): boolean {
     return this.#pools.get(pool)!.message.kind === "host";
   }
 
-  /** Whether a pool of the wire protocol is a `PhysicalMemory` of the exporter, which is mapped as virtual memory. */
+  /** Returns whether an announced pool is a `PhysicalMemory` of the exporter, which is mapped as virtual memory. */
   isVirtual(pool: number): boolean {
     return this.#pools.get(pool)!.message.kind === "memory";
   }
@@ -183,8 +189,8 @@ export class RemoteMemory {
 }
 
 /**
- * Throws unless an allocation may represent a whole `PhysicalMemory`: it must be the pool's only allocation, because
- * the memory is mapped once, and a second allocation could state a different size.
+ * Throws unless an allocation can represent an entire `PhysicalMemory`. The allocation must be the only one of its
+ * pool: the memory is mapped once, and a second allocation could state a different size.
  */
 function checkIsMemory({ allocation, exportData }: AllocationMessage, { users }: RemotePool): void {
   const what = "is a piece of virtual memory";

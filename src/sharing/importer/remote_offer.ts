@@ -25,10 +25,10 @@ export interface RemoteOfferOwner {
   importPool(state: RemoteOfferState): ImportedMemoryPool;
 }
 
-/** The importer's record of an offer. */
+/** The importer's state of an offer. */
 export class RemoteOfferState {
   readonly message: OfferMessage;
-  /** The message that describes the division into slots, if the offer is a channel. */
+  /** The CHANNEL message, which states the division of the ring into slots, if the offer is a channel. */
   channel: ChannelMessage | undefined;
   isWithdrawn = false;
   /** The number of mappings of the offer in this process. */
@@ -53,13 +53,13 @@ export class RemoteOfferState {
     return this.#recalled.signal;
   }
 
-  /** Resets the signal after all recalled memory was released, so that a later recall gets a new signal. */
+  /** Called after all recalled memory was released, so that `recalled` returns a new signal for a later recall. */
   clearRecall(): void {
     this.#recalled = undefined;
     this.#recallReason = undefined;
   }
 
-  /** Aborts the signal, because the exporter recalls the memory or the connection has ended. */
+  /** Aborts the signal `recalled`, because the exporter recalls the memory or the connection has ended. */
   recall(reason: SharingError): void {
     this.#recallReason ??= reason;
     this.#recalled?.abort(this.#recallReason);

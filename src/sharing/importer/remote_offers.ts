@@ -25,11 +25,11 @@ import { RemoteOfferState } from "./remote_offer.ts";
 /** The maximum size of `#left`, the set of channels that were left but for which messages may still arrive. */
 const maximumLeftChannels = 1024;
 
-/** The maximum number of offered names that are searched for ones similar to a name that is not offered. */
+/** The maximum number of offered names that are compared with a requested name that does not exist. */
 const maximumCompared = 1000;
 /** The maximum number of names that an error quotes. */
 const maximumQuoted = 8;
-/** The maximum number of characters that an error quotes of each name. */
+/** The maximum number of characters of each name that an error quotes. */
 const quotedLength = 40;
 
 /** The dependencies of `RemoteOffers`, which its importer provides. */
@@ -38,27 +38,29 @@ export interface RemoteOffersParts {
   readonly events: RemoteEvents;
   /** Sends a message, unless the connection has ended. */
   send(message: Message): void;
-  /** Whether the exporter reads messages more slowly than they are sent. */
+  /** Returns whether messages are queued because the exporter reads them more slowly than they are sent. */
   isBacklogged(): boolean;
   /** The maximum number of bytes of the names and metadata of all offers. */
   readonly maximumMetadata: number;
 }
 
-/** The offers that an exporter has announced. */
+/** The offers of an exporter, and the channels that the importer has joined. */
 export class RemoteOffers {
   readonly #parts: RemoteOffersParts;
   readonly #offers = new Map<number, RemoteOfferState>();
   readonly #byName = new Map<string, RemoteOfferState>();
-  /** Offers that were withdrawn while they were held, for which RECALL may still arrive. */
+  /** Offers that were withdrawn while mapped, keyed by number. RECALL may still arrive for them. */
   readonly #withdrawn = new Map<number, RemoteOfferState>();
   /** The offer of a channel whose CHANNEL message has not arrived yet. */
   #incomplete: RemoteOfferState | undefined;
   /** The number of WITHDRAWN messages sent since the connection became backlogged. */
   #unreadAnswers = 0;
   readonly #iterations = new Set<OfferIteration>();
-  /** The consumers of joined channels, by offer; undefined while the channel is being joined. */
+  /**
+   * The consumers of joined channels, keyed by the number of the offer. Undefined while the channel is being joined.
+   */
   readonly #joined = new Map<number, ConsumerHub | undefined>();
-  /** The channels that this importer left most recently. Their frames may still arrive. */
+  /** The numbers of the channels that this importer has left most recently, whose frames may still arrive. */
   readonly #left = new Set<number>();
   readonly #budget: MetadataBudget;
 
@@ -73,12 +75,12 @@ export class RemoteOffers {
   }
 
   /**
-   * Returns a clause that lists offered names, similar ones if there are any, for the error about a name that is not
-   * offered.
+   * Returns a clause for the error about a name that is not offered: it lists the offered names that are similar, or
+   * else the first offered names.
    */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";
-    // The number of compared names is limited because a hostile exporter may offer many.
+    // Limit the number of compared names, because a hostile exporter may offer many.
     const known = [...this.#byName.keys().take(maximumCompared)];
     const near = nearestNames(name, known);
     if (near.length > 0) return `the exporter offers ${near.map(quoted).join(", ")}; is the name right?`;
@@ -99,7 +101,7 @@ export class RemoteOffers {
     return iteration;
   }
 
-  /** Throws unless CHANNEL directly follows the OFFER of a channel. */
+  /** Throws `bad-message` unless the OFFER of a channel is directly followed by its CHANNEL message. */
   checkOrder({ type }: Message): void {
     if (this.#incomplete === undefined || type === "channel") return;
     throw badMessage(`offer ${this.#incomplete.message.offer} is a channel, and "${type}" comes next`);
@@ -151,13 +153,13 @@ export class RemoteOffers {
     throw limitExceeded("answer another WITHDRAW", `${maximumIdentifiers} answers that the exporter does not read`);
   }
 
-  /** Called when the exporter has read the messages sent so far. */
+  /** Called when the connection to the exporter is no longer backlogged. */
   onDrain(): void {
     this.#unreadAnswers = 0;
   }
 
   onRecall(offer: number): void {
-    // If the offer is unknown, it was released while RECALL was in transit.
+    // An offer is unknown if it was released while RECALL was in transit.
     const state = this.#offers.get(offer) ?? this.#withdrawn.get(offer);
     if (state === undefined) return;
     const { name } = state.message;
@@ -165,8 +167,7 @@ export class RemoteOffers {
   }
 
   /**
-   * Sends WITHDRAWN for an offer that was withdrawn: it will not be mapped again, and its events will not be queried
-   * again.
+   * Sends WITHDRAWN, which states that this importer will neither map the withdrawn offer nor query its events again.
    */
   answerWithdraw({ message, channel }: RemoteOfferState): void {
     const { memory, events, send } = this.#parts;
@@ -188,9 +189,9 @@ export class RemoteOffers {
     const { offer } = message;
     state.holds--;
     if (state.holds === 0) {
-      // The recall applied only to the mappings that are now released, so a later mapping gets a new signal.
+      // The recall applied only to the mappings that are now released. Later mappings get a new signal.
       if (!state.isWithdrawn) state.clearRecall();
-      // The offer's number may be reused from now on.
+      // The exporter may now reuse the number of the offer.
       else if (this.#withdrawn.delete(offer)) this.#leaveChannel(offer);
     }
     this.#parts.memory.release(message);
@@ -198,7 +199,8 @@ export class RemoteOffers {
   }
 
   /**
-   * Starts joining a channel. Throws if the channel has been joined in this connection before, unless joining failed.
+   * Marks a channel as being joined. Throws a `TypeError` if the channel was joined in this connection before. A failed
+   * attempt does not count.
    */
   beginJoin({ offer, name }: OfferMessage): void {
     if (this.#joined.has(offer)) {
@@ -207,7 +209,7 @@ export class RemoteOffers {
     this.#joined.set(offer, undefined);
   }
 
-  /** Records the consumer of a joined channel; undefined if joining failed. */
+  /** Records the consumer of a joined channel. `consumer` is undefined if joining failed. */
   endJoin(offer: number, consumer: ConsumerHub | undefined): void {
     if (consumer === undefined) this.#joined.delete(offer);
     else this.#joined.set(offer, consumer);
@@ -248,13 +250,15 @@ export class RemoteOffers {
   }
 }
 
-/** An iteration over the current and future offers, with the offers that it has not returned yet. */
+/**
+ * An iteration over the current and future offers of an exporter. Contains the offers that have not been returned yet.
+ */
 export class OfferIteration implements Disposable {
-  /** The offers added since the last sweep, some of which may have been returned or withdrawn. */
+  /** The offers that have been added. May contain offers that were returned or withdrawn since the last `#sweep`. */
   #pending: RemoteOfferState[] = [];
-  /** The number of offers at the start of `#pending` that were returned. */
+  /** The number of offers at the start of `#pending` that `take` has returned or skipped. */
   #taken = 0;
-  /** The number of offers withdrawn since the last sweep. */
+  /** The number of offers withdrawn since the last `#sweep`. */
   #withdrawn = 0;
   readonly #onDispose: (iteration: OfferIteration) => void;
   #onAdded: (() => void) | undefined;
@@ -283,7 +287,7 @@ export class OfferIteration implements Disposable {
     return undefined;
   }
 
-  /** Drops the offers that were returned or withdrawn. */
+  /** Removes the offers that were returned or withdrawn from `#pending`. */
   #sweep(): void {
     if (this.#pending.length === 0) return;
     this.#pending = this.#pending.slice(this.#taken).filter(({ isWithdrawn }) => !isWithdrawn);
@@ -291,14 +295,14 @@ export class OfferIteration implements Disposable {
     this.#withdrawn = 0;
   }
 
-  /** Calls the pending callback, because there is a new offer or the connection has ended. */
+  /** Calls the callback of `whenAdded`, because there is a new offer or the connection has ended. */
   wake(): void {
     const onAdded = this.#onAdded;
     this.#onAdded = undefined;
     onAdded?.();
   }
 
-  /** Calls back at the next `wake`. Returns a function that cancels the callback. */
+  /** Calls `callback` at the next `wake`. Returns a function that cancels the callback. */
   whenAdded(callback: () => void): () => void {
     this.#onAdded = callback;
     return () => this.#onAdded = undefined;
@@ -316,7 +320,10 @@ function quoted(name: string): string {
   return JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
 }
 
-/** The maximum number of bytes of names and metadata of all exporters together, unless one importer allows more. */
+/**
+ * The maximum number of bytes of names and metadata of the offers of all exporters together. A larger `maximumMetadata`
+ * of an importer replaces this limit.
+ */
 const maximumInAll = 256 * 2 ** 20;
 
 /** The number of bytes of names and metadata that all importers of this thread hold. */
@@ -337,9 +344,10 @@ export class MetadataBudget {
   }
 
   /**
-   * Adds the bytes of a new offer.
+   * Counts the bytes of the name and metadata of a new offer.
    *
-   * @throws {SharingError} `limit-exceeded`
+   * @throws {SharingError} `limit-exceeded` if the offers of this exporter or of all exporters would have too many
+   * bytes
    */
   add(byteLength: number): void {
     const exceeding = `accept another offer, with ${byteLength} bytes of name and metadata`;
@@ -355,7 +363,7 @@ export class MetadataBudget {
     if (!this.#isClosed) inAll += byteLength;
   }
 
-  /** Removes the bytes of an offer that was withdrawn. */
+  /** Stops counting the bytes of the name and metadata of a withdrawn offer. */
   remove(byteLength: number): void {
     this.#used -= byteLength;
     if (!this.#isClosed) inAll -= byteLength;

@@ -7,19 +7,20 @@ import { badMessage } from "../protocol/messages.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
 /**
- * The maximum nesting depth of JSON of any form. Some runtimes cannot serialize JSON that is nested much more deeply.
+ * The maximum nesting depth of JSON of any form. Some runtimes cannot serialize JSON whose depth greatly exceeds this
+ * maximum.
  */
 export const maximumDepth = 200;
 
 /**
- * Returns a JSON value if it has the type `T`. Omits unexpected members of objects.
+ * Checks that a JSON value has the type `T`, and returns a copy without the unexpected members of objects.
  *
  * @param at the path of the value in the document, for the error message
  * @throws {SharingError} `bad-message` if the value has another type
  */
 export type Check<T> = (value: JsonValue | undefined, at: string) => T;
 
-/** Accepts a string of at most `maximumLength` UTF-16 code units. */
+/** Returns a check that accepts a string of at most `maximumLength` UTF-16 code units. */
 export function text(maximumLength: number): Check<string> {
   return (value, at) => {
     if (typeof value === "string" && value.length <= maximumLength) return value;
@@ -45,7 +46,7 @@ export const json: Check<JsonValue> = (value, at) => {
   return value;
 };
 
-/** Whether a value is nested more deeply than `maximumDepth`. */
+/** Returns whether a value is nested more deeply than `maximumDepth`. */
 export function isTooDeep(value: JsonValue): boolean {
   let level: readonly JsonValue[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
@@ -55,7 +56,7 @@ export function isTooDeep(value: JsonValue): boolean {
   return false;
 }
 
-/** Accepts one of the given words. */
+/** Returns a check that accepts any of the given words. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): Check<Word> {
   return (value, at) => {
     const found = words.find((word) => word === value);
@@ -64,12 +65,12 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): Che
   };
 }
 
-/** Accepts null, or a value that `check` accepts. */
+/** Returns a check that accepts null and each value that `check` accepts. */
 export function nullOr<T>(check: Check<T>): Check<T | null> {
   return (value, at) => value === null ? null : check(value, at);
 }
 
-/** Accepts an array of at most `maximumLength` elements that `check` accepts. */
+/** Returns a check that accepts an array of at most `maximumLength` elements, each of which `check` accepts. */
 export function list<T>(check: Check<T>, maximumLength: number): Check<readonly T[]> {
   return (value, at) => {
     if (!Array.isArray(value) || value.length > maximumLength) {
@@ -79,7 +80,7 @@ export function list<T>(check: Check<T>, maximumLength: number): Check<readonly 
   };
 }
 
-/** Accepts an object with any members whose values `check` accepts. */
+/** Returns a check that accepts an object with any member names, if `check` accepts the value of each member. */
 export function partial<Name extends string, T>(check: Check<T>): Check<Readonly<Partial<Record<Name, T>>>> {
   return (value, at) => {
     const entries = Object.entries(objectOf(value, at)).map(([name, member]) => [name, check(member, `${at}.${name}`)]);
@@ -87,7 +88,7 @@ export function partial<Name extends string, T>(check: Check<T>): Check<Readonly
   };
 }
 
-/** Accepts an object with the given members. */
+/** Returns a check that accepts an object with the given members. */
 export function object<Members extends Readonly<Record<string, Check<unknown>>>>(
   members: Members,
 ): Check<{ readonly [Name in keyof Members]: ReturnType<Members[Name]> }> {
@@ -100,7 +101,7 @@ export function object<Members extends Readonly<Record<string, Check<unknown>>>>
   };
 }
 
-/** Accepts an object that may lack the given member. */
+/** Returns a check that accepts an object with or without the given member. */
 export function optional<Name extends string, T>(
   name: Name,
   check: Check<T>,
@@ -112,7 +113,7 @@ export function optional<Name extends string, T>(
   };
 }
 
-/** Accepts an object that both checks accept, and merges their results. */
+/** Returns a check that accepts an object that both checks accept, and that merges their results. */
 export function both<One, Other>(one: Check<One>, other: Check<Other>): Check<One & Other> {
   return (value, at) => ({ ...one(value, at), ...other(value, at) });
 }

@@ -58,7 +58,7 @@ export class Operator implements AsyncDisposable {
   readonly #documents = new Documents(maximumAnswerByteLength);
   readonly #waiting = new Map<number, Waiting>();
   #lastRequest = 0;
-  /** The error of later requests; set once the connection has ended. */
+  /** The error that later requests throw. Set once the connection has ended. */
   #end: unknown;
 
   static {
@@ -163,7 +163,7 @@ export class Operator implements AsyncDisposable {
   }
 }
 
-/** Returns the error for an answer that is not `ok`. */
+/** Returns the error for an answer whose `ok` is not true. */
 function refusal(path: string, { code, message }: JsonObject): SharingError {
   const known = goodbyeReasons.find((reason) => reason === code);
   const text = typeof message === "string" ? message.slice(0, 1024) : "it gives no reason";

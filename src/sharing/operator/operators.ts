@@ -18,9 +18,11 @@ import {
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** The pause before the next status, in milliseconds for each millisecond spent on operators. */
+/** The length of the pause before the next status, as a multiple of the time spent on sending the last one. */
 const pauseFactor = 7;
-/** The maximum pause in milliseconds, which bounds how long other operators can delay an answer. */
+/**
+ * The maximum pause between two statuses in milliseconds, which limits how long other operators can delay an answer.
+ */
 const longestPause = 1000;
 
 /** The dependencies of `Operators`, which its listener provides. */
@@ -34,16 +36,16 @@ export interface OperatorsParts {
 }
 
 /**
- * The operators of a listener. Regardless of the number of operators and requests, one status is made at a time, for
- * all operators with pending requests. Making and sending statuses takes at most an eighth of this process's time,
- * except that at least one status per second is made.
+ * The operators of a listener. Only one status is generated at a time, and is sent to all operators with pending
+ * requests. Generating and sending statuses takes at most an eighth of this process's time, except that at least one
+ * status per second is generated.
  */
 export class Operators {
   readonly #parts: OperatorsParts;
   readonly #connected = new Set<ConnectedOperator>();
-  /** The operators with pending requests, which are sent the next status. */
+  /** The operators with pending requests, to which the next status will be sent. */
   readonly #asking = new Set<ConnectedOperator>();
-  /** The `performance.now()` before which no further status is made. */
+  /** The `performance.now()` before which no other status is generated. */
   #pauseEnd = 0;
   readonly #timer = new Timer(() => this.#answer(), 0);
 
@@ -102,7 +104,7 @@ export class Operators {
   }
 
   #answer(): void {
-    // Sending answers since the timer was started may have extended the pause.
+    // The time spent on sending answers since the timer was started may have extended the pause.
     if (performance.now() < this.#pauseEnd) return this.#schedule();
     const asking = [...this.#asking];
     this.#asking.clear();
@@ -113,8 +115,8 @@ export class Operators {
   }
 
   /**
-   * Returns the answer for the operators in `asking`. If making the answer fails, ends the connections of these
-   * operators and returns undefined.
+   * Returns the encoded status. If generating the status fails, ends the connections of the operators in `asking`, and
+   * returns undefined.
    */
   #makeAnswer(asking: readonly ConnectedOperator[]): Uint8Array<ArrayBuffer> | undefined {
     try {
@@ -128,7 +130,7 @@ export class Operators {
     }
   }
 
-  /** Extends the pause before the next status, according to the time spent on operators. */
+  /** Extends the pause before the next status in proportion to the time spent on operators. */
   #spend(milliseconds: number): void {
     const now = performance.now();
     this.#pauseEnd = Math.min(Math.max(this.#pauseEnd, now) + milliseconds * pauseFactor, now + longestPause);
@@ -137,7 +139,7 @@ export class Operators {
 
 /** The maximum size of an operator's request in bytes. */
 export const maximumOperatorAskByteLength = 4096;
-/** The maximum number of requests of one operator that are not completely answered. */
+/** The maximum number of one operator's requests that have not been answered completely. */
 export const maximumOperatorAsks = 16;
 
 /**
@@ -146,9 +148,9 @@ export const maximumOperatorAsks = 16;
 export interface OperatorOwner {
   /** Milliseconds within which an operator must read an answer. */
   readonly answerTimeout: number;
-  /** Called when the operator has requested the status; `answer` must be called later. */
+  /** Called when the operator has requested the status. The callee must call `answer` later. */
   onAsk(operator: ConnectedOperator): void;
-  /** Called with the time spent on sending messages, in milliseconds. */
+  /** Called with the milliseconds spent on sending messages to the operator. */
   onSpent(milliseconds: number): void;
   /** Called when the connection has ended. The error is undefined if the operator sent GOODBYE `done`. */
   onDisconnect(operator: ConnectedOperator, error: SharingError | undefined): void;
@@ -156,8 +158,8 @@ export interface OperatorOwner {
 
 /**
  * The listener's end of a connection to an operator, which requests the listener's status. An operator holds no memory,
- * and receives messages only in answer to a request. At most one answer that the operator does not read is kept, for a
- * limited time.
+ * and receives messages only in answer to a request. While the operator does not read, at most one answer is kept, for
+ * a limited time.
  */
 export class ConnectedOperator {
   readonly peer: Peer;
@@ -165,11 +167,11 @@ export class ConnectedOperator {
   readonly #stream: MessageStream;
   readonly #owner: OperatorOwner;
   readonly #documents = new Documents(maximumOperatorAskByteLength);
-  /** The numbers of the requests whose answers have not been started. */
+  /** The numbers of the requests that are neither answered nor in `#answering`. */
   readonly #asks = new Set<number>();
   /** The requests that are being answered, and an iterator over the unsent messages of their answers. */
   #answering: { readonly asks: ReadonlySet<number>; readonly messages: Iterator<DocumentMessage> } | undefined;
-  /** Ends the connection if an answer is not read in time. */
+  /** Ends the connection if the operator does not read an answer within `answerTimeout`. */
   readonly #timer = new Timer(() => this.#onLate(), Infinity);
 
   constructor(stream: MessageStream, owner: OperatorOwner) {
@@ -183,7 +185,10 @@ export class ConnectedOperator {
     });
   }
 
-  /** Answers all pending requests of the operator with a document, sending as fast as the operator reads. */
+  /**
+   * Starts to answer all pending requests of the operator with `document`. The answers are sent as fast as the operator
+   * reads.
+   */
   answer(document: Uint8Array<ArrayBuffer>): void {
     if (!this.isConnected || this.#asks.size === 0) return;
     const asks = new Set(this.#asks);

@@ -13,7 +13,7 @@ import type { StoreStatistics, StoreStatus } from "./status.ts";
 /** The prefix of the metrics' names. */
 const prefix = "poolpass";
 
-/** The labels of a sample, by name. */
+/** The labels of a sample, keyed by label name. */
 type Labels = Readonly<Record<string, string | number>>;
 
 /** A metric with its samples. */
@@ -55,7 +55,7 @@ function format({ name, type, help, samples }: Metric): string {
     lines.join("");
 }
 
-/** Escapes backslashes, quotes and line breaks, as label values require. */
+/** Escapes the characters that label values cannot contain: backslashes, quotes and line breaks. */
 function escapeLabel(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
@@ -68,7 +68,7 @@ function counter(name: string, help: string, ...samples: Metric["samples"]): Met
   return { name: `${prefix}_${name}_total`, type: "counter", help, samples };
 }
 
-/** Returns the metric of a listener's start time, in seconds. */
+/** Returns the metric for the time at which a listener began to listen, in seconds since 1970. */
 function since({ path, since }: ExporterStatistics | StoreStatistics): Metric {
   return gauge("start_time_seconds", "When the process began to listen, in seconds since 1970.", [
     { path },
@@ -151,7 +151,7 @@ function metricsOfRefusals({ imports, exports, events }: RefusalStatistics, labe
   ];
 }
 
-/** Returns a sample for each count, with the count's name as the value of the label `label`. */
+/** Returns one sample per count. The label `label` of each sample is the count's key. */
 function samplesBy(
   labels: Labels,
   label: string,
@@ -205,7 +205,7 @@ function metricsOfChannels({ path, channels }: ExporterStatistics): Metric[] {
   ];
 }
 
-/** Returns a function that maps a consumer to its process ID and one of its statistics. */
+/** Returns a function that returns a consumer's process ID and one statistic, which `read` selects. */
 function pairOf(read: (consumer: ConsumerStatistics) => number): (consumer: ConsumerStatistics) => [number, number] {
   return (consumer) => [consumer.peer.pid, read(consumer)];
 }
@@ -230,8 +230,8 @@ function ofProcesses(
 function metricsOfStore({ statistics, limits, entries }: StoreStatus): Metric[] {
   const { path, clients, operators, entries: count, byteLength, published } = statistics;
   const limit = (value: number | null): Metric["samples"] => value === null ? [] : [[{ path }, value]];
-  // Entries may share name, generation and state: several writers may allocate memory for a name, and a name that was
-  // removed restarts at generation 1.
+  // Group the entries, because several may have the same name, generation and state: several writers may allocate
+  // memory for a name, and a name that was removed restarts at generation 1.
   const ofSeries = Map.groupBy(entries, ({ state, generation, name }) => `${state} ${generation} ${name}`);
   const of = (read: (entry: StoreStatus["entries"][number]) => number): Metric["samples"] =>
     [...ofSeries.values()].map((same) => {

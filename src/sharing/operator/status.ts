@@ -22,13 +22,16 @@ export interface ProcessStatus {
 export interface HolderStatus extends ProcessStatus {
   /** The state of the importer's lease. */
   readonly state: LeaseState;
-  /** The number of the importer's mappings of the offer that are not released, or whose work is not done. */
+  /**
+   * The number of the importer's mappings of the offer that have not been released, or were released before work with
+   * the memory is done.
+   */
   readonly count: number;
 }
 
 /** An offer of an exporter, as operators see it. */
 export interface OfferStatus {
-  /** The name. */
+  /** The name of the offer. */
   readonly name: string;
   /** The kind of the offered memory; for a channel, the memory is its ring. */
   readonly kind: "buffer" | "pool" | "channel";
