@@ -130,12 +130,15 @@ export const threadRecord = {
   frame: 16,
   /** The offset of the free part of the stack, above the thread's stack frame. */
   stackPointer: 20,
-  /** The operands of the request. Each has 32 bits, except for `value`, which has up to 64. */
+  /**
+   * The first of the request's operands: `mask`, `first`, `second` and `value`. Each has 32 bits, except for `value`,
+   * which has up to 64.
+   */
   mask: 24,
   first: 28,
   second: 32,
   value: 40,
-  /** The results of the request, written by the scheduler. */
+  /** The first of the request's results, `result` and `predicate`, which the scheduler writes. */
   result: 48,
   predicate: 56,
 } as const;

@@ -90,7 +90,7 @@ export class Pools {
     for (const pool of this.#openImports) if (pool.isClosed) this.#openImports.delete(pool);
   }
 
-  /** Releases everything when the driver closes. */
+  /** Closes all pools, including imported pools, when the driver closes. */
   close(): void {
     for (const pool of [...this.#openImports, ...this.#openPools]) pool.close();
     this.#openImports.clear();
@@ -302,8 +302,8 @@ export class Pools {
   }
 
   /**
-   * Returns the handle of the pool that was imported from a file before, and adds 1 to its import count. Returns
-   * undefined if there is no such pool.
+   * Returns the existing handle of the imported pool whose file has the given identity, and adds 1 to the pool's import
+   * count. Returns undefined if there is no such pool.
    */
   #retainImport(identity: string): bigint | undefined {
     for (const [handle, pool] of this.#pools) {

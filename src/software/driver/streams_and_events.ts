@@ -74,7 +74,7 @@ export class StreamsAndEvents {
     return this.#defaultStreams[device]!;
   }
 
-  /** Releases everything when the driver closes. */
+  /** Releases all interprocess events when the driver closes. */
   close(): void {
     for (const event of this.#interprocessEvents) event.close();
     this.#interprocessEvents.clear();
@@ -207,7 +207,8 @@ export class StreamsAndEvents {
         const call = "cudaEventElapsedTime";
         const [first, last] = [this.#event(start, call), this.#event(end, call)];
         for (const { device, flags, recorded } of [first, last]) {
-          // If the devices were lost, the work that records the event was dropped, so the event will never have a time.
+          // If the devices were lost, the work that would record the event was dropped, so the event will never have a
+          // time.
           devices.check(device, call);
           if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
             fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);

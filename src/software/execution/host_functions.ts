@@ -13,7 +13,10 @@ import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 
-/** The host functions that a module's caller supplies. The compiler provides the other two itself. */
+/**
+ * The host functions that a module's caller supplies. The compiler itself provides the other host functions,
+ * `reduceAngle` and `encodeEightBits`.
+ */
 type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
 
 /** The parts of the device that a module's host functions use. */

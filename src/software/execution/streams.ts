@@ -65,7 +65,7 @@ export class Work {
 
   /**
    * The kind of object that prevents the work from starting: none, work of another stream, or an event record of
-   * another process. Must be read only once per turn, because another process may finish at any time.
+   * another process. Must be read only once per scheduling decision, because another process may finish at any time.
    */
   get obstacle(): "none" | "stream" | "process" {
     let obstacle: "none" | "stream" | "process" = "none";
@@ -321,7 +321,7 @@ export class Scheduler {
     return work;
   }
 
-  /** Records an event on a stream. The record waits for the work in `after` too. */
+  /** Records an event on a stream. The record also waits for the work in `after`. */
   record(event: Event, stream: Stream, after?: readonly Work[]): Work {
     event.time = undefined;
     const complete = event.beginRecord();

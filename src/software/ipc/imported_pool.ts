@@ -36,7 +36,9 @@ export class MappingLeases {
   /** The number of mappings of each unit of the pool's file. Contains only units that have mappings. */
   readonly #counts = new Map<number, number>();
 
-  /** @param file a file that was opened for this import alone, because file locks belong to the open file */
+  /**
+   * @param file a file that was opened for this import alone, because file locks belong to the open file description
+   */
   constructor(file: SharedFile) {
     this.#file = file;
   }
@@ -212,7 +214,7 @@ export class ImportedPool {
     this.#closeWhenUnused();
   }
 
-  /** Releases everything when the driver closes. */
+  /** Destroys the pool and removes all its mappings when the driver closes. */
   close(): void {
     this.#isDestroyed = true;
     for (const mapping of this.#mapped) this.unmap(mapping);

@@ -154,7 +154,8 @@ export class IpcFile {
     const state = stateOfProcess(location);
     if (state !== "exists") return state === "gone" ? "no process" : "unseen";
     const fd = tryOpen(location);
-    // With the mount option `hidepid`, `/proc` does not show the processes of other users.
+    // The owner has closed the file, unless `/proc` hides the owner from this process, as with the mount option
+    // `hidepid`.
     if (fd === undefined && mayOpen(folderOf(location))) return "no file";
     if (fd === undefined) return stateOfProcess(location) === "gone" ? "no process" : "unseen";
     let opened: IpcFile | undefined;

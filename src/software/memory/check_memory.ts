@@ -152,7 +152,7 @@ export class CheckMemory implements PageHolder {
     this.#free.clear();
   }
 
-  /** Releases everything. */
+  /** Releases all chunks and the tables. */
   release(): void {
     this.#linearMemory.removePageHolder(this);
     this.#releaseChunks();

@@ -171,8 +171,8 @@ export class DeviceHeap {
   }
 
   /**
-   * Merges reusable blocks into free ranges, so that blocks of other sizes can use them. Returns whether there were
-   * any.
+   * Merges reusable blocks into free ranges, so that blocks of other sizes can use them. Returns whether there were any
+   * reusable blocks.
    */
   #mergeRecycled(): boolean {
     if (this.#recycled.size === 0) return false;

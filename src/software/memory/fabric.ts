@@ -92,8 +92,8 @@ function checksumOf(bytes: Uint8Array): number {
 /** The offset of the handle in the memory file, in bytes: in the first page, after the header. */
 const handleOffset = 1024;
 /**
- * The range of the file that the exporter keeps locked as long as it provides the memory. A part of the first page, in
- * which importers never lock anything.
+ * The range of the file that the exporter keeps locked as long as it provides the memory. The range lies in the first
+ * page, in which importers never lock anything.
  */
 const ownedRange = { offset: 0, byteLength: 4096 } as const;
 
@@ -106,9 +106,9 @@ interface FabricFileContent {
 
 /**
  * The memory file of a pool or of `cuMemCreate` memory in a fabric. Importers receive the file through a socket in the
- * fabric's folder. A regular file in the folder could not be sealed, so a process that truncated it would crash all
- * processes that have mapped it. The exporter holds a lock on the file, by which importers detect whether the exporter
- * has ended.
+ * fabric's folder. The memory is not a regular file in the folder, because such a file cannot be sealed: a process that
+ * truncated the file would crash all processes that have mapped it. The exporter holds a lock on the memory file, by
+ * which importers detect whether the exporter has ended.
  */
 export class FabricFile extends SharedFile {
   /** The fabric handle of the file, 64 bytes. */
@@ -190,7 +190,10 @@ const {
 } = cudaErrorNumbers;
 
 const prefix = "poolpass-fabric-";
-/** Matches the names of the sockets in a fabric's folder: of listening sockets, and of those that do not listen yet. */
+/**
+ * Matches the names of the sockets in a fabric's folder: `poolpass-fabric-` for listening sockets, and `.poolpass-` for
+ * sockets that do not listen yet.
+ */
 const socketName = /^(?:poolpass-fabric-[0-9a-f]{32}|\.poolpass-[0-9a-f]{16})$/;
 const writableByOthers = 0o022;
 
@@ -198,7 +201,7 @@ const variable = "POOLPASS_SOFTWARE_FABRIC";
 const noFabric = "software devices have no IMEX channel; processes that have the same folder in " + variable +
   " share memory by fabric handles";
 
-/** The reason why memory in a fabric has no descriptor. */
+/** The error text if a descriptor of memory in a fabric is requested. */
 export const noDescriptor = "what can be exported as a fabric handle has no descriptor on a software device";
 
 /** The reasons why a folder cannot be used as a fabric, by `errno`. Other errors do not concern the folder. */
@@ -309,8 +312,8 @@ export class Fabric {
     try {
       const { type, inode, permissions } = describeDescriptor(fd);
       if (type !== "folder") throw new SystemError(errno.ENOTDIR, `open of ${folder}`);
-      // Does not remove sockets from a folder that other users can write to, because the folder may contain any number
-      // of files.
+      // Skips a folder that other users can write to: they may have added so many files that reading the folder takes
+      // too long.
       if (!this.#isSwept && (permissions & writableByOthers) === 0) {
         for (const name of namesIn(folder)) if (socketName.test(name)) removeUnserved({ folder, name });
       }

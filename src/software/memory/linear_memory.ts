@@ -46,13 +46,13 @@ export const scratch = {
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
-// Compiled code contains the offsets of the launch record and of the checks' state as constants.
+// Checks at compile time that these offsets equal the constants that compiled code contains.
 scratch.launch.begin satisfies typeof launchRecordBegin;
 scratch.checks.begin satisfies typeof checkStateBegin;
 
 /**
- * The value of the bytes of a new allocation while a program is checked, by which uses of uninitialized memory become
- * visible.
+ * The value to which each byte of a new allocation is set while a program is checked, so that uses of uninitialized
+ * memory become visible.
  */
 export const freshByte = 0xcb;
 
@@ -146,7 +146,7 @@ export class LinearMemory {
   }
 
   /**
-   * Reserves the upper half of linear memory for the shadow of the lower half, and marks everything as initialized.
+   * Reserves the upper half of linear memory for the shadow of the lower half, and marks the lower half as initialized.
    * Returns false if a part of the upper half is in use.
    */
   openShadow(): boolean {
@@ -203,8 +203,8 @@ export class LinearMemory {
   }
 
   /**
-   * Registers an owner of pages. From then on, its `releaseUnused` is called whenever linear memory is full, until the
-   * owner is removed.
+   * Registers an owner of pages. Until the owner is removed, its `releaseUnused` is called whenever linear memory is
+   * full.
    */
   addPageHolder(holder: PageHolder): void {
     this.#pageHolders.add(holder);
@@ -215,8 +215,8 @@ export class LinearMemory {
   }
 
   /**
-   * Gives the scratch ranges to a launch, after the previous owner has saved its data there. Without `owner`, the new
-   * contents are never saved.
+   * Makes a launch the owner of the scratch ranges. The previous owner, if any, first saves its data. Without `owner`,
+   * the ranges have no owner afterwards, so the data that is written next is never saved.
    */
   takeScratch(owner?: ScratchOwner): void {
     const previous = processMemory!.scratchOwner;
@@ -300,7 +300,7 @@ export class LinearMemory {
     return this.#requireBoundsTable(device).begin;
   }
 
-  /** Returns the part of a device's bounds table that contains the start of each granule's allocation. */
+  /** Returns the part of a device's bounds table that maps each granule to the start of its allocation. */
   allocationsOf(device: number): Uint32Array {
     return this.#requireBoundsTable(device).allocations;
   }

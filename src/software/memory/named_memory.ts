@@ -30,9 +30,7 @@ export interface NamedRange extends ByteRange {
   readonly mistake?: "inaccessible" | "use-before-allocation" | "use-after-free" | undefined;
 }
 
-/**
- * The maximum distance in bytes between an access and a buffer at which the access was probably meant for the buffer.
- */
+/** The maximum distance in bytes between an access and a buffer at which a message relates the access to the buffer. */
 const nearBytes = 2 ** 20;
 
 /** Describes the position of an access relative to a range: "68 bytes past the end of a buffer". */
@@ -42,7 +40,7 @@ export function positionOf(
 ): string {
   const end = begin + byteLength;
   const accessEnd = access.begin + access.byteLength;
-  // Offsets in shared and local memory wrap around at 32 bits.
+  // Offsets in shared and local memory wrap around at 32 bits, so an offset of at least 2 GiB is before the start.
   const before = begin === 0 && access.begin >= 2 ** 31 ? 2 ** 32 - access.begin : begin - access.begin;
   if (before > 0) return `${count(before)} before ${name}`;
   const past = /^the \d/.test(name) ? "past" : "past the end of";

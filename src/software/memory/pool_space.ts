@@ -43,7 +43,7 @@ export function byteLengthOf(run: Run): number {
   return run.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-/** Returns the total size, in bytes, of the whole units that lie within a run. */
+/** Returns the total size, in bytes, of those units that lie completely within a run. */
 export function unitsOf(run: Run): number {
   const begin = run[0].offset;
   const units = PoolSpace.wholeUnits({ begin, end: begin + byteLengthOf(run) });
@@ -69,7 +69,7 @@ export function canMerge(block: PoolBlock, next: PoolBlock): boolean {
   return block.freed?.stream === next.freed?.stream;
 }
 
-/** Returns the last item of work. All items must be work of one stream. */
+/** Returns the item of work that is last in its stream. All items must be work of the same stream. */
 export function latestOf(works: readonly Work[]): Work | undefined {
   return works.reduce<Work | undefined>(
     (latest, work) => latest === undefined || work.position > latest.position ? work : latest,
@@ -104,7 +104,7 @@ export class PoolSpace {
     this.#file = file;
   }
 
-  /** Returns the range of the whole units that lie within a range. The result is empty if there are none. */
+  /** Returns the range of those units that lie completely within a range. The result is empty if there are none. */
   static wholeUnits({ begin, end }: Range): Range {
     const first = Math.ceil((begin - poolFileHeaderByteLength) / unitByteLength);
     const last = Math.floor((end - poolFileHeaderByteLength) / unitByteLength);
@@ -121,7 +121,7 @@ export class PoolSpace {
       this.#end = Math.max(this.#end, first + byteLength);
       return first;
     }
-    // Reclaims freed units first, which may make room without growing the file.
+    // First reclaims freed units, so that the file may not have to grow.
     if (first !== undefined) this.#ranges.free(first, byteLength);
     this.reclaim();
     const offset = this.#ranges.allocate(byteLength);

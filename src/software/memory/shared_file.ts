@@ -143,7 +143,7 @@ export function sharedMemoryRefusal(): string | undefined {
   return shimRefusal();
 }
 
-/** A memory file that other processes may map. The object owns a descriptor of it. */
+/** A memory file that other processes may map. The object owns a descriptor of the file. */
 export class SharedFile {
   /** The descriptor of the file, which this object owns and closes. */
   readonly fd: number;
@@ -261,7 +261,7 @@ export class SharedFile {
     return this.#byteLength;
   }
 
-  /** Reads bytes from an offset on. Returns fewer than `byteLength` bytes if the file ends before. */
+  /** Reads bytes from an offset on. Returns fewer than `byteLength` bytes if the file ends earlier. */
   read(byteLength: number, offset = 0): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(byteLength);
     return bytes.subarray(0, this.readInto(bytes, offset));

@@ -70,8 +70,8 @@ export class SoftwarePool implements PageHolder {
    */
   readonly #replaced = new Set<PoolBlock>();
   /**
-   * The requested size in bytes of each live allocation, by start offset. Whether an allocation is live depends on
-   * stream order.
+   * The requested size in bytes of each live allocation, by start offset. An entry is added when the stream reaches the
+   * allocation, and removed when the stream reaches the free.
    */
   readonly #live = new Map<number, number>();
   /** Whether the pool was destroyed and all its memory was released. */
@@ -301,7 +301,7 @@ export class SoftwarePool implements PageHolder {
     this.#free.delete(next);
   }
 
-  /** The number of bytes that the pool may reserve in addition. */
+  /** The number of bytes that the pool may still reserve, in addition to those that are already reserved. */
   get #room(): number {
     return this.#maxByteLength - this.usage.reserved;
   }
@@ -339,8 +339,8 @@ export class SoftwarePool implements PageHolder {
     const needed = wholeUnits(byteLength);
     const available = runs.reduce((sum, run) => sum + unitsOf(run), 0);
     if (available === 0 || needed > this.#room + available) return undefined;
-    // If the pool's maximum size is not the reason, linear memory is full. Then only units without pending work help,
-    // because only they can be released now.
+    // If the pool's maximum size is not the reason for the failure, linear memory is full. Then only units without
+    // pending work help, because only such units can be released now.
     const isLimited = needed > this.#room;
     for (const run of runs) {
       if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;

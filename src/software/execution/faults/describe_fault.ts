@@ -146,7 +146,7 @@ function nullOr(address: bigint): string | undefined {
 /** The maximum number of arguments that a message lists. */
 const maximumListed = 8;
 
-/** The kinds of faults that wrong arguments often cause. */
+/** The kinds of faults that are often caused by wrong kernel arguments. */
 const kindsOfArguments: readonly number[] = [
   faultKind.illegalAddress,
   faultKind.misalignedAddress,

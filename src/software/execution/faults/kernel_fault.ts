@@ -26,8 +26,9 @@ export interface FaultReport {
   /** The source line, if the kernel itself reports it. */
   readonly source?: string | undefined;
   /**
-   * The description of the fault, if the description for the kind is not sufficient. A function that returns the
-   * description receives a function that names lines, and a description of the waiting threads.
+   * A description that replaces the default description of this kind of fault. If it depends on line numbers or waiting
+   * threads, a function that returns the description, given a function that formats line numbers and a description of
+   * the waiting threads.
    */
   readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
   /** The blocks that are stuck, if the kernel was stopped because no block makes progress. */

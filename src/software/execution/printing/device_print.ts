@@ -334,7 +334,8 @@ function convert(
     case "s":
     case "S":
       if (value === 0n) return convertNullText(conversion);
-      // A GPU copies the string only up to the first null byte, which the C library cannot read as wide characters.
+      // A GPU copies the string only up to the first null byte, so the C library cannot read the copy as a string of
+      // wide characters, and prints nothing.
       return isWide ? "" : convertText(memory.text(value, precision), conversion);
     default:
       return convertDouble(value, conversion);

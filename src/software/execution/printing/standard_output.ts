@@ -51,9 +51,9 @@ export function writeWhole(write: WriteSome, text: Uint8Array): void {
 }
 
 /**
- * Writes all bytes like {@linkcode writeWhole}, but through Deno's line buffer. If the pipe is full, text without a
- * line break is already in the buffer, which then only has to be flushed. Text with line breaks bypasses the buffer,
- * and must be written again.
+ * Writes all bytes like {@linkcode writeWhole}, but through Deno's line buffer. If a write of text without a line break
+ * fails because the pipe is full, the text is already in the buffer, and only the buffer has to be flushed. Text with
+ * line breaks bypasses the buffer, and has to be written again.
  */
 export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void {
   let written = 0;

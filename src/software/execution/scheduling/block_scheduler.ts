@@ -28,9 +28,9 @@ export type Turn =
 /** The number of steps that are counted each time a thread yields. */
 const stepsOfYield = 64;
 /**
- * The maximum number of rounds without a thread's exit in a turn, for kernels that may wait for other blocks. A turn of
- * an observed block is shorter, because a block that runs far ahead of the others would hide their early accesses from
- * the checks.
+ * The maximum number of rounds in a turn since a thread last exited, for kernels that may wait for other blocks. In a
+ * round, every warp runs that can run. Turns of observed blocks are shorter, because a block that runs far ahead of the
+ * others would hide the early accesses of the others from the checks.
  */
 const roundsPerTurn = { usual: 8, observed: 1 } as const;
 /**

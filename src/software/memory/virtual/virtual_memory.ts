@@ -227,7 +227,7 @@ export class VirtualMemory {
     return { base: addressOfOffset(begin), byteLength: end - begin };
   }
 
-  /** Releases everything when the driver closes. */
+  /** Releases all mappings, address ranges and physical memory when the driver closes. */
   close(): void {
     this.#space.close();
     for (const memory of this.#memories.values()) memory.release();

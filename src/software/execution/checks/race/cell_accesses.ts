@@ -115,7 +115,8 @@ export class CellAccesses {
   }
 
   /**
-   * Compares a weak write with earlier accesses, and records it. Returns whether strong accesses were recorded before.
+   * Compares a weak write with earlier accesses, and records it. Returns whether strong accesses to the written bytes
+   * were recorded before.
    */
   write(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): boolean {
     this.#isLastUpdate = isLastUpdate;
@@ -196,7 +197,7 @@ export class CellAccesses {
       if ((this.#order & orderBits.notCoherent) !== 0) this.#report("cache", writer - 1, place);
       return;
     }
-    // In a matrix store of a warp, several lanes may provide the address of the same row.
+    // In a matrix store of a warp, several lanes may provide the address of the same row, which is not a race.
     const isOfMatrix = (this.#order & (orderBits.immediate | orderBits.strong | orderBits.asynchronous)) === 0;
     if (isOfMatrix && place === this.#place && writer - 1 >>> 5 === this.#warp) return;
     const kind = epoch === pendingEpoch ? "copy" : this.#kindOf(writer - 1, epoch);

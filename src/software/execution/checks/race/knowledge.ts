@@ -248,7 +248,7 @@ export class ThreadOrder {
   /** The happens-before state that the thread's last fence with a scope wider than a block has released. */
   #wide: Knowledge | undefined;
 
-  /** Records that a strong read of the thread has read a message. */
+  /** Records that a strong read of the thread has read a released message at an offset. */
   noteRead(offset: number, message: ReleasedMessage, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;

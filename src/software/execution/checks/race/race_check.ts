@@ -61,7 +61,7 @@ export class Signals {
     this.#writers.set(offset, block);
   }
 
-  /** Returns whether block `reader` has read what block `writer` wrote. */
+  /** Returns whether block `reader` has read a value that block `writer` wrote by a strong access. */
   has(writer: number, reader: number): boolean {
     return this.#pairs.has(writer * blockShift + reader);
   }

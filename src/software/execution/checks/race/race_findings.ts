@@ -258,7 +258,7 @@ const pluralNouns: Readonly<Record<ThreadAccess["access"], string>> = {
   barrier: "waits",
 };
 
-/** Writes the report of a conflict. */
+/** Returns the text that describes a conflict. */
 function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
   const { isShared, later, earlier } = accesses;
   const space = isShared ? "shared-race" : "global-race";
