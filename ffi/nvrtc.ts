@@ -232,7 +232,7 @@ class Nvrtc implements Compiler {
 
   #text(program: bigint, getSize: Functions["nvrtcGetPTXSize"], getText: Functions["nvrtcGetPTX"]): string {
     const bytes = this.#bytes(program, getSize, getText);
-    // The size includes a terminating NUL.
+    // The size that NVRTC reports includes the terminating NUL.
     return new TextDecoder().decode(bytes.subarray(0, bytes.at(-1) === 0 ? -1 : undefined));
   }
 
@@ -248,7 +248,7 @@ class Nvrtc implements Compiler {
     if (result !== nvrtcResult.success) throw this.#failure(call, result, log);
   }
 
-  /** Returns the error for a failure that the compiled program has not caused. */
+  /** Creates the error for a failed NVRTC call whose cause is not the compiled program. */
   #failure(call: string, result: number, log = ""): Error {
     const name = stringAt(this.#functions.nvrtcGetErrorString(result));
     return new Error(
@@ -257,7 +257,9 @@ class Nvrtc implements Compiler {
   }
 }
 
-/** Returns the file that a library was loaded from, with its folder, if the dynamic linker provides it. */
+/**
+ * Returns the file that a library was loaded from; undefined if the dynamic linker does not report the file's folder.
+ */
 function fileOf(library: NativeLibrary<typeof libnvrtc>): LoadedLibrary | undefined {
   const address = library.addressOfFunction("nvrtcVersion");
   const file = address === undefined ? undefined : libraryOf(address);
@@ -289,7 +291,7 @@ export function buildIdOf(base: bigint): string | undefined {
       byteLength: Number(headers.getBigUint64(begin + 40, true)),
     };
   });
-  // The loaded segments are sorted by address.
+  // ELF requires that the loaded segments are sorted by address, so the first one has the lowest address.
   const first = segments.find(({ type }) => type === programHeader.loadType)?.address ?? 0n;
   const notes = segments.filter(({ type }) => type === programHeader.noteType);
   for (const { address, byteLength } of notes) {

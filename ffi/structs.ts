@@ -187,8 +187,8 @@ export class LaunchConfig {
   }
 
   /**
-   * Begins an attribute of the list, by its index: writes its ID and clears its value. Returns the attribute's offset
-   * in bytes.
+   * Writes the ID of the attribute at `index` of the attribute array, and clears the attribute's value. Returns the
+   * attribute's offset in `bytes`.
    */
   #begin(index: number, id: number): number {
     const at = launchConfigLayout.byteLength + index * launchAttributeLayout.byteLength;

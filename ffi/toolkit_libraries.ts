@@ -12,7 +12,9 @@ import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader }
 export interface ToolkitPlaces {
   /** The library's file names for the dynamic linker, the newest first: `libnvrtc.so.13`. */
   readonly names: readonly string[];
-  /** The folder of its Python package in `site-packages/nvidia`, before CUDA 13: `cuda_nvrtc`. */
+  /**
+   * The folder of the library's Python package in `site-packages/nvidia`, for versions before CUDA 13: `cuda_nvrtc`.
+   */
   readonly packageFolder: string;
 }
 
@@ -114,7 +116,7 @@ export function condaFolders(): string[] {
   return [folder, `${folder}/targets/x86_64-linux`, `${folder}/targets/sbsa-linux`];
 }
 
-/** Returns the folders of Python packages, as far as environment variables determine them. */
+/** Returns the `site-packages` folders of the active virtual or conda environment and of the user's home. */
 function pythonPackageFolders(): string[] {
   const environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(environmentVariable);
   const home = environmentVariable("HOME");
@@ -127,7 +129,7 @@ const loaderSymbols = {
   dladdr: { parameters: ["u64", /* const void *addr */ "buffer" /* Dl_info *info */], result: "i32" },
   realpath: { parameters: ["buffer", /* const char *path */ "buffer" /* char *resolved_path */], result: "u64" },
 } as const;
-/** The value of `PATH_MAX`. */
+/** The value of `PATH_MAX`, in bytes. */
 const pathBytes = 4096;
 /** The size of `Dl_info` in bytes: four pointers, of which the first two are the file's name and the load address. */
 const addressInfoBytes = 32;

@@ -10,41 +10,42 @@
  */
 import type { Driver, KernelLaunch } from "./driver.ts";
 
-/** The name of a method of `Driver` that every driver has. */
+/** The name of a method that every `Driver` has. */
 export type CallName = {
   [Name in keyof Driver]: Driver[Name] extends (...parameters: never) => unknown ? Name : never;
 }[keyof Driver];
 
 /**
- * An operation that is enqueued on a stream. Kernels, copies and fills occupy a slot of the queue until they are done.
+ * An operation that is enqueued on a stream. Kernels, copies and fills occupy a slot of the stream's launch queue until
+ * they are done.
  */
 export type EnqueuedOperation = "kernel" | "copy" | "fill" | "allocation" | "free" | "record" | "wait";
 
 /** The side effects of calling a method of a driver. */
 export interface CallEffects {
   /**
-   * The stream that the call uses. A number is the index of the stream among the arguments, the first of which is then
-   * the device. `"launch"` means the stream of the launch that is the first argument, and `"all"` means all streams of
-   * the device that is the first argument.
+   * The stream that the call uses. A number is the index of the argument that is the stream; the first argument is then
+   * the device. `"launch"` stands for the stream of the `KernelLaunch` in the first argument, and `"all"` for all
+   * streams of the device in the first argument.
    */
   readonly stream?: number | "launch" | "all";
   /** The operation that the call enqueues on `stream`. */
   readonly enqueues?: EnqueuedOperation;
   /**
-   * The work that is complete when the call returns: the work of `stream`; the last record of the event that is the
-   * first argument; the work of the device that is the first argument; or the work of all devices.
+   * The work that is complete when the call returns: the work of `stream`, the last record of the event in the first
+   * argument, the work of the device in the first argument, or the work of all devices.
    */
   readonly blocksOn?: "stream" | "event" | "device" | "all devices";
   /**
-   * The work that the call may wait for without guaranteeing it: programs must not rely on the wait. Copies wait only
-   * if the host memory is pageable.
+   * The work that the call sometimes waits for, so that programs must not rely on the wait. Copies wait only if the
+   * host memory is pageable.
    */
   readonly mayBlockOn?: "stream" | "device";
-  /** Whether the call loads or unloads code. Such a call blocks only if the driver's `loadingBlocks` is true. */
+  /** Whether the call loads or unloads device code. Such a call blocks only if the driver's `loadingBlocks` is true. */
   readonly loads?: boolean;
   /**
-   * Whether the call, without stream order, makes memory accessible at an address that it returns (by allocating,
-   * importing or mapping it, or by finding a variable), or frees memory.
+   * `"allocates"` if the call makes memory accessible at an address that it returns, by allocating, importing or
+   * mapping the memory or by finding a variable; `"frees"` if it frees memory. Undefined for stream-ordered calls.
    */
   readonly memory?: "allocates" | "frees";
 }
@@ -64,7 +65,7 @@ type EffectsOf<Parameters extends readonly unknown[]> = CallEffects & {
     | (Parameters[0] extends number ? "all" : never);
 };
 
-/** The effects of a call that enqueues no work, does not block, and changes the accessibility of no memory. */
+/** No effects: the call enqueues no work, does not block, and neither allocates nor frees memory. */
 const none = {} as const;
 const aboutStream = { stream: 1 } as const;
 const loading = { mayBlockOn: "device", loads: true } as const;
@@ -72,7 +73,7 @@ const allocating = { memory: "allocates" } as const;
 const launching = { stream: "launch", enqueues: "kernel" } as const;
 const copyingPageable = { stream: 3, enqueues: "copy", mayBlockOn: "stream" } as const;
 
-/** The effects of each call. */
+/** The effects of each method of `Driver`. */
 export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Parameters<Driver[Name]>>> } = {
   close: none,
 

@@ -103,7 +103,10 @@ export interface CollectiveLibrary {
 
   /** Returns an ID of 128 bytes for a new communicator. */
   getUniqueId(): Uint8Array<ArrayBuffer>;
-  /** Begins to create a communicator, and returns its handle. `commGetAsyncError` reports when it is ready. */
+  /**
+   * Begins to create a communicator, and returns its handle. `commGetAsyncError` reports when the communicator is
+   * ready.
+   */
   commInitRank(device: number, options: RankOptions): bigint;
   /**
    * Begins to create a communicator of the ranks that pass the same color, ordered by key, and by old rank if keys are
@@ -119,8 +122,8 @@ export interface CollectiveLibrary {
   commUserRank(comm: bigint): number;
   commCount(comm: bigint): number;
   /**
-   * Returns the state of a communicator. It is an error if a rank on this machine has ended, or the library has
-   * detected a failure; all later calls then also return an error.
+   * Returns the state of a communicator. Returns an error, also from all later calls, once a rank on this machine has
+   * ended or the library has detected a failure.
    *
    * @param options.onlyOfWork whether to report only errors of the communicator's work, and not the end of a rank,
    * after which the work may still be complete
@@ -144,7 +147,9 @@ export interface CollectiveLibrary {
   commRevoke(comm: bigint, revocation: Revocation): Promise<void>;
   /** Frees a communicator whose work is complete. Resolves when all of its resources have been released. */
   commDestroy(comm: bigint): Promise<void>;
-  /** Ends the work of a communicator, and frees the communicator. The other ranks on this machine detect this. */
+  /**
+   * Aborts the work of a communicator, and frees the communicator. The other ranks on this machine detect the abort.
+   */
   commAbort(comm: bigint): Promise<void>;
 
   /** Begins a group of calls, none of which waits for another before `groupEnd`. */
@@ -152,7 +157,7 @@ export interface CollectiveLibrary {
   groupEnd(): void;
   allReduce(call: ReducingCall): void;
   /**
-   * Binds the parameters of an all-reduce. Returns a function that enqueues the all-reduce with little overhead. It
+   * Binds the parameters of an all-reduce. Returns a function that enqueues the all-reduce with little overhead, and
    * must not be called within a group.
    */
   repeatedAllReduce(call: ReducingCall): () => void;

@@ -245,8 +245,8 @@ export interface QueryOptions {
   /** Whether the query must not run any queued work. */
   readonly peek?: boolean;
   /**
-   * Whether the library makes the query for its own purposes. The sanitizer then does not treat the work as observed to
-   * be done by the program.
+   * Whether the library makes the query for its own purposes. The sanitizer then does not conclude that the program
+   * knows the work to be complete.
    */
   readonly forLibrary?: boolean;
 }
@@ -282,8 +282,8 @@ export interface Driver {
   /** Whether devices execute machine code, and instructions that are specific to an architecture. */
   readonly executesMachineCode: boolean;
   /**
-   * Sets the function by which the driver finds the buffers to name in its errors: those that are parts of the driver's
-   * allocations, and those with recorded call sites. Undefined for drivers whose errors name no buffers.
+   * Sets the function that returns the buffers that the driver may name in its errors: parts of the driver's
+   * allocations, and buffers with recorded call sites. Undefined for drivers whose errors name no buffers.
    */
   readonly useBufferNames: ((buffers: () => Iterable<NamedBuffer>) => void) | undefined;
   /**
@@ -388,7 +388,10 @@ export interface Driver {
   /** `cuMemGetAddressRange`: returns the allocation that contains an address. */
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number };
 
-  /** Returns the granularity of memory on a device in bytes; `option` is one of `allocationGranularity`. */
+  /**
+   * Returns the granularity of allocations with the given properties, in bytes; `option` is one of
+   * `allocationGranularity`.
+   */
   memGetAllocationGranularity(props: MemAllocationProps, option: number): number;
   /** `cuMemCreate`: creates memory without an address. `byteLength` must be a multiple of the granularity. */
   memCreate(props: MemAllocationProps, byteLength: number): bigint;

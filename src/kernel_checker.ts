@@ -73,7 +73,7 @@ export interface LaunchFinding {
   readonly kind: string;
   /** The description of the error, as a sentence without a full stop. */
   readonly problem: string;
-  /** The advice how to fix the error, as a sentence without a full stop. */
+  /** Advice on how to fix the error, as a sentence without a full stop. */
   readonly advice: string;
   /** The name of the accessed memory if it is not global: `"the array tile in shared memory"`. */
   readonly memory?: string | undefined;

@@ -282,7 +282,7 @@ export function takeNames(
 
 /**
  * Matches the definition of a variable that `nameDeclarations` declared, such as `.global .align 8 .u64
- * __poolpass_name_0 = generic(table);`. In debug PTX, a `.visible` or similar line precedes it.
+ * __poolpass_name_0 = generic(table);`. In debug PTX, the directive `.visible` may be on a line of its own before it.
  */
 const variableDirectives = new RegExp(
   `^[ \\t]*\\.(?:visible\\s+)?[^\\n{}]*\\.u64\\s+${variable}(\\d+)(?:\\[1\\])?\\s*(?:=\\s*([^;]*))?;[^\\n]*\\n`,

@@ -272,7 +272,7 @@ const hostOnly = [
   "unordered_set",
   "vector",
 ];
-/** Matches headers of CUDA, which two Python packages of CUDA contain. */
+/** Matches the names of CUDA's own headers, which are in the toolkit and in two of CUDA's Python packages. */
 const headerOfCuda = /^(?:cuda|cooperative_groups|cccl|nv\/|cub\/|thrust\/|mma\.h|curand|vector_)/;
 
 /** Returns advice on a header that a compiler's message reports as missing. Undefined for other messages. */

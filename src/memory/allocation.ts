@@ -15,7 +15,7 @@ import type { Access } from "./pools/pool_attributes.ts";
 import { callStack } from "../support/leaks.ts";
 
 /**
- * Whenever the number of recorded streams of an allocation reaches a multiple of this, disposed idle ones are removed.
+ * The number of recorded streams of an allocation at which, and at whose multiples, disposed idle streams are removed.
  */
 const sweepSize = 64;
 
@@ -35,9 +35,7 @@ export interface AllocationOwner {
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is from a pool in host memory. */
   readonly isHostMemory?: boolean;
-  /**
-   * Returns the 64 bytes of the legacy handle by which another process opens the memory. Only for memory outside pools.
-   */
+  /** Returns the 64-byte legacy IPC handle by which another process opens the memory. Only for memory outside pools. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
    * Why the user may not free the memory; undefined if the user may. An owner with a reason but without `awaitRelease`
@@ -60,7 +58,9 @@ export interface AllocationOwner {
   accessOf?(device: CudaDevice): Access;
   /** The `PhysicalMemory` that is mapped at the address, if other processes can import it. */
   readonly physical?: PhysicalMemory;
-  /** The position of the memory in its slab, if it is part of one. */
+  /**
+   * The slab that contains the memory, and the memory's offset in the slab, if it was allocated by a caching allocator.
+   */
   readonly part?: SlabPart;
 }
 
@@ -85,7 +85,7 @@ interface RareData {
   isUnloaded?: boolean;
   /** The call stack of the call that freed the allocation or ended its use, with POOLPASS_DEBUG=1. */
   freeStack?: string;
-  /** The streams other than the allocation's own that have used the memory, each with the position of the last use. */
+  /** Maps each stream other than the allocation's own that has used the memory to its progress at the last use. */
   otherStreams?: Map<CudaStream, number>;
   /** The host views of the allocation, by the address range that they show. */
   hostViews?: Map<string, ArrayBuffer> | undefined;

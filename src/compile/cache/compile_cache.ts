@@ -26,7 +26,10 @@ import {
 import { escapeControls } from "../../support/printing.ts";
 import { shown } from "../../support/validation.ts";
 
-/** The version of the format, which must change with the format and with the processing of programs. */
+/**
+ * The version of the cache's file format. It must change whenever the format or the processing of compiled programs
+ * changes.
+ */
 const formatVersion = 1;
 
 const magic = new TextEncoder().encode(`poolpass-compiled-${formatVersion}\n`);
@@ -36,12 +39,12 @@ interface Header {
   readonly key: string;
   readonly log: string;
   readonly loweredNames: readonly (readonly [expression: string, name: string])[];
-  /** The size of the PTX in bytes. The cubin follows it. */
+  /** The size of the PTX in bytes. If there is a cubin, it follows the PTX in the file. */
   readonly ptxByteLength: number;
   readonly hasCubin: boolean;
 }
 
-/** Encodes the result of a compiler for the program with a key. */
+/** Encodes a compiler's output as the content of a cache file. `key` identifies the compiled program. */
 function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOutput): Uint8Array {
   const encoder = new TextEncoder();
   const text = encoder.encode(ptx);
@@ -56,7 +59,7 @@ function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOut
   return concatenated([magic, sha256(content), content]);
 }
 
-/** Decodes a file. Returns undefined if the content is not exactly what was written for the key. */
+/** Decodes a cache file. Returns undefined if the file is not exactly what `encodeEntry` returned for the same key. */
 function decodeEntry(key: string, bytes: Uint8Array): CompilerOutput | undefined {
   if (!magic.every((byte, index) => bytes[index] === byte)) return undefined;
   const content = bytes.subarray(magic.length + digestByteLength);
@@ -137,7 +140,9 @@ const temporarySuffix = ".tmp";
 const abandonedAfter = 60_000;
 /** The number of writes after which the folder's size is measured again, because other processes write to it too. */
 const writesPerMeasurement = 64;
-/** The fraction of the limit to which a full cache is reduced, so that not every write has to reduce it. */
+/**
+ * The fraction of its size limit to which a full cache is reduced, so that the next writes need not reduce it again.
+ */
 const remainingShare = 0.75;
 
 /** A file of the cache: a complete entry, or one that is being written. */
@@ -243,7 +248,10 @@ export class CompileCache {
     return `${this.#folder}/${entryPrefix}${key}`;
   }
 
-  /** Removes the least recently used entries if the cache exceeds its limit. */
+  /**
+   * Records that `added` bytes were written, and removes the least recently used entries if the cache exceeds its size
+   * limit.
+   */
   #bound(added: number): void {
     if (this.#bytes !== undefined) this.#bytes += added;
     const isKnown = this.#bytes !== undefined && this.#writes++ % writesPerMeasurement !== 0;
@@ -293,7 +301,9 @@ function entryAt(path: string): Entry | undefined {
   }
 }
 
-/** Returns the runtime's error message with control characters escaped, because it quotes the path unchanged. */
+/**
+ * Returns the message of a runtime's error, with control characters escaped: such a message quotes a path unchanged.
+ */
 function messageOf(error: unknown): string {
   return escapeControls(error instanceof Error ? error.message : String(error));
 }
