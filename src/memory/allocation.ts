@@ -112,10 +112,11 @@ export class Allocation {
   /** Size in bytes. */
   readonly byteLength: number;
   /**
-   * The stream whose work with the memory is ordered before a free. `noteUse` records the other streams that use it.
+   * The allocation's own stream: a free is ordered after the work of this stream. `noteUse` records any other streams
+   * that use the memory.
    */
   stream: CudaStream;
-  /** The index of the allocation among the live allocations of a pool of this process. */
+  /** The index of the allocation in the pool's `PoolContents`. Unused if the pool is imported or there is none. */
   liveIndex = 0;
   #isFreed = false;
   /**
@@ -151,12 +152,12 @@ export class Allocation {
     return this.#rareData?.deferredRelease !== undefined;
   }
 
-  /** The call stack of the call that freed the allocation or ended its use, if the session is debugged. */
+  /** The call stack of the call that freed the allocation or ended its use; undefined without POOLPASS_DEBUG=1. */
   get freeStack(): string | undefined {
     return this.#rareData?.freeStack;
   }
 
-  /** Whether the memory was unloaded with its module. */
+  /** Whether the memory is a module's variable, and the module was unloaded. */
   get isUnloaded(): boolean {
     return this.#rareData?.isUnloaded ?? false;
   }
@@ -217,8 +218,8 @@ export class Allocation {
   }
 
   /**
-   * Makes the allocation unusable, and its pending reads fail, because the memory is freed immediately: a module's
-   * variable, when the module is unloaded.
+   * Makes the allocation unusable when its module is unloaded. The memory, a variable of the module, is freed
+   * immediately, so pending reads of it fail.
    */
   unload(): void {
     this.#createdRareData.isUnloaded = true;
@@ -265,7 +266,10 @@ export class Allocation {
     if (stream !== this.stream) this.noteUseBefore(stream, progressOf(stream).position);
   }
 
-  /** Records that work enqueued on a stream up to a position of its progress uses the memory. */
+  /**
+   * Records that the memory is used by work that was enqueued on `stream` at `position` or earlier; positions are those
+   * of `StreamProgress`.
+   */
   noteUseBefore(stream: CudaStream, position: number): void {
     const streams = this.#createdRareData.otherStreams ??= new Map();
     const noted = streams.get(stream);
@@ -275,8 +279,8 @@ export class Allocation {
   }
 
   /**
-   * Returns a stream whose next work runs after all uses of the memory that were recorded or that precede the next work
-   * of `stream`: `stream` itself, or one of the library's own.
+   * Returns a stream whose next work runs after the recorded uses of the memory and after the work so far of `stream`:
+   * `stream` itself, or one of the library's own streams.
    */
   releaseStream(stream: CudaStream): CudaStream {
     const otherStreams = this.#rareData?.otherStreams;
@@ -286,7 +290,7 @@ export class Allocation {
     return this.session.releaseStreams.join(stream, otherStreams, { isStreamOrdered });
   }
 
-  /** Records a copy of a read that has been enqueued. */
+  /** Records an enqueued copy to a staging buffer, which is part of a read. */
   addCopy(copy: StagingBuffer): void {
     (this.#createdRareData.copies ??= new Set()).add(copy);
   }
@@ -348,8 +352,8 @@ export class Allocation {
   }
 
   /**
-   * If a host view of the memory was transferred, keeps the memory from ever being freed: the receiver of the view may
-   * still access it.
+   * Prevents the memory from ever being freed if one of its host views was transferred: the receiver of the view may
+   * still access the memory.
    */
   #keepTransferred(views: Iterable<ArrayBuffer>): void {
     const { transferredMemory } = this.session;
@@ -376,7 +380,10 @@ export class Allocation {
     }
   }
 
-  /** Releases memory after the work of the stream passed to `free`, which may have been disposed since. */
+  /**
+   * Releases the memory after the work of the stream that was passed to `free`. The stream may have been disposed
+   * since.
+   */
   #releaseAfter(stream: CudaStream): void {
     if (!stream.disposed) return this.#release(stream);
     this.noteUseBefore(stream, Infinity);

@@ -58,7 +58,8 @@ function elementByteLength(source: object): number | undefined {
 }
 
 /**
- * Returns JavaScript code for the first elements of a copy's source, or for its first bytes if it has no element type.
+ * Returns JavaScript source for the first `length` elements of `source`, or bytes if `source` has no element type:
+ * `source.subarray(0, 4)`.
  */
 function partOf(source: object, length: number): string {
   if ("subarray" in source) return `source.subarray(0, ${length})`;
@@ -110,7 +111,7 @@ export function checkHostSource(source: unknown, session: Session): void {
   throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}${instead(source)}`);
 }
 
-/** Returns the end of an error's message: what to pass instead of a source that cannot be copied from. */
+/** Returns advice to append to an error message: how to convert `source` to a value that can be copied from. */
 function instead(source: unknown): string {
   if (source instanceof Promise) return "; await the promise first";
   if (Array.isArray(source)) {

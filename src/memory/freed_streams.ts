@@ -20,7 +20,7 @@ import { allSettledUnseen } from "../support/lost_devices.ts";
 import type { Session } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 
-/** When the number of streams reaches a multiple of this, disposed streams are replaced by their devices. */
+/** The number of streams at which, and at whose multiples, disposed streams are replaced by their devices. */
 const sweepSize = 64;
 
 /**
@@ -36,7 +36,7 @@ export class FreedStreams {
   readonly #devices = new Set<CudaDevice>();
   #last: CudaStream | undefined;
 
-  /** Adds the stream of a free. */
+  /** Adds a stream on which memory of the pool was freed. */
   add(stream: CudaStream): void {
     if (stream === this.#last) return;
     this.#last = stream;

@@ -145,7 +145,7 @@ export function maximumSlabByteLengthFor({ handleType }: Pick<MemoryPool, "handl
   return handleType === "none" ? maximumBlockByteLength : maximumImportableByteLength;
 }
 
-/** Returns why an allocator can never have a slab of `byteLength` bytes; undefined if it can. */
+/** Returns why a pool can never provide a slab of `byteLength` bytes; undefined if it can. */
 export function refusalOfSlab(byteLength: number, pool: Pick<MemoryPool, "handleType">): SizeRefusal | undefined {
   const most = maximumSlabByteLengthFor(pool);
   if (byteLength <= most) return undefined;

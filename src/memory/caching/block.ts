@@ -9,7 +9,7 @@ import type { DeviceBuffer } from "../device_buffer.ts";
 import type { FreeList } from "./free_list.ts";
 import type { Slabs } from "./slabs.ts";
 
-/** An allocation of the pool, from which buffers are cut. */
+/** An allocation of the pool that is divided into blocks, from which buffers are allocated. */
 export interface Slab {
   readonly owner: BlockOwner;
   readonly buffer: DeviceBuffer;
@@ -54,9 +54,7 @@ export class Block implements AllocationOwner {
   isUnmerged = false;
   /** The epoch of the block's free list when the block was freed. */
   epoch = 0;
-  /**
-   * The time at which the block's current or latest buffer was allocated, as `performance.now()`; 0 for small buffers.
-   */
+  /** The `performance.now()` time at which the block's current or latest buffer was allocated; 0 for small buffers. */
   time = 0;
   /** The index of the block's class in `SizeClasses`. Valid only while the block is in a size class. */
   sizeClass = 0;
@@ -83,7 +81,7 @@ export class Block implements AllocationOwner {
     };
   }
 
-  /** Returns the only block of a new slab. */
+  /** Creates the block that spans an entire new slab. */
   static ofSlab(owner: BlockOwner, buffer: DeviceBuffer): Block {
     return new Block({ owner, buffer }, 0, buffer.byteLength);
   }

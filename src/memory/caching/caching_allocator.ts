@@ -88,12 +88,12 @@ export class CachingAllocator implements Disposable {
   readonly #source: SlabSource;
   readonly #slabs: Slabs;
   #bufferCount = 0;
-  /** Blocks whose buffers were freed while holders keep their memory. */
+  /** Blocks whose buffers were freed while `keep` or a read still holds the memory. */
   readonly #awaitingRelease = new Set<Block>();
   /** The call site of each buffer's allocation; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<Block, PoolOrigin> | undefined;
   readonly #maxSize: number;
-  /** The allocations of `allocateAsync` that wait for memory. */
+  /** The calls of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
   readonly #stopWatchingPool: () => void;
   readonly #opened: OpenedObject;
@@ -149,7 +149,7 @@ export class CachingAllocator implements Disposable {
       session.memory.caches.delete(this.#slabs);
       cancel();
     };
-    // The end of the session need not release the slabs, which are released with the pool.
+    // Nothing to release at the end of the session: the slabs are released with the pool.
     this.#opened = { kind: "allocator", unfreed: () => this.#unfreed(), release() {} };
     session.opened.add(this.#opened);
   }
@@ -237,7 +237,7 @@ export class CachingAllocator implements Disposable {
     );
   }
 
-  /** Returns why the allocator can never have `byteLength` bytes; undefined if it can. */
+  /** Returns why an allocation of `byteLength` bytes can never succeed; undefined if it can. */
   #refusal(byteLength: number): SizeRefusal | undefined {
     const size = blockByteLengthFor(byteLength);
     const tooLarge = refusalOfSlab(size, this.pool);

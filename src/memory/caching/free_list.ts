@@ -111,8 +111,8 @@ export class FreeList {
   }
 
   /**
-   * Moves the blocks whose work is known to be complete to another list. Queries the stream, and the marker recorded on
-   * it.
+   * Moves the blocks whose preceding work is known to be complete to another list. Queries the stream, and the marker
+   * recorded on it.
    */
   moveCompletedTo(other: FreeList): void {
     if (this.isEmpty) return;
@@ -123,7 +123,7 @@ export class FreeList {
       return this.moveTo(other);
     }
     if (this.#markedEpoch < 0) {
-      // Records the marker, which completes after the work so far, even if the stream is never idle because more work
+      // Records the marker: it completes after the work so far, even if the stream is never idle because more work
       // follows.
       if (stream !== undefined) this.#mark();
       return;
@@ -139,7 +139,7 @@ export class FreeList {
     if (stream !== undefined && !this.isEmpty) this.#mark();
   }
 
-  /** Makes a stream wait for the work that preceded every free in this list. */
+  /** Makes a stream wait for the work that preceded the free of every block in this list. */
   makeStreamWait(stream: CudaStream): void {
     this.#makeStreamWait(stream, this.#epoch);
   }
@@ -258,8 +258,8 @@ export class UnmergedBlocks {
   }
 
   /**
-   * Removes and returns a block of exactly `byteLength` bytes. May miss a block after the first `searchLimit` of its
-   * bucket.
+   * Removes and returns a block of exactly `byteLength` bytes. Examines only the first `searchLimit` blocks of the
+   * bucket, so it may miss one.
    */
   take(byteLength: number): Block | undefined {
     const index = bucketOf(byteLength);

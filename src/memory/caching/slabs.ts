@@ -21,11 +21,11 @@ export interface SlabSource {
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
   /** Returns `stream` without checking it; if it is undefined, the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
-  /** Returns why the pool can never have `byteLength` bytes; undefined if it can. */
+  /** Returns why an allocation of `byteLength` bytes from the pool can never succeed; undefined if it can. */
   refusal(byteLength: number): SizeRefusal | undefined;
   /** Reclaims unused memory, including that of other caching allocators. Returns whether more may be available now. */
   reclaim(cache: CacheMemory): boolean;
-  /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */
+  /** Calls `callback` once when the user disposes the pool. Returns a function that cancels the callback. */
   whenDisposed(callback: () => void): () => void;
 }
 
@@ -231,12 +231,12 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Removes and returns a block that other streams have used and whose work is complete. Returns undefined if there is
-   * none, or if the stream should get a slab of its own.
+   * Removes and returns a block that other streams have freed, and that no pending work uses. Returns undefined if
+   * there is none, or if the stream should get a slab of its own.
    */
   #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
-    // `reserved` is bounded for the case that buffers are always freed on another stream than the one that allocates
-    // them: otherwise, the allocating stream would get new slabs forever.
+    // The limit on `reserved` is for programs that always free buffers on another stream than the one that allocates
+    // them: without it, the allocating stream would get new slabs forever.
     const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
       this.reserved < 2 * this.#neededFor(byteLength, list);
     if (needsOwn) return undefined;
@@ -246,7 +246,8 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Removes and returns a block that other streams have freed and whose work is complete; undefined if there is none.
+   * Removes and returns a block that other streams have freed, and that no pending work uses; undefined if there is
+   * none.
    */
   #takeCompleted(byteLength: number, list: FreeList): Block | undefined {
     const block = this.#completed.takeBestFit(byteLength);
@@ -255,7 +256,7 @@ export class Slabs implements CacheMemory {
     return this.#completed.takeBestFit(byteLength);
   }
 
-  /** Moves blocks whose work is known to be complete to `#completed`, where all streams find them. */
+  /** Moves the blocks that no pending work uses to `#completed`, from which all streams may take them. */
   #collectCompleted(except?: FreeList): void {
     for (const list of this.#listByStream.values()) {
       // Ignores the loss of another stream's device, which is reported by the calls that use that device.
@@ -291,7 +292,8 @@ export class Slabs implements CacheMemory {
     const block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
     if (block !== undefined) return block;
     if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
-    // Releasing smaller slabs may make room for a larger one: at once, or when the pool finds their frees complete.
+    // Releasing smaller slabs may make room for a larger one, either at once or when the pool finds that their frees
+    // are complete.
     const streams = this.releaseAll();
     let lastRefusal = this.#grow(byteLength, list);
     if (lastRefusal !== undefined && streams.size > 0 && mayBlock) {

@@ -22,11 +22,11 @@ import { countOf } from "../../support/printing.ts";
 import { refusedExport, refusedImport } from "../../support/refusals.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 
-/** The index of the field that contains the exporter's process ID, in units of u64. */
+/** The index of the 64-bit field that contains the exporter's process ID. */
 const processField = 0;
-/** The index of the field that contains the allocation's offset in its pool. */
+/** The index of the 64-bit field that contains the allocation's offset in its pool, in bytes. */
 const offsetField = 3;
-/** The index of the field that contains the allocation's size. */
+/** The index of the 64-bit field that contains the allocation's size in bytes. */
 const sizeField = 4;
 /**
  * The offset in bytes from which on the driver does not initialize the data: it contains remains of the exporter's
@@ -34,18 +34,21 @@ const sizeField = 4;
  */
 const uninitializedBegin = 48;
 
-/** The size in bytes of the pieces that pools consist of. */
+/** The driver divides a pool into pieces of this size in bytes. */
 const pieceByteLength = 32 * 2 ** 20;
 /**
  * The maximum number of pieces in an allocation that the driver can import. For a larger allocation, the driver writes
  * out of bounds.
  */
 const maximumPieces = 128;
-/** The maximum size in bytes of an allocation that can be imported, whatever its offset in the pool. */
+/**
+ * The maximum size in bytes of an allocation that can always be imported, even if it does not begin at the start of a
+ * piece.
+ */
 export const maximumImportableByteLength: number = (maximumPieces - 1) * pieceByteLength;
 /** Advice in error messages: how to allocate memory of any size for other processes. */
 export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteLength, { handleType: "posix-fd" })';
-/** The size in bytes above which no allocation can be imported, whatever its offset in the pool. */
+/** The size in bytes above which an allocation can never be imported, even if it begins at the start of a piece. */
 const limitByteLength = maximumPieces * pieceByteLength;
 /**
  * The maximum offset in bytes that is accepted. No pool is that large, so a larger offset is forged, and would crash
@@ -54,8 +57,8 @@ const limitByteLength = maximumPieces * pieceByteLength;
  */
 const maximumOffset = 2 ** 39;
 /**
- * Matches temporary errors, which do not depend on the layout: too little memory, no descriptor left, or a stream
- * capture by another library.
+ * Matches the names of temporary errors, which do not depend on the layout: too little memory, no descriptor left, or a
+ * stream capture by another library.
  */
 const passingErrors = /^cudaError(MemoryAllocation|OperatingSystem|StreamCapture.*)$/;
 
@@ -173,7 +176,7 @@ export function sizeMismatch(stated: number, allocated: number): SharingError {
   );
 }
 
-/** Returns the number of pieces of the pool that a range overlaps. */
+/** Returns the number of pieces of the pool that a range overlaps at least partly. */
 function piecesOf(byteOffset: number, byteLength: number): number {
   return Math.floor((byteOffset + byteLength - 1) / pieceByteLength) - Math.floor(byteOffset / pieceByteLength) + 1;
 }

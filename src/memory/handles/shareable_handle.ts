@@ -169,13 +169,16 @@ const channelHint =
   "this user open it, and runs the service nvidia-imex on each machine; in Kubernetes, NVIDIA's DRA driver gives a " +
   'channel to those that claim one; on one machine, use handleType "posix-fd"';
 
-/** Returns what to do if a pool or memory with handleType "fabric" could not be created or exported. */
+/**
+ * Returns advice for an error of creating or exporting a pool or memory with handleType "fabric"; undefined if none
+ * applies.
+ */
 export function fabricHint(error: unknown): string | undefined {
   return error instanceof CudaError && error.code === "cudaErrorNotPermitted" ? channelHint : undefined;
 }
 
 /**
- * Returns what to do if a fabric handle could not be imported.
+ * Returns advice for an error of importing a fabric handle.
  *
  * @param what the object that the handle must come from: "a pool"
  */
@@ -235,7 +238,7 @@ function checkIsNotMapped({ owner }: Allocation, what: string): void {
 /** Throws if a buffer wraps memory that other code owns. */
 export function checkIsOurs(buffer: DeviceBuffer, { owner }: Allocation): void {
   if (!owner.isForeign) return;
-  // Throws the error for a freed buffer instead, if the buffer was freed.
+  // For a freed buffer, this access throws the more specific error.
   void buffer.address;
   throw new TypeError(
     "Cannot export the buffer: it wraps memory that other code owns, which alone can export it; copy it to a buffer " +
@@ -245,7 +248,7 @@ export function checkIsOurs(buffer: DeviceBuffer, { owner }: Allocation): void {
 
 function checkIsWhole(buffer: DeviceBuffer, { owner }: Allocation, isPart: boolean): void {
   if (owner.part !== undefined) {
-    // If the buffer was freed, throws that error instead.
+    // For a freed buffer, this access throws the more specific error.
     void buffer.address;
     throw new TypeError(
       "Cannot export the buffer: it is a part of a slab; offer it with an Exporter, or export the slab that its " +

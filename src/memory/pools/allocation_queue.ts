@@ -117,7 +117,7 @@ function disposalOf(error: unknown, what: string): unknown {
   return error instanceof ReferenceError ? disposedMeanwhile(what, "its pool, stream or Cuda object") : error;
 }
 
-/** A point in a stream's work, which shows when the frees enqueued before the point have been executed. */
+/** A point in a stream's work: once the device has reached it, the frees enqueued before it have been executed. */
 interface Mark {
   /**
    * The event recorded at the point. Undefined for a default stream, which is queried instead, because recording an
@@ -151,7 +151,10 @@ export class MemoryProgress {
     this.#device = device;
   }
 
-  /** Returns whether to try again. Synchronizes with the frees that are known to be complete, which does not block. */
+  /**
+   * Returns whether a refused allocation should be attempted again. Synchronizes with the frees that are known to be
+   * complete, which does not block.
+   */
   hasChanged(): boolean {
     const { driver, memory } = this.#session;
     let hasChanged = memory.frees !== this.#frees || this.#usedOfCaches() !== this.#used;
@@ -168,7 +171,10 @@ export class MemoryProgress {
     return hasChanged || performance.now() >= this.#nextAttempt;
   }
 
-  /** Records the state of the memory after an allocation was refused. */
+  /**
+   * Records how much memory was in use when an allocation was refused, and which frees are pending, so that
+   * `hasChanged` can detect a change.
+   */
   note(): void {
     this.#frees = this.#session.memory.frees;
     this.#used = this.#usedOfCaches();

@@ -56,9 +56,9 @@ export interface PoolOptions {
 }
 
 /**
- * Calls back once when the user disposes the pool, and returns a function that cancels the callback. A disposed pool
- * cannot allocate and is destroyed when its last buffer is freed, so holders of its memory should release memory that
- * they do not need.
+ * Calls `callback` once when the user disposes the pool, and returns a function that cancels the callback. A disposed
+ * pool cannot allocate and is destroyed when its last buffer is freed, so holders of its memory should release memory
+ * that they do not need.
  *
  * @throws {ReferenceError} If the pool was disposed
  */
@@ -255,7 +255,10 @@ export class MemoryPool implements Disposable {
     this.#attributes.releaseThreshold = byteLength;
   }
 
-  /** When an allocation may reuse memory that was freed on another stream. The object's properties can be set. */
+  /**
+   * The policies that determine whether an allocation may reuse memory that was freed on another stream. The object's
+   * properties can be set.
+   */
   get reuse(): ReusePolicies {
     return this.#attributes.reuse;
   }
@@ -292,7 +295,7 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Returns what kernels of a device may do with the pool's memory.
+   * Returns the access that kernels of a device have to the pool's memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `device` is not a device of the same `Cuda` object
@@ -302,7 +305,8 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Sets what kernels of the given devices may do with the pool's memory, including memory that is already allocated.
+   * Sets the access that kernels of the given devices have to the pool's memory, including memory that is already
+   * allocated.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object

@@ -64,7 +64,7 @@ interface Site {
   readonly freed?: string;
 }
 
-/** Maximum number of freed buffers that are kept. */
+/** Maximum number of freed buffers whose call sites are kept. */
 const maximumFreed = 256;
 
 /** The call sites at which buffers were allocated and freed, recorded with POOLPASS_DEBUG=1 for error messages. */

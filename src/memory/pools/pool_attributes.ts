@@ -12,13 +12,13 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkDevice } from "../../objects/device_sessions.ts";
 import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 
-/** When an allocation may reuse memory that was freed on another stream. */
+/** The policies that determine whether an allocation may reuse memory that was freed on another stream. */
 export interface ReusePolicies {
-  /** Reuse memory that was freed before an event that the allocating stream waits for. */
+  /** Whether to reuse memory whose free precedes an event that the allocating stream waits for. */
   followEventDependencies: boolean;
-  /** Reuse memory whose free happens to have completed. */
+  /** Whether to reuse memory whose free happens to be complete already. */
   allowOpportunistic: boolean;
-  /** Reuse memory whose free has not completed, by making the allocating stream wait for it. */
+  /** Whether to reuse memory whose free is pending, by making the allocating stream wait for the free. */
   allowInternalDependencies: boolean;
 }
 
@@ -143,7 +143,7 @@ function printPolicies(policies: ReusePolicies): string {
 }
 
 /**
- * What a device may do with memory. CUDA also defines "read" for pools, but driver 580 returns `cudaErrorNotSupported`
+ * The access of a device to memory. CUDA also defines "read" for pools, but driver 580 returns `cudaErrorNotSupported`
  * for them; it works for memory that is mapped in an `AddressRange`.
  */
 export type Access = "none" | "read" | "read-write";

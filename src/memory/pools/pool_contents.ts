@@ -22,10 +22,10 @@ export class PoolContents {
   #byteLengths = new Float64Array(16);
   /** The time at which each large buffer was allocated; 0 for small buffers. */
   #times = new Float64Array(16);
-  /** Unused indices below `#end`, for reuse. */
+  /** Free indices below `#end`, to be reused. */
   #freed = new Int32Array(16);
   #freedCount = 0;
-  /** The number of indices that were ever used. */
+  /** All indices below this number are, or have been, in use. */
   #end = 0;
   /** The call site and time of each buffer's allocation, by address; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<bigint, PoolOrigin> | undefined;
@@ -144,7 +144,7 @@ export interface PoolOrigin {
   readonly byteLength: number;
   /** The call stack of the allocation. */
   readonly stack: string;
-  /** The time of the allocation, as `performance.now()`. */
+  /** The `performance.now()` time of the allocation. */
   readonly time: number;
 }
 
@@ -155,14 +155,14 @@ export interface Holders {
   byteLength: number;
   /** The call site of the allocations, if it was recorded. */
   readonly place?: string | undefined;
-  /** The time at which the oldest buffer was allocated, as `performance.now()`, if it was recorded. */
+  /** The `performance.now()` time at which the oldest buffer was allocated; undefined if it was not recorded. */
   since?: number | undefined;
 }
 
 /** The size and the age of a buffer, for messages that list the buffers in use. */
 export interface HeldBuffer {
   readonly byteLength: number;
-  /** The time of the allocation, as `performance.now()`; 0 if it was not recorded. */
+  /** The `performance.now()` time of the allocation; 0 if it was not recorded. */
   readonly time: number;
 }
 

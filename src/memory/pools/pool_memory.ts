@@ -42,7 +42,7 @@ export class PoolMemory {
   readonly #pool: MemoryPool;
   readonly #owner: AllocationOwner;
   readonly #slabOwner: AllocationOwner;
-  /** The allocations of `allocateAsync` that wait for memory. */
+  /** The calls of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
   /** The `maxSize` that the pool was created with, in bytes; 0 for none. */
   readonly #maxSize: number;
@@ -140,7 +140,7 @@ export class PoolMemory {
     return allocation;
   }
 
-  /** Returns why the pool can never have `byteLength` bytes; undefined if it can, as far as is known. */
+  /** Returns why an allocation of `byteLength` bytes can never succeed; undefined if it may, as far as is known. */
   refusal(byteLength: number): SizeRefusal | undefined {
     if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
       return refusalOfMaxSize(this.#maxSize);

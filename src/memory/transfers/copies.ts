@@ -27,7 +27,10 @@ export interface CopyPlace {
   readonly address: bigint;
 }
 
-/** Size in bytes of the largest copy from pageable memory that CUDA captures at once, however busy the stream is. */
+/**
+ * The size in bytes of the largest copy from pageable memory whose source CUDA captures immediately, even if the stream
+ * is busy.
+ */
 const maximumAtOnceByteLength = 64 * 2 ** 10;
 
 /**
@@ -60,12 +63,15 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
  * made by the host before the call returns.
  */
 function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
-  // Foreign host memory may not belong to a pool.
+  // A wrapped buffer of host memory may be memory outside pools.
   const { isHostMemory, isForeign } = allocation.owner;
   return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
 }
 
-/** Returns whether a stream has no pending work of its own, and none of streams for which it may be a barrier. */
+/**
+ * Returns whether neither the stream nor the device's default stream, for whose work the stream may have to wait, has
+ * pending work.
+ */
 function isIdle(stream: CudaStream, { driver }: Session): boolean {
   const { ordinal, defaultStream } = stream.device;
   return driver.streamQuery(ordinal, stream.unsafeHandle, { peek: true }) &&
@@ -183,13 +189,13 @@ interface UsedMemory {
   readonly isWritten: boolean;
 }
 
-/** Returns the error for a fill that cannot be enqueued. `what` begins the message: "fill 4 bytes of". */
+/** Returns the error for a fill that cannot be enqueued. `what` is the failed action, such as "fill 4 bytes of". */
 export function refusedFill(what: string, error: unknown, allocation: Allocation, stream: CudaStream): unknown {
   const filled = { allocation, name: "it", isWritten: true };
   return refusal(what, error, { buffer: allocation, used: [filled], deviceOf: () => stream.device, stream });
 }
 
-/** Returns the error for a copy that cannot be enqueued. `what` begins the message: "copy 4 bytes to". */
+/** Returns the error for a copy that cannot be enqueued. `what` is the failed action, such as "copy 4 bytes to". */
 export function refusedCopy(
   what: string,
   error: unknown,

@@ -129,8 +129,8 @@ function rangeOf(name: string): string {
  */
 interface Advice {
   /**
-   * Returns whether a value is an object of the class, and not its prototype or a Proxy, whose properties a printer
-   * reads.
+   * Returns whether an object is an instance of the class: property accesses of a printer on the prototype or on a
+   * Proxy must not throw.
    */
   readonly isInstance: (object: object) => boolean;
   readonly read: string;

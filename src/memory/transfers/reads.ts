@@ -24,7 +24,7 @@ export interface ReadOptions extends WaitOptions {
 }
 
 interface Piece {
-  /** Offset of the piece from the first byte of the read. */
+  /** Offset of the piece in the read range, in bytes. */
   readonly begin: number;
   readonly byteLength: number;
 }
@@ -149,7 +149,7 @@ function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): vo
   for (const copy of copies) {
     waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
       () => release(place, copy),
-      // Also called if the device was lost or the session has ended: then the memory is freed and no copy is pending.
+      // Also called if the device is lost or the session has ended. The memory is then freed, and no copy is pending.
       () => place.allocation.deleteCopy(copy),
     );
   }

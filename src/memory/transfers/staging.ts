@@ -41,7 +41,7 @@ export interface StagingBuffer {
   readonly device: number;
   /** The stream of the copies. */
   stream: CudaStream;
-  /** The position of the event in the stream's progress. */
+  /** The position of the latest event record in the stream's `StreamProgress`. */
   position: number;
 }
 

@@ -248,8 +248,8 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * Sets what devices may do with mapped memory: for whole mappings, by default all of them. Blocks until the work that
-   * uses the memory is done, because that work was enqueued under the earlier access.
+   * Sets the access of devices to mapped memory, for whole mappings: by default, for all of them. Blocks until the work
+   * that uses the memory is done, because that work was enqueued under the earlier access.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If the devices or the access are not valid
@@ -433,7 +433,7 @@ export function finishWorkWith(allocation: Allocation): void {
   driver.streamSynchronize(last.device.ordinal, last.unsafeHandle);
 }
 
-/** Returns the access that a device has to every one of several mappings: the least of their accesses. */
+/** Returns the access that a device has to all of several mappings, which is the most restricted of their accesses. */
 function leastOf(accesses: readonly Access[]): Access {
   if (accesses.includes("none")) return "none";
   return accesses.includes("read") ? "read" : "read-write";

@@ -137,7 +137,10 @@ export class PhysicalMemory implements Disposable {
     }
   }
 
-  /** Releases the handle. The memory is kept while it is mapped, and while other processes have it. */
+  /**
+   * Releases the handle. The memory is kept while it is mapped, and while another process has a handle, a descriptor or
+   * a mapping of it.
+   */
   [Symbol.dispose](): void {
     const handle = this.#handle;
     if (handle === undefined) return;
@@ -256,7 +259,7 @@ function checkSize(
   }
 }
 
-/** Returns whether mapping has failed because the memory has another size, which is the only size that CUDA maps. */
+/** Returns whether a failed `memMap` means that the memory does not have exactly the size that was to be mapped. */
 export function isOfOtherSize(error: unknown): boolean {
   return isCode(error, "cudaErrorNotSupported");
 }
