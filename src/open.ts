@@ -250,7 +250,7 @@ function warnOfMistypedVariables(): void {
 
 let hasWarnedOfMps = false;
 
-/** Warns once that the end of another process may end this process's work. */
+/** Warns once if a device is used through MPS: the end of another process may then end this process's work. */
 function warnOfMps({ devices }: Cuda): void {
   if (hasWarnedOfMps) return;
   const ordinals = devices.filter(({ usesMps }) => usesMps).map(({ ordinal }) => ordinal);
@@ -273,7 +273,7 @@ function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefine
 
 type Observation = Pick<SoftwareDriverOptions, "observesAccesses" | "kernelChecks">;
 
-/** Returns the options of the software device that make it observe what the requested checks need. */
+/** Returns the options that make the software device observe kernels and accesses as the requested checks require. */
 function observationFor(wanted: WantedChecks | undefined): Observation {
   if (wanted === undefined) return {};
   return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
@@ -362,7 +362,9 @@ function openSoftwareDriver(
   });
 }
 
-/** Returns the folder that serves as the fabric of the software devices. It is checked when memory is exported. */
+/**
+ * Returns the folder that serves as the fabric of the software devices. The folder is checked when memory is exported.
+ */
 function fabricFolder(): string | undefined {
   const folder = environmentVariable("POOLPASS_SOFTWARE_FABRIC");
   if (folder === undefined || folder === "") return undefined;

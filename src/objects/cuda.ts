@@ -35,8 +35,8 @@ export class Cuda implements Disposable {
   /** The CUDA version of the driver: 13000 for CUDA 13.0. */
   readonly driverVersion: number;
   /**
-   * The version of libcudart, in the same form; undefined if no usable libcudart was found and only the driver library
-   * is used.
+   * The version of libcudart, such as 13000 for CUDA 13.0; undefined if no usable libcudart was found and only the
+   * driver library is used.
    */
   readonly runtimeVersion: number | undefined;
   /** The devices, indexed by ordinal. */

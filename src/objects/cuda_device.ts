@@ -59,9 +59,9 @@ import { formatUuid } from "../support/uuid.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
-/** The prefix of the driver API's attribute names: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
+/** The prefix of the device attributes' names in the driver API, as in CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
 const driverAttributePrefix = "CU_DEVICE_ATTRIBUTE_";
-/** The properties of this library to use for fields of cudaDeviceProp for which CUDA has no device attribute. */
+/** Maps fields of cudaDeviceProp that CUDA has no device attribute for to the equivalent properties of `CudaDevice`. */
 const propertyNames: Readonly<Record<string, string>> = {
   totalGlobalMem: "CudaDevice.memoryInfo",
   name: "CudaDevice.name",

@@ -10,7 +10,7 @@ export interface MemoryPiece {
 
 /** Memory that an object holds and that was not freed. */
 export interface UnfreedMemory {
-  /** The kind of the memory in messages, in the singular: "host buffer". */
+  /** The kind of the memory, such as "host buffer", for error messages. */
   readonly kind: string;
   readonly count: number;
   readonly byteLength: number;
@@ -23,8 +23,8 @@ export interface UnfreedMemory {
 /** Reports memory that was not freed. Implemented by the sanitizer. */
 export interface LeakReporter {
   /**
-   * Reports memory that was not freed. Returns false if it does not report leaks, so that the caller prints a warning
-   * instead.
+   * Reports memory that was not freed. Returns false if the sanitizer does not check for leaks, so that the caller
+   * prints a warning instead.
    */
   reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean;
 }
@@ -115,7 +115,7 @@ export class OpenedObjects {
 
 type CountedMemory = Pick<UnfreedMemory, "kind" | "count" | "byteLength">;
 
-/** Adds up the memory of each kind. */
+/** Sums the counts and sizes of memory of the same kind. */
 function countKinds(unfreed: readonly CountedMemory[]): CountedMemory[] {
   const byKind = new Map<string, CountedMemory>();
   for (const { kind, count, byteLength } of unfreed) {

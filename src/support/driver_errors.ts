@@ -73,7 +73,7 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
 function adviceFor(what: string, error: CudaError, hint: string | undefined): string | undefined {
   const { code } = error;
   if (isLoss(error)) {
-    // The message of an error that `cannot` created already contains the consequence.
+    // An error that `cannot` created already states that the context is lost.
     if (driverErrorOf(error) !== error) return undefined;
     return losses[code] && !located.has(error) ? explainLoss(what, error) : contextIsLost;
   }

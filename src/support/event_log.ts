@@ -58,7 +58,7 @@ export interface LogOutput {
 interface EventRate {
   /** The number of lines that may be written now. */
   allowed: number;
-  /** The time at which `allowed` was updated, as `performance.now()`. */
+  /** The `performance.now()` time at which `allowed` was updated. */
   since: number;
   /** The number of lines that were suppressed and not reported yet. */
   suppressed: number;

@@ -57,7 +57,7 @@ export function reportDestroyedStream(device: number): void {
   );
 }
 
-/** Returns the call stack of an allocation, for the leak report. */
+/** Returns the call stack of an allocation as a string for the leak report. */
 export function originOf(byteLength: number): string {
   return callStack(`${byteLength} bytes allocated`);
 }
@@ -70,7 +70,7 @@ export function callSite(callee: (...given: never[]) => unknown): string | undef
   return /^ +at (.*)$/m.exec(holder.stack ?? "")?.[1];
 }
 
-/** Returns the call stack, below a line that names the call. */
+/** Returns the current call stack as a string, with `what` as the first line. */
 export function callStack(what: string): string {
   return new Error(what).stack!.replace(/^Error: /, "");
 }

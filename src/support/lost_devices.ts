@@ -52,7 +52,10 @@ const firstLosses = new WeakMap<LaunchObserver, Loss>();
  */
 const lossesByError = new WeakMap<object, Loss>();
 
-/** Lists an observer's launches in the next error of a lost device. Returns a function that removes the observer. */
+/**
+ * Registers an observer, whose launches the next error of a lost device lists. Returns a function that removes the
+ * observer.
+ */
 export function observeLosses(observer: LaunchObserver): () => void {
   for (const other of observers) if (other.deref() === undefined) observers.delete(other);
   const reference = new WeakRef(observer);
@@ -61,7 +64,7 @@ export function observeLosses(observer: LaunchObserver): () => void {
 }
 
 /**
- * Returns the rest of the message for a loss that a kernel has caused, to follow the driver's message.
+ * Returns the text to append to the driver's message for the loss of a device that a kernel has caused.
  *
  * @param what The failed action, as it follows "Cannot".
  * @param error The driver's error. Calls with the same error return the same text.

@@ -179,8 +179,8 @@ export function stateOf(ask: () => string, fallback: string = "unknown"): string
 }
 
 /**
- * C0 and C1 control characters and DEL, the characters that set the direction of the following text, and the line and
- * paragraph separators.
+ * Matches C0 and C1 control characters, DEL, the characters that set the direction of the following text, and the line
+ * and paragraph separators.
  */
 // deno-lint-ignore no-control-regex
 const controls = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;

@@ -26,13 +26,13 @@ export type EventRefusal = "forged" | "unknown-layout" | "other-user" | "other-n
  * decrease. They are not specific to one exporter or importer.
  */
 export interface RefusalStatistics {
-  /** Imports of other processes' memory that were refused, by the code of the error. */
+  /** The number of refused imports of other processes' memory, by the code of the error. */
   readonly imports: Readonly<Partial<Record<ImportRefusal, number>>>;
-  /** Exports that were refused because no process could import the memory, by the code of the error. */
+  /** The number of exports that were refused because no process could import the memory, by the code of the error. */
   readonly exports: Readonly<Partial<Record<"too-large", number>>>;
   /**
-   * Events of other processes that were not opened, by the reason. Except for forged ones, these are not errors: the
-   * event's process is asked for the event's state instead, which costs a message.
+   * The number of events of other processes that were not opened, by the reason. Except for forged ones, these are not
+   * errors: the event's process is asked for the event's state instead, which costs a message.
    */
   readonly events: Readonly<Partial<Record<EventRefusal, number>>>;
 }
@@ -44,7 +44,7 @@ const totals = {
 };
 
 /**
- * Returns how much of other processes' memory and events this process has refused, and how many exports. An exporter's
+ * Returns how many imports and events of other processes, and how many exports, this process has refused. An exporter's
  * statistics and its operators have the same numbers; a process that only imports can pass them to `prometheusText`.
  *
  * @example

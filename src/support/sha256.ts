@@ -10,9 +10,9 @@ let roundConstants: Int32Array | undefined;
 
 const blockByteLength = 64;
 
-/** Returns the digest of some bytes: 32 bytes. */
+/** Returns the SHA-256 digest of `bytes`, which has 32 bytes. */
 export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  // The fractional parts of the square roots of the first 8 primes.
+  // The initial hash value: the fractional parts of the square roots of the first 8 primes.
   const state = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
   const schedule = new Int32Array(64);
   const wholeByteLength = bytes.length - bytes.length % blockByteLength;

@@ -100,7 +100,8 @@ function mayBeOptions<Options extends object>(options: Options, { names }: Known
 
 function refuseOptions(options: unknown, { action, names, required, meantBy }: KnownOptions<object>): never {
   const known = Object.keys(names);
-  // Finds the option that the caller means: a CudaStream that is passed as the options is meant as the option "stream".
+  // Finds the option that the caller means by the value's class: a CudaStream in place of the options is the option
+  // "stream".
   const className = whatIs(options).toLowerCase();
   const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
   const advice = required ?? `an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;
@@ -383,7 +384,7 @@ export function checkArrayType(type: TypedArrayConstructor<TypedArray>): void {
   throw new TypeError(`Cannot use ${whatIs(type)} as the type of elements: give ${typeInsteadOf(type)}`);
 }
 
-/** Returns advice: what to pass instead of `value` as the type of elements. */
+/** Returns advice on what to pass instead of `value`, which is not an element type. */
 function typeInsteadOf(value: unknown): string {
   if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return `its constructor, ${value.constructor.name}`;
   const [meant = "Float32Array"] = typeof value === "string" ? nearestNames(value, arrayNames) : [];

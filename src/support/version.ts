@@ -45,7 +45,10 @@ export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as 
   throw new Error(`Cannot run here: ${name} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer`);
 }
 
-/** Returns the value that all copies on this thread share under `name`. The first copy to request it creates it. */
+/**
+ * Returns the value that all copies of this library on the thread share under `name`. The first copy to request the
+ * value creates it.
+ */
 export function sharedAmongCopies<T>(name: string, make: () => T): T {
   return ((globalThis as unknown as Record<symbol, T>)[Symbol.for(`poolpass.${name}`)] ??= make());
 }

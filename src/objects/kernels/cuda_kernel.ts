@@ -75,12 +75,12 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
-  /** The parameters of a launch, filled in for each launch. */
+  /** The launch configuration, an object that each launch fills in and reuses. */
   readonly #launch: KernelLaunch;
   /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
   readonly #buffers: (Allocation | undefined)[] = [];
   readonly #sharedMemory: KernelSharedMemory;
-  /** The launches with attributes. The object is created for the first such launch. */
+  /** Launches the kernel with attributes. The object is created for the first such launch. */
   #attributedLaunches: AttributedLaunches | undefined;
   #attributes: KernelAttributes | undefined;
   #cacheConfig: CacheConfig = "none";
@@ -384,8 +384,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * Records that a launch uses a buffer whose own stream is another one. The record does no harm if the launch then
-   * fails.
+   * Records that a launch on `stream` uses a buffer that belongs to another stream. If the launch then fails, the
+   * record is harmless.
    */
   #noteUse(allocation: Allocation, stream: CudaStream): void {
     if (allocation.session !== this.#session) throw errorOfAnotherCuda("pass a buffer");

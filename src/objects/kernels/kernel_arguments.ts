@@ -143,8 +143,8 @@ function floatWriter(bits: number, offset: number): ParameterWriter {
 }
 
 /**
- * Returns the range of integers that a parameter accepts: signed and unsigned ones unless its type is exact, because
- * compilers declare both with the same PTX type.
+ * Returns the range of integers that a parameter accepts. Unless the type is exact, this includes signed and unsigned
+ * integers, because compilers declare both with the same PTX type.
  */
 function rangeOf({ type, isExact, isPointer }: Parameter, bits: number): [minimum: bigint, maximum: bigint] {
   const sign = isPointer ? "u" : isExact ? String(type)[0] : "b";
@@ -171,7 +171,7 @@ function integerWriter(parameter: Parameter, bits: number): ParameterWriter {
 const firstAddress = 4096n;
 const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
 
-/** Returns a writer for 64 bits: a pointer or an integer. */
+/** Returns the writer of a 64-bit parameter, which is a pointer or an integer. */
 function wordWriter(
   parameter: Parameter,
   buffers: (Allocation | undefined)[],
@@ -179,7 +179,7 @@ function wordWriter(
 ): ParameterWriter {
   const { offset, isPointer } = parameter;
   const [minimum, maximum] = rangeOf(parameter, 64);
-  // The minimum for values other than 0, which is always valid: a single comparison then excludes small addresses, or
+  // The minimum for values other than 0, which is always valid. A single comparison with it excludes small addresses or
   // negative numbers.
   const least = isPointer ? firstAddress : minimum;
   const leastNumber = Number(least);

@@ -36,7 +36,10 @@ export interface KernelAttributes {
  */
 export type CacheConfig = "none" | "shared" | "l1" | "equal";
 
-/** The share of a multiprocessor's memory that a kernel prefers as shared memory. */
+/**
+ * The part of a multiprocessor's memory that a kernel prefers as shared memory: a percentage, or one of the named
+ * values.
+ */
 export type SharedMemoryCarveout = number | "default" | "max-l1" | "max-shared";
 
 /** Options of `CudaKernel.maxPotentialBlockSize`: the blocks to choose from. */

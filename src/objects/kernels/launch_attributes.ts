@@ -210,7 +210,7 @@ function missingAttribute(
   return missing && `the device's attribute("${missing}") is 0: run this on a GPU that supports it`;
 }
 
-/** Advice for a cluster that the device refuses. */
+/** Advice in the error message for a cluster that the device refuses. */
 const clusterHint = "maxActiveClusters says how many clusters fit; " +
   `every device with clusters supports ${portableClusterSize} blocks in each`;
 
@@ -218,7 +218,7 @@ const clusterHint = "maxActiveClusters says how many clusters fit; " +
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
 const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
-/** Advice for the options by which other libraries opt in to more shared memory, by the options' names. */
+/** Maps names of options by which other libraries opt in to more shared memory to advice for error messages. */
 export const optInInstead: Readonly<Record<string, string>> = {
   maxDynamicSharedMemorySize: optsIn,
   max_dynamic_shared_size_bytes: optsIn,

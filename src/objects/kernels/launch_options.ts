@@ -69,7 +69,7 @@ export const launchOptionNames: OptionNames<LaunchOptions> = {
 
 const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
 const isDependent = 'the option is "programmaticStreamSerialization"';
-/** Names of options in other libraries, with the equivalent here. */
+/** Maps names of options in other libraries to the equivalent options here. */
 export const optionsInstead: Readonly<Record<string, string>> = {
   args: giveArguments,
   arguments: giveArguments,
@@ -128,7 +128,7 @@ export function refuseExtents(action: string, what: "grid" | "block" | "cluster"
   );
 }
 
-/** Returns advice: what to pass instead of a value that is not extents. */
+/** Returns advice to append to an error message: how to convert `dimensions`, which are not a `Dim3`, to one. */
 function instead(dimensions: unknown): string {
   if (typeof dimensions === "string") return "; convert the string with Number";
   if (typeof dimensions !== "object" || dimensions === null || !("x" in dimensions)) return "";
@@ -136,7 +136,9 @@ function instead(dimensions: unknown): string {
   return [x, y, z].every((extent) => typeof extent === "number") ? `: [${x}, ${y}, ${z}]` : "";
 }
 
-/** Returns advice for extents that are not valid. */
+/**
+ * Returns advice to append to an error message for a `Dim3` with an extent that is not a whole number of at least 1.
+ */
 function adviceFor(dimensions: Dim3, what: "grid" | "block" | "cluster"): string {
   const extents = typeof dimensions === "number" ? [dimensions] : dimensions;
   if (extents.some((extent) => extent === 0)) {

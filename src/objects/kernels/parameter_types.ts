@@ -145,7 +145,7 @@ function copyOf(type: StatedParameterType): ParameterType {
 // A symbol instead of a name, so that editors do not suggest a member that does not exist at run time.
 declare const kernels: unique symbol;
 
-/** The kernels of a module without types: any name, with any arguments. */
+/** The type of a module's kernels if none is stated: kernels of any name, with any arguments. */
 export interface AnyKernels {
   /** The parameters of each kernel, by the kernel's name. */
   readonly [name: string]: readonly KernelArgument[];

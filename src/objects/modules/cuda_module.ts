@@ -28,8 +28,7 @@ const ownerOfGlobals: AllocationOwner = {
 };
 
 /**
- * Whenever the number of streams on which a module was launched reaches a multiple of this, destroyed idle ones are
- * removed.
+ * The number of streams with launches of a module at which, and at whose multiples, destroyed idle streams are removed.
  */
 const sweepSize = 64;
 

@@ -54,7 +54,7 @@ const names: OptionNames<LoadModuleOptions> = {
   verbose: true,
 };
 
-/** Advice for the names that these options have in CUDA, its compilers, or other libraries, by name. */
+/** Maps the names that these options have in CUDA, its compilers, or other libraries to advice for error messages. */
 const instead = {
   maxrregcount: 'did you mean "maxRegisters"?',
   maxRegisterCount: 'did you mean "maxRegisters"?',

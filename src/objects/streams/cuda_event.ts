@@ -26,7 +26,7 @@ export const eventOptions: KnownOptions<EventOptions> = {
   instead: { flags: "set timing, blockingSync or interprocess" },
 };
 
-/** Returns advice: what to pass instead of `value`, which is not an event. */
+/** Returns advice on what to pass instead of `value`, which is not an event. */
 function eventInsteadOf(value: unknown): string {
   return whatIs(value) === "a CudaStream"
     ? "record a CudaEvent on that stream, and give the event"
@@ -42,10 +42,14 @@ export let handleOf: (event: CudaEvent) => bigint;
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
-/** Records that a stream was made to record the event. */
+/**
+ * Must be called after a record of the event on a stream was enqueued, to track which stream recorded the event last.
+ */
 export let noteRecord: (event: CudaEvent, stream: StreamProgress) => void;
 
-/** Records that a stream was made to wait for the event's latest record. */
+/**
+ * Must be called after a stream was made to wait for the event, to track which streams are ordered after its record.
+ */
 export let noteWait: (event: CudaEvent, stream: StreamProgress) => void;
 
 /**

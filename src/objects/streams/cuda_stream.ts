@@ -49,16 +49,19 @@ function streamAdvice(value: unknown): string {
   return typeof value === "object" && value !== null && "stream" in value ? ", not an object that has one" : "";
 }
 
-/** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
+/**
+ * Calls `callback` when the stream is disposed, before the stream is destroyed. Returns a function that cancels the
+ * callback.
+ */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
 
-/** Returns the progress of a stream's work. */
+/** Returns the `StreamProgress` of a stream. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
 
 /** Implements `CudaStream.finished`. If `throwsErrors` is false, does not throw errors of collectives. */
 export let finishStream: (stream: CudaStream, options: WaitOptions, throwsErrors: boolean) => Promise<void>;
 
-/** Returns the record of the launches on a stream. */
+/** Returns the recorded launches on a stream. */
 export let launchesOf: (stream: CudaStream) => StreamLaunches;
 
 /**
@@ -69,12 +72,16 @@ export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
 /** The `kind` by which a session's list of opened objects identifies streams. */
 export const streamKind = "stream";
 
-/** Returns the work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
+/**
+ * Returns the work that was enqueued on a stream so far, or until the stream was disposed. Undefined if the work is
+ * complete.
+ */
 export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
 /**
  * Returns the work that was enqueued on a stream until it was disposed. Undefined if nothing needs to be ordered after
- * it: the work is complete and, if there is a sanitizer, the sanitizer knows that the program is ordered after it.
+ * this work: the work is complete and, if there is a sanitizer, the sanitizer knows that the program is ordered after
+ * it.
  */
 export let lastWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
@@ -114,11 +121,13 @@ export class CudaStream implements Disposable {
   readonly #markers: Markers;
   readonly #opened: OpenedObject | undefined;
   #handle: bigint | undefined;
-  /** The work that was pending when the stream was disposed, if something may have to be ordered after it. */
+  /**
+   * The work that was pending when the stream was disposed; undefined if no other work needs to be ordered after it.
+   */
   #lastWork: PendingWork | undefined;
   /** Whether a call has shown that the stream's owner has destroyed the stream. */
   #isGone = false;
-  /** The record of launches; undefined until the first launch. */
+  /** The recorded launches on the stream; undefined until the first launch. */
   #launches: StreamLaunches | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 

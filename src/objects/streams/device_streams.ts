@@ -137,7 +137,10 @@ export class DeviceStreams {
     progress.complete(position);
   }
 
-  /** Records an event after the work of a busy stream that is being disposed, which `finished` will wait for. */
+  /**
+   * Records an event after the pending work of a stream that is being disposed, so that `finished` can wait for this
+   * work.
+   */
   #markDisposedStream(stream: bigint): void {
     const { driver } = this.#session;
     for (const event of this.#disposedStreamMarkers) {
@@ -245,8 +248,8 @@ function checkHandle(handle: bigint): void {
 }
 
 /**
- * The number of bits of a C int, as which a priority is passed. Priorities are checked to fit, because the runtimes
- * differ in how they treat numbers that do not.
+ * The number of bits of a C int, the type of priorities in CUDA. Priorities that do not fit are refused, because the
+ * runtimes differ in how they convert them.
  */
 const priorityBits = 32;
 
@@ -256,7 +259,7 @@ const priorityBits = 32;
  * @param what The object with the priority, in the message: "a stream".
  */
 export function checkPriority(priority: number, device: CudaDevice, what: string): void {
-  // The operator `|` throws for a bigint or a symbol, hence the check of the type.
+  // The type is checked first, because the operator `|` throws for a bigint or a symbol.
   if (typeof priority !== "number" || (priority | 0) !== priority) refusePriority(priority, device, what);
   if (priority === 0) return;
   const { least, greatest } = device.streamPriorityRange();

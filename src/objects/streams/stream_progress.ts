@@ -30,9 +30,9 @@ export class StreamProgress {
   completed = 0;
   /** The stream that this stream waited for last. Kept separately from `#others`, for speed. */
   #last: StreamProgress | undefined;
-  /** The latest position of `#last` that this stream waited for. */
+  /** The latest position in the work of `#last` that this stream waited for. */
   #lastPosition = 0;
-  /** The other streams that this one waited for, each with the latest position. */
+  /** Maps each other stream that this stream waited for to the latest position waited for. */
   #others: Map<StreamProgress, number> | undefined;
 
   /** Counts an event record. Returns its position: the event completes with all work before that position. */
@@ -40,7 +40,7 @@ export class StreamProgress {
     return ++this.position;
   }
 
-  /** Marks the work before an event record, given by its position, as complete. */
+  /** Marks all work before an event record as complete. `position` is the record's position. */
   complete(position: number): void {
     if (position > this.completed) this.completed = position;
   }

@@ -5,7 +5,7 @@
  */
 import { abortError, throwIfAborted } from "./waiting.ts";
 
-/** The maximum delay of `setTimeout` in milliseconds. Longer delays are treated as 1. */
+/** The maximum delay of `setTimeout` in milliseconds. The runtimes treat longer delays as 1 ms. */
 const longestDelay = 2 ** 31 - 1;
 const pauseMilliseconds = 0.2;
 
@@ -55,7 +55,7 @@ export class Timer {
 /**
  * Resolves after `milliseconds`.
  *
- * @param awaited the object of the wait, for the error of an aborted signal
+ * @param awaited what is awaited, for the error of an aborted signal
  * @throws the signal's reason, or an error with it as its cause, if the signal is aborted
  */
 export function delay(milliseconds: number, signal?: AbortSignal | null, awaited?: string): Promise<void> {

@@ -16,7 +16,7 @@ import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
  * reason, as in Node's own APIs. The signal's reason itself is never changed, because other waits may use the same
  * signal.
  *
- * @param awaited the object of the wait, such as `"offer \"weights\" of process 12"`; if undefined, returns the reason
+ * @param awaited what is awaited, such as `"offer \"weights\" of process 12"`; if undefined, returns the reason
  * @param why returns why the wait had not ended, if that is known
  */
 export function abortError(reason: unknown, awaited: string | undefined, why?: () => string | undefined): unknown {
@@ -33,7 +33,7 @@ export function abortError(reason: unknown, awaited: string | undefined, why?: (
   return Object.defineProperty(error, "cause", { value: reason, configurable: true, writable: true });
 }
 
-/** Calls back in the next turn of the event loop, without the delay of a timer. */
+/** Calls `callback` in the next turn of the event loop, without the delay of a timer. */
 export function atNextTurn(callback: () => void): void {
   // All three runtimes have setImmediate, but the standard library's types do not declare it.
   const { setImmediate } = globalThis as unknown as { setImmediate(callback: () => void): void };
@@ -78,8 +78,8 @@ const intervalMilliseconds = 1;
 
 const waits = new Set<Wait>();
 /**
- * The time, as `performance.now()`, until which pending waits are polled in every turn of the event loop; later they
- * are polled by a timer.
+ * The `performance.now()` time until which pending waits are polled in every turn of the event loop. Later, a timer
+ * polls them.
  */
 let eagerEnd = 0;
 let isNextTurnAwaited = false;
@@ -88,8 +88,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 /**
  * Resolves once `isDone` returns true. Rejects with the error that `isDone` throws, or with an aborted signal's reason.
  *
- * @param describe returns the object of the wait, for `errorOfWait`; without it, the caller must call `errorOfWait`
- *   itself
+ * @param describe returns what is awaited, for `errorOfWait`; without it, the caller must call `errorOfWait` itself
  */
 export async function waitUntil(
   isDone: () => boolean,
@@ -117,7 +116,7 @@ export async function waitUntil(
  * Returns the error with which to reject when a wait for the device has failed. For a signal aborted with the runtime's
  * own reason, and for the end of the `Cuda` object, the error states what was awaited.
  *
- * @param awaited the object of the wait, such as `"a stream of device 0"`
+ * @param awaited what is awaited, such as `"a stream of device 0"`
  */
 export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOptions = {}): unknown {
   if (error instanceof EndedError) return disposedMeanwhile(`complete the wait for ${awaited}`, "the Cuda object");
@@ -138,8 +137,8 @@ export function disposedMeanwhile(what: string, disposed: string): ReferenceErro
 }
 
 /**
- * Calls back once: when `isDone` returns true, or with the error that it throws. Polls `isDone` immediately, so
- * `callback` may run before this returns. Returns a function that cancels the wait.
+ * Calls `callback` once: without an error when `isDone` returns true, or with the error that `isDone` throws. Polls
+ * `isDone` immediately, so `callback` may run before this returns. Returns a function that cancels the wait.
  */
 export function whenDone(isDone: () => boolean, callback: (error?: unknown) => void): () => void {
   const wait: Wait = { isDone, callback };
@@ -203,7 +202,7 @@ function stopTimer(): void {
 /**
  * Throws the reason of an aborted signal, and a `TypeError` if `signal` is not a signal.
  *
- * @param awaited the object of the wait, for the error of an aborted wait
+ * @param awaited what is awaited, for the error of an aborted wait
  * @param why returns why the wait has not ended, if that is known
  */
 export function throwIfAborted(
@@ -237,7 +236,7 @@ export class Mutex {
    * Waits for the mutex and acquires it.
    *
    * @param signals the first of them to be aborted rejects the wait, with the error of `abortError`
-   * @param awaited the object of the wait, for the error of an aborted wait
+   * @param awaited what is awaited, for the error of an aborted wait
    */
   acquire(signals: readonly (AbortSignal | undefined)[], awaited?: string): Promise<void> {
     return new Promise((resolve, reject) => {
