@@ -6,11 +6,11 @@
 import { stackOf } from "./reporting/call_sites.ts";
 import type { Operation } from "./order/timelines.ts";
 
-/** Memory of one kind that was not freed. */
+/** The unfreed allocations of one kind. */
 export interface UnfreedPieces {
-  /** The kind's name in messages, in the singular: "host buffer". */
+  /** What messages call an allocation of this kind, in the singular: "host buffer". */
   readonly kind: string;
-  /** Lists the allocations. `at` is the address, or the buffer if the memory is page-locked. */
+  /** Lists the allocations. `at` is the address, or the buffer in the case of page-locked memory. */
   pieces(): Iterable<{ readonly at: bigint | ArrayBufferLike; readonly byteLength: number }>;
 }
 
@@ -25,16 +25,16 @@ export interface LeakGroup {
   readonly kind: string;
   readonly count: number;
   readonly byteLength: number;
-  /** The operation that made the last of the allocations. */
+  /** The operation that made the latest of these allocations. */
   readonly operation: Operation;
 }
 
 type AllocationAt = (at: bigint | ArrayBufferLike) => LiveAllocation | undefined;
 
-/** Memory that outlives its pool or allocator: a leak unless it is freed before the end. */
+/** Allocations that outlive their pool or allocator. Those that the program does not free before it ends are leaks. */
 export class LeakCandidates {
   readonly #allocationAt: AllocationAt;
-  /** The address or buffer of each allocation, and its kind. */
+  /** The address or buffer of each candidate, and its kind for messages. */
   readonly #unfreed = new Map<LiveAllocation, { readonly at: bigint | ArrayBufferLike; readonly kind: string }>();
 
   /** @param allocationAt finds the current allocation at an address */

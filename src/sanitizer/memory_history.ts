@@ -32,7 +32,7 @@ export interface TrackedAccess {
   readonly isPossible?: true;
 }
 
-/** Two unordered accesses to the same bytes that are not both reads or both atomic. */
+/** Two accesses to the same bytes that are unordered, and neither both reads nor both atomic. */
 export interface Conflict {
   readonly later: TrackedAccess;
   readonly earlier: TrackedAccess;
@@ -47,19 +47,19 @@ interface Segment {
   readonly begin: number;
   readonly end: number;
   readonly write: TrackedAccess | undefined;
-  /** The last read of each timeline since the last write. */
+  /** For each timeline, the last read since `write`. */
   readonly reads: readonly TrackedAccess[];
-  /** The last atomic access of each timeline since the last write. */
+  /** For each timeline, the last atomic access since `write`. */
   readonly atomics: readonly TrackedAccess[];
 }
 
-/** The maximum number of segments that are passed to a call as arguments: engines limit the number of arguments. */
+/** The maximum number of segments passed to `splice` as arguments: JavaScript engines limit the number of arguments. */
 const maximumArguments = 1000;
 const none: readonly TrackedAccess[] = [];
 
 /** The shadow state of one allocation. */
 export class MemoryHistory {
-  /** The segments in the order of their offsets, without gaps between them. */
+  /** The segments, sorted by offset and contiguous. */
   #segments: Segment[];
 
   /** @param byteLength the size of the allocation in bytes */
@@ -74,13 +74,13 @@ export class MemoryHistory {
     return copy;
   }
 
-  /** Adds an access, and returns its conflicts with earlier ones. */
+  /** Adds an access. Returns the access's conflicts with earlier accesses. */
   add(access: TrackedAccess): Conflict[] {
     const first = this.#indexOf(access.begin);
     const conflicts: Conflict[] = [];
     const { begin, end } = access;
     const same = this.#segments[first]!;
-    // The common case, since programs access the same ranges again and again: the access covers exactly one segment.
+    // Fast path: the access covers exactly one segment, since programs mostly repeat accesses to the same ranges.
     if (same.begin === begin && same.end === end && begin < end) {
       for (const earlier of conflicting(same, access)) conflicts.push({ later: access, earlier, begin, end });
       this.#segments[first] = after(same, access);
@@ -97,15 +97,13 @@ export class MemoryHistory {
       if (end < segment.end) replaced.push({ ...segment, begin: end });
     }
     const inserted = mergeNeighbours(replaced);
-    // A kernel may produce more segments than can be passed to `splice` as arguments.
+    // A kernel may produce too many segments to pass them to `splice` as arguments.
     if (inserted.length <= maximumArguments) this.#segments.splice(first, index - first, ...inserted);
     else this.#segments = this.#segments.slice(0, first).concat(inserted, this.#segments.slice(index));
     return conflicts;
   }
 
-  /**
-   * Returns the conflicts of an access with earlier ones, without adding the access. Lists each earlier access once.
-   */
+  /** Returns the conflicts of an access with earlier accesses, one for each of these, without adding the access. */
   conflictsWith(access: TrackedAccess): Conflict[] {
     const found = new Map<TrackedAccess, Conflict>();
     for (const segment of this.#segments) {
@@ -116,7 +114,7 @@ export class MemoryHistory {
     return [...found.values()];
   }
 
-  /** Returns the last writes to the bytes of a range and the accesses since then, clipped to the range. */
+  /** Returns, for all bytes of a range, the last writes and the accesses since the last write, clipped to the range. */
   accessesIn(begin: number, end: number): TrackedAccess[] {
     const found: TrackedAccess[] = [];
     for (let index = this.#indexOf(begin); index < this.#segments.length; index++) {
@@ -126,7 +124,7 @@ export class MemoryHistory {
       const { write, reads, atomics } = segment;
       for (const access of [...write === undefined ? [] : [write], ...reads, ...atomics]) {
         const last = found.findLast(({ operation, kind }) => operation === access.operation && kind === access.kind);
-        // Join adjacent ranges of the same operation: a kernel that accesses every other byte splits the segments.
+        // Merge adjacent accesses of the same operation: a kernel that accesses every other byte splits the segments.
         if (last?.end === bytes.begin) found[found.indexOf(last)] = { ...last, end: bytes.end };
         else found.push({ ...access, ...bytes });
       }
@@ -134,15 +132,15 @@ export class MemoryHistory {
     return found;
   }
 
-  /** Returns all accesses that are not ordered before an operation. */
+  /** Returns all recorded accesses that are not ordered before an operation. */
   unorderedWith(operation: Operation): readonly TrackedAccess[] {
     const write = { operation, kind: "write" } as const;
-    // The common case: all accesses were to the entire allocation.
+    // Fast path: all accesses were to the entire allocation.
     if (this.#segments.length === 1) return conflicting(this.#segments[0]!, write);
     return [...new Set(this.#segments.flatMap((segment) => conflicting(segment, write)))];
   }
 
-  /** Returns the accesses of all segments that overlap a range, not clipped to it. */
+  /** Returns the accesses of all segments that overlap a range, including the bytes outside of the range. */
   latestIn(begin: number, end: number): TrackedAccess[] {
     const overlapping = this.#segments.filter((segment) => segment.begin < end && begin < segment.end);
     return overlapping.flatMap(({ write, reads, atomics }) => [
@@ -186,7 +184,7 @@ function addUnordered(accesses: readonly TrackedAccess[], operation: Operation, 
   for (const access of accesses) if (!isBefore(access.operation, operation)) found.push(access);
 }
 
-/** Returns the state of a segment after an access to all of its bytes. */
+/** Returns the new state of a segment after an access to all of its bytes. */
 function after({ begin, end, write, reads, atomics }: Segment, access: TrackedAccess): Segment {
   switch (access.kind) {
     case "write":
@@ -198,7 +196,7 @@ function after({ begin, end, write, reads, atomics }: Segment, access: TrackedAc
   }
 }
 
-/** Adds an access to a list, in place of the last access of the same timeline. */
+/** Returns the list with an access added. The access replaces the list's last access of the same timeline. */
 function withLatest(accesses: readonly TrackedAccess[], access: TrackedAccess): readonly TrackedAccess[] {
   if (accesses.length === 0) return [access];
   const timelineOf = ({ operation }: TrackedAccess): Timeline => operation.timeline;
@@ -206,7 +204,7 @@ function withLatest(accesses: readonly TrackedAccess[], access: TrackedAccess): 
   return [...accesses.filter((other) => timelineOf(other) !== timelineOf(access)), access];
 }
 
-/** Joins adjacent segments that have the same accesses. */
+/** Merges adjacent segments with equal lists of accesses. */
 function mergeNeighbours(segments: readonly Segment[]): Segment[] {
   const result: Segment[] = [];
   for (const segment of segments) {
@@ -227,9 +225,9 @@ function areSame(a: readonly TrackedAccess[], b: readonly TrackedAccess[]): bool
   return a.length === b.length && a.every((access, index) => access === b[index]);
 }
 
-/** The accesses of kernel launches whose addresses are unknown: anywhere in an allocation, or not at all. */
+/** The accesses of kernel launches at unknown addresses: an access may be anywhere in its allocation, or not happen. */
 export class PossibleAccesses {
-  /** The last possible access of each timeline and kind. */
+  /** For each timeline and kind of access, the last possible access. */
   #accesses: TrackedAccess[] = [];
 
   /** Returns an independent copy. */
@@ -239,7 +237,9 @@ export class PossibleAccesses {
     return copy;
   }
 
-  /** Adds a possible access. Returns its conflicts with earlier possible accesses and with those in `history`. */
+  /**
+   * Adds a possible access. Returns the conflicts with earlier possible accesses and with the accesses in `history`.
+   */
   add(access: TrackedAccess, history: MemoryHistory): Conflict[] {
     const conflicts = [...history.conflictsWith(access), ...this.conflictsWith(access)];
     this.#accesses = this.#accesses.filter(({ kind, operation }) =>
@@ -270,7 +270,7 @@ interface Bytes {
 /** The maximum number of parts of an access that are reported. */
 const maximumParts = 1024;
 
-/** Returns the parts with `by` added to their offsets. */
+/** Returns a copy of the parts with `by` bytes added to all offsets. */
 export function shiftedParts({ period, of }: AccessParts, by: number): AccessParts {
   return {
     period,
@@ -281,8 +281,8 @@ export function shiftedParts({ period, of }: AccessParts, by: number): AccessPar
 }
 
 /**
- * Yields the parts of an access that overlap a range, by default the first period: one part of each instruction. Yields
- * the access itself if it has no parts.
+ * Yields the parts of an access that overlap a range, or the access itself if it has no parts. By default, the range is
+ * the first period of the parts' pattern, in which each instruction has one part.
  */
 export function* partsOfAccess(
   access: TrackedAccess,
@@ -304,11 +304,14 @@ export function* partsOfAccess(
   }
 }
 
-/** Yields a conflict for each pair of instructions whose parts overlap; without parts, the conflict itself. */
+/**
+ * Yields a conflict for each pair of overlapping parts of the two accesses, or the conflict itself if neither has
+ * parts.
+ */
 export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
   const { later, earlier, begin, end } = conflict;
   if (later.parts === undefined && earlier.parts === undefined) return yield conflict;
-  // The pattern of instructions repeats after the least common multiple of the periods.
+  // The combined pattern of both accesses' parts repeats after the least common multiple of the two periods.
   const last = Math.min(end, begin + leastCommonMultiple(later.parts?.period ?? 1, earlier.parts?.period ?? 1));
   for (const one of partsOfAccess(later, { begin, end: last })) {
     const common = {

@@ -11,27 +11,29 @@ export type HostReadObserver = (source: ArrayBufferView | ArrayBuffer, operation
 
 const observers = new Set<HostReadObserver>();
 
-/** The maximum number of connected processes in `pids`. */
+/** The maximum size of `pids`. */
 const maximum = 4096;
 /**
- * The maximum number of processes that one call of `endedProcesses` checks. While those are running, the sanitizer
- * reports nothing between processes anyway, so the state of the remaining ones does not matter.
+ * The maximum number of processes that a call of `endedProcesses` checks. If this many are still running, the sanitizer
+ * suppresses reports of conflicts between processes in any case, so the remaining processes need no check.
  */
 const maximumAsked = 8;
-/** The processes that this process has ever connected to, without those that are known to have ended. */
+/**
+ * The process IDs of all processes that have ever connected to this process, except those that are known to have ended.
+ */
 const pids = new Set<number>();
-/** The number of connections so far. */
+/** The number of connections of this process so far. */
 let connections = 0;
-/** The connected processes that are known to have ended, in the order in which that was detected. */
+/** The process IDs of connected processes that are known to have ended, in the order of detection. */
 const ended: number[] = [];
 
-/** Registers an observer of host reads. Returns a function that removes it. */
+/** Registers an observer for reads of host memory. Returns a function that removes the observer. */
 export function observeHostReads(observer: HostReadObserver): () => void {
   observers.add(observer);
   return () => void observers.delete(observer);
 }
 
-/** Notifies the observers that a call is about to read memory of the program. */
+/** Notifies the observers that the call `operation` of the library is about to read memory of the program. */
 export function noteHostRead(source: ArrayBufferView | ArrayBuffer, operation: string): void {
   if (observers.size === 0) return;
   for (const observer of observers) observer(source, operation);
@@ -48,21 +50,21 @@ export function connectionCount(): number {
   return connections;
 }
 
-/** Returns the connected processes, without those that are known to have ended. */
+/** Returns the process IDs of all connected processes, except those that are known to have ended. */
 export function connectedProcesses(): ReadonlySet<number> {
   return pids;
 }
 
-/** Returns whether the set of connected processes is full, so that some may be missing. */
+/** Returns whether the set of connected processes is full, so that it may lack some of them. */
 export function hasManyConnections(): boolean {
   return pids.size >= maximum;
 }
 
 /**
- * Checks some of the connected processes, and returns all that are known to have ended, in the order in which that was
- * detected. The returned array is reused and grows.
+ * Checks some of the connected processes. Returns the IDs of all that are known to have ended, in the order of
+ * detection. Each call returns the same growing array.
  *
- * @param options.isLeftOut returns whether a process needs no check
+ * @param options.isLeftOut returns whether to skip a process
  */
 export function endedProcesses(
   { isLeftOut, hasEnded }: { isLeftOut: (pid: number) => boolean; hasEnded: (pid: number) => boolean },

@@ -15,13 +15,15 @@ import type { ObservedWork } from "./observed_events.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 
-/** The device memory of a program. */
+/** Observes the calls that allocate, free, export and import device memory. */
 export class ObservedDeviceMemory {
   readonly #streams: ObservedStreams;
   readonly #work: ObservedWork;
   readonly #processes: OtherProcesses;
   readonly #virtualMemory: ObservedVirtualMemory;
-  /** The sizes of allocations that may be shared, by address. */
+  /**
+   * The sizes in bytes of allocations that may be exported, keyed by address. Undefined if the allocation was freed.
+   */
   readonly #byteLengths = new Map<number, number | undefined>();
 
   constructor(streams: ObservedStreams, work: ObservedWork) {
@@ -31,7 +33,7 @@ export class ObservedDeviceMemory {
     this.#virtualMemory = new ObservedVirtualMemory(streams.processes, work);
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's memory calls that observe and forward each call. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#allocationCalls(driver), ...this.#sharingCalls(driver), ...this.#virtualMemory.calls(driver) };
   }
@@ -107,7 +109,7 @@ export class ObservedDeviceMemory {
   }
 
   #imported(handle: Uint8Array, address: bigint, byteLength: number): void {
-    // If this process exported the memory, it can now access the memory at two addresses.
+    // If this process exported the memory itself, the memory now has two addresses.
     const own = this.#processes.ownAddressOf(handle);
     const contents = own === undefined ? undefined : () => this.#work.order.contentsAt(own);
     this.#work.allocated(this.#work.nextOfHost("import"), { address: Number(address), byteLength }, contents);
@@ -115,27 +117,29 @@ export class ObservedDeviceMemory {
   }
 }
 
-/** A piece of memory with all its handles and mappings. */
+/** Physical memory, with its handles and mappings. */
 interface ObservedMemory {
-  /** The accesses through all mappings. Undefined until the memory is first mapped. */
+  /** The shadow state that all mappings share. Undefined until the memory is first mapped. */
   contents: SharedContents | undefined;
-  /** An identity that is the same in all processes. Undefined if the memory is not shared or has no known identity. */
+  /**
+   * A name for the memory that is the same in all processes. Undefined if the memory is not shared or no name is known.
+   */
   identity: string | undefined;
-  /** The sizes of the mappings in bytes, by address. */
+  /** The sizes of the mappings in bytes, keyed by address. */
   readonly mappings: Map<number, number>;
   /** The reference count: creating or importing a handle adds one, releasing a handle subtracts one. */
   handleCount: number;
 }
 
-/** The virtual memory of a program. */
+/** Observes the calls that create, share and map virtual memory. */
 export class ObservedVirtualMemory {
   readonly #processes: OtherProcesses;
   readonly #work: ObservedWork;
-  /** The memory of each handle, and the number of times that the driver has returned the handle. */
+  /** For each handle, the memory, and the number of times that the driver has returned the handle. */
   readonly #handles = new Map<bigint, { readonly memory: ObservedMemory; count: number }>();
-  /** The memory with a known identity. */
+  /** The memory that has an identity, keyed by it. */
   readonly #byIdentity = new Map<string, ObservedMemory>();
-  /** The mapped memory, by the address of the mapping. */
+  /** The mapped memory, keyed by the address of the mapping. */
   readonly #mapped = new Map<number, ObservedMemory>();
 
   constructor(processes: OtherProcesses, work: ObservedWork) {
@@ -143,7 +147,7 @@ export class ObservedVirtualMemory {
     this.#work = work;
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's virtual-memory calls that observe and forward each call. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#handleCalls(driver), ...this.#mappingCalls(driver) };
   }
@@ -219,7 +223,7 @@ export class ObservedVirtualMemory {
     return memory;
   }
 
-  /** Sets the identity of memory that other processes may map, and adds its mappings as shared memory. */
+  /** Sets the identity of memory that other processes may map, and reports its mappings as shared memory. */
   #identify(memory: ObservedMemory, identity: string | undefined): void {
     if (identity === undefined || memory.identity !== undefined) return;
     memory.identity = identity;
@@ -232,7 +236,7 @@ export class ObservedVirtualMemory {
   }
 }
 
-/** The parts of the sanitizer that copies and fills use. */
+/** The parts of the sanitizer that `copiesAndFills` uses. */
 interface Parts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
@@ -242,7 +246,7 @@ interface Parts {
   readonly reportsHostReads: boolean;
 }
 
-/** Returns the observed versions of the calls that copy and fill memory. */
+/** Returns wrappers of the driver's calls that copy and fill memory, which observe and forward each call. */
 export function copiesAndFills(driver: Driver, parts: Parts): Partial<Driver> {
   return { ...copiesWithHost(driver, parts), ...copies(driver, parts), ...fills(driver, parts) };
 }
@@ -270,7 +274,8 @@ function copiesWithHost(
         read.found = address;
         report();
       };
-      // For pageable memory, the driver calls `found` before it returns; for page-locked memory, later.
+      // The driver calls `found` with the address of an uninitialized byte: for pageable memory, before it returns; for
+      // page-locked memory, later.
       driver.memcpyDtoHAsync(device, destination, source, stream, region && found);
       const host = hostMemory.rangeOf("write", destination);
       const name = hostMemory.isExposedToProgram(destination.buffer) ? "copyTo" : "read";

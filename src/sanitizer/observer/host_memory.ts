@@ -12,7 +12,7 @@ import type { RangeAccess } from "../order/stream_order.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_events.ts";
 
-/** The byte that fills the destination of a copy before the copy runs. New memory is filled with the same byte. */
+/** The byte written to the destination of a copy before the copy runs. New memory is filled with the same byte. */
 const unreadByte = 0xcb;
 
 /** The parts of the sanitizer that `ObservedHostMemory` uses. */
@@ -22,16 +22,16 @@ interface Parts {
   readonly work: ObservedWork;
 }
 
-/** The page-locked memory of a program. */
+/** Observes the calls for page-locked memory, and the copies that use such memory. */
 export class ObservedHostMemory {
   readonly #driver: Driver;
   readonly #parts: Parts;
   readonly #sources = new CopiedSources();
-  /** The addresses of page-locked memory, by buffer. */
+  /** The addresses of page-locked memory, keyed by buffer. */
   readonly #addresses = new Map<ArrayBufferLike, number>();
   /** The buffers for which the program has requested a device address, so that kernels may access them. */
   readonly #reachable = new WeakSet<ArrayBufferLike>();
-  /** The buffers that the program itself can access. The library also has internal ones. */
+  /** The buffers that the program itself can access. Other buffers are internal to the library. */
   readonly #exposed = new WeakSet<ArrayBufferLike>();
 
   constructor(driver: Driver, parts: Parts) {
@@ -39,7 +39,7 @@ export class ObservedHostMemory {
     this.#parts = parts;
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's host-memory calls that observe and forward each call. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     const { streams, work } = this.#parts;
@@ -87,25 +87,25 @@ export class ObservedHostMemory {
     return this.#addresses.get(buffer);
   }
 
-  /** Returns a list with one access to the bytes of a view if they are page-locked, else an empty list. */
+  /** Returns an access to the bytes of a view, as a list. The list is empty if the view's memory is not page-locked. */
   rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
     const address = this.#addresses.get(view.buffer);
     return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
   }
 
-  /** Adds the source of a copy that may be pending, to find changes before the copy is complete. */
+  /** Saves the source of an enqueued copy, to detect changes that the program makes before the copy is complete. */
   addSource(operation: Operation, source: Uint8Array): void {
-    // If an earlier write may be pending, the source may not have the content yet that the copy will read.
+    // Do not save a source to which a write may be pending: the copy may read a different content.
     const isThere = !this.#isWrittenUnseen(source.buffer) && this.#isIdle(source, "writes");
     if (isThere) this.#sources.add(operation, source);
   }
 
-  /** Reports changes of the sources of copies that are ordered before a point. */
+  /** Reports changed sources of the copies that are ordered before a point, and drops these sources. */
   compareBefore(point: Point): void {
     this.#report(this.#sources.changesBefore(point));
   }
 
-  /** Reports changes of the sources in a range of addresses that a stream is about to write, and drops the sources. */
+  /** Reports changed sources in a range of addresses that a stream is about to write, and drops these sources. */
   beforeWrite(address: bigint, byteLength: number): void {
     if (this.#sources.isEmpty) return;
     const begin = Number(address);
@@ -115,7 +115,7 @@ export class ObservedHostMemory {
     }
   }
 
-  /** Drops the sources that a kernel has written. */
+  /** Drops the copy sources that overlap memory that a kernel has written. */
   afterKernel(accesses: readonly LaunchAccess[]): void {
     for (const { address, byteLength, operation } of accesses) {
       if (operation === "read") continue;
@@ -127,9 +127,9 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Reports changes of the sources in memory that a copy is about to write, and fills that memory, so that a program
-   * that reads it too early does not find the result by chance. Does not fill memory that a kernel or the library may
-   * read.
+   * Call before a copy to `destination` is enqueued. Reports changed copy sources in the destination, and fills the
+   * destination so that a program that reads it too early does not find the correct result by chance. Does not fill
+   * memory that a kernel or the library may read.
    */
   beforeCopyTo(destination: Uint8Array): void {
     this.#report(this.#sources.changesIn(destination));
@@ -146,7 +146,8 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Returns whether the host knows all accesses (or writes) to a view to be complete. False if it is not page-locked.
+   * Returns whether all accesses (or all writes) to a view are ordered before the host's current point. False if the
+   * view's memory is not page-locked.
    */
   #isIdle(view: Uint8Array, by: "accesses" | "writes"): boolean {
     const [range] = this.rangeOf("read", view);
@@ -156,12 +157,12 @@ export class ObservedHostMemory {
     return work.order.isIdle(now, { begin: range.address, end: range.address + range.byteLength }, by);
   }
 
-  /** Returns whether kernels whose accesses the driver does not observe may write to a buffer. */
+  /** Returns whether a kernel whose accesses the driver does not observe may write to a buffer. */
   #isWrittenUnseen(buffer: ArrayBufferLike): boolean {
     return this.#driver.checker?.observesAccesses !== true && this.#reachable.has(buffer);
   }
 
-  /** Returns the device address of page-locked memory, or the host address if kernels cannot access the memory. */
+  /** Returns the device address of page-locked memory, or the host address if the memory has no device address. */
   #addressForKernels(allocation: HostAllocation): bigint {
     try {
       return this.#driver.hostGetDevicePointer(allocation);

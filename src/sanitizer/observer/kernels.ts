@@ -18,7 +18,7 @@ import type { ObservedOperation } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedWork } from "./observed_events.ts";
 
-/** The checks that an analysis of the PTX can prove unnecessary for a launch. */
+/** The checks of the software device that an analysis of the PTX can prove unnecessary for a launch. */
 const provable = ["race", "initialization", "synchronization"] as const;
 
 /** The parts of the sanitizer that `ObservedKernels` uses. */
@@ -28,19 +28,19 @@ interface Parts {
   readonly hostMemory: ObservedHostMemory;
 }
 
-/** The kernels of a program. */
+/** Observes the calls that load and launch kernels. */
 export class ObservedKernels {
   readonly #driver: Driver;
   readonly #parts: Parts;
-  /** The names of kernels in messages, by handle. */
+  /** The names of kernels for messages, keyed by handle. */
   readonly #names = new Map<bigint, string>();
-  /** Derives the accesses of launches from the PTX, if the driver does not observe them. */
+  /** Derives the accesses of launches from the PTX. Undefined if the driver observes accesses itself. */
   readonly #launches: LaunchAccesses | undefined;
-  /** Proves checks unnecessary for launches, if the driver makes those checks. */
+  /** Proves checks of launches unnecessary. Undefined if the driver makes no such checks. */
   readonly #proofs: LaunchAccesses | undefined;
-  /** Instruments launches whose accesses cannot be derived from the PTX alone. */
+  /** Instruments kernels whose accesses cannot be derived from the PTX alone. Undefined if not requested. */
   readonly #instrumented: InstrumentedLaunches | undefined;
-  /** The keys of module variables that were already added as allocations. */
+  /** The keys of the module variables that were added as allocations. */
   readonly #variables = new Set<string>();
 
   /** @param options how to find the accesses of kernels that the driver does not observe */
@@ -55,7 +55,7 @@ export class ObservedKernels {
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's module and launch calls that observe and forward each call. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     return {
@@ -85,7 +85,9 @@ export class ObservedKernels {
     this.#instrumented?.settle();
   }
 
-  /** Adds a variable of a module as an allocation, when the program first looks it up. */
+  /**
+   * Adds a module's variable as an allocation if it is not added yet. Called when the program looks up the variable.
+   */
   #addVariable(module: bigint, name: string, { address, byteLength }: MemoryRange): void {
     const key = `${module} ${name}`;
     if (this.#variables.has(key)) return;
@@ -113,7 +115,8 @@ export class ObservedKernels {
   #launchObserved(launch: KernelLaunch, attributes: LaunchAttributes | undefined, operation: Operation): void {
     const { reports, work: { order }, hostMemory } = this.#parts;
     let found: readonly LaunchFinding[] = [];
-    // Deferred until the operation is checked: the buffers are looked up before later operations free or replace them.
+    // Runs when the launch is checked, because its buffers must be looked up before later operations free or replace
+    // them.
     const then = () => {
       for (const finding of found) {
         const { allocation = finding.range } = finding;
@@ -154,7 +157,10 @@ export class ObservedKernels {
     this.#parts.work.order.add({ operation, accesses: certain, possible });
   }
 
-  /** Launches an instrumented version of a kernel, which records its accesses. Returns false if there is none. */
+  /**
+   * Launches the instrumented version of a kernel, which records its accesses. Returns false if there is no such
+   * version.
+   */
   #launchInstrumented(
     launch: KernelLaunch,
     call: (launch: KernelLaunch) => void,

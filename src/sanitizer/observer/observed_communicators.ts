@@ -5,7 +5,7 @@
  */
 import { lastPoint, type Point, Timeline } from "../order/timelines.ts";
 
-/** The maximum length of the list of late calls. */
+/** The maximum length of `#lateCalls`. */
 const maximumLateCalls = 32;
 
 /** A rank's call of a collective, or of a send or receive. */
@@ -15,19 +15,20 @@ export interface RankCall {
   readonly peer: { readonly rank: number; readonly isReceiver: boolean } | undefined;
 }
 
-/** A call with the stream that it was enqueued on. */
+/** A rank's call, and the timeline of the stream that the call was enqueued on. */
 type TimelineCall = RankCall & { readonly timeline: Timeline };
 
 /**
- * A collective or a message between several ranks of this process: each rank waits for the other ranks' work before it.
+ * A collective or message in which several ranks of this process take part. Each of these ranks waits for the work that
+ * the other ranks have enqueued before their calls.
  */
 interface Rendezvous {
   /**
-   * A timeline that has no operations and serves as a clock: it joins the clocks of the ranks that have called, which
-   * include their work before the call and the reads of the call.
+   * A timeline without operations of its own, used as a clock. It joins the clocks of all ranks that have made their
+   * call, including their work before the call and the call's reads.
    */
   readonly before: Timeline;
-  /** The calls so far, one per rank. */
+  /** The points of the calls made so far, one for each rank. */
   readonly calls: Point[];
   readonly name: string;
   /** The number of participating ranks in this process. */
@@ -38,27 +39,24 @@ interface Rendezvous {
 interface JointCalls {
   /** Whether all ranks of the calls' communicators are in this process. */
   readonly isLocal: boolean;
-  /**
-   * Orders the operations that are added from now on after the operations that all ranks of the calls have added so
-   * far.
-   */
+  /** Orders operations added from now on after all operations that any rank of these calls has added so far. */
   wait(): void;
-  /** Call when all operations of the group were added. */
+  /** Call when all operations of the group have been added. */
   end(): void;
 }
 
-/** A rank of a communicator in this process. */
+/** A rank of a communicator, if the rank belongs to this process. */
 export class CommunicatorRank {
   /** The identity of the communicator, the same for all of its ranks. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;
   /**
-   * A timeline that has no operations and serves as a clock: the clock of the rank's next call. A communicator runs its
-   * calls in order.
+   * A timeline without operations of its own, used as a clock: it holds what precedes this rank's next call, because a
+   * communicator runs its calls in order.
    */
   readonly before: Timeline;
-  /** The number of this rank's calls so far, by kind: collectives, and messages to and from each other rank. */
+  /** The number of this rank's calls so far, keyed by kind: collectives, and messages to and from each other rank. */
   readonly #isReportable = new Map<string, number>();
 
   constructor(key: string, rank: number, size: number) {
@@ -68,7 +66,7 @@ export class CommunicatorRank {
     this.before = new Timeline(`rank ${rank} of ${size}`);
   }
 
-  /** Counts the rank's next call, and returns its name, which is the same for all participating ranks. */
+  /** Counts this rank's next call. Returns the call's name, which all participating ranks compute alike. */
   nextCall(peer: RankCall["peer"]): string {
     const ranks = peer === undefined
       ? "all"
@@ -82,19 +80,19 @@ export class CommunicatorRank {
   }
 }
 
-/** The communicators of a process. */
+/** The ranks of communicators in this process, and the order that their calls establish. */
 export class ObservedCommunicators {
-  /** The ranks in this process, by the key of their communicator. */
+  /** The ranks in this process, keyed by the identity of their communicator. */
   readonly #ranks = new Map<string, Set<CommunicatorRank>>();
-  /** The rendezvous that some participating ranks have not called yet, by name. */
+  /** The rendezvous for which calls of some participating ranks are still missing, keyed by name. */
   readonly #rendezvous = new Map<string, Rendezvous>();
   /**
-   * The last rendezvous with a late call: a rank called separately, after another rank that may have enqueued more work
-   * in between.
+   * The most recent rendezvous that had a late call, which is one that was not grouped with the first call. The ranks
+   * of earlier calls may have enqueued more work before the late call.
    */
   readonly #lateCalls: Rendezvous[] = [];
 
-  /** Adds a rank. */
+  /** Adds a rank of this process to a communicator. */
   join(key: string, rank: number, size: number): CommunicatorRank {
     const joined = new CommunicatorRank(key, rank, size);
     const ranks = this.#ranks.get(key);
@@ -103,7 +101,7 @@ export class ObservedCommunicators {
     return joined;
   }
 
-  /** Removes a rank that makes no more calls. */
+  /** Removes a rank, which must make no more calls. */
   leave(rank: CommunicatorRank): void {
     const ranks = this.#ranks.get(rank.key);
     if (ranks === undefined || !ranks.delete(rank) || ranks.size > 1) return;
@@ -111,7 +109,7 @@ export class ObservedCommunicators {
     if (ranks.size === 0) this.#ranks.delete(rank.key);
   }
 
-  /** Begins a group of calls. Orders each call after the earlier work of the other participating ranks. */
+  /** Begins a group of calls. Orders each call after the earlier work of all participating ranks in this process. */
   beginCollectives(calls: readonly TimelineCall[]): JointCalls {
     const joint = calls.map(({ rank, peer }) => this.#rendezvousOf(rank, peer));
     for (const rendezvous of new Set(joint)) {
@@ -142,8 +140,8 @@ export class ObservedCommunicators {
   }
 
   /**
-   * Orders a timeline after the work of ranks that have called a rendezvous late. That work was enqueued after a call
-   * that the timeline made or is ordered after, but nevertheless precedes the result of that call.
+   * Orders a timeline after the work of ranks that made a late call, if the timeline is ordered after another rank's
+   * call of the same rendezvous. The late rank's work was enqueued after that other call, but precedes its result.
    */
   joinLateCalls(timeline: Timeline): void {
     if (this.#lateCalls.length === 0) return;
@@ -156,13 +154,13 @@ export class ObservedCommunicators {
     }
   }
 
-  /** Removes a retired timeline from all clocks. */
+  /** Removes a retired timeline from the clocks of all ranks and rendezvous. */
   forget(timeline: Timeline): void {
     for (const ranks of this.#ranks.values()) for (const { before } of ranks) before.forget(timeline);
     for (const { before } of [...this.#rendezvous.values(), ...this.#lateCalls]) before.forget(timeline);
   }
 
-  /** Returns the rendezvous of a rank's next call. Undefined if no other rank of this process participates. */
+  /** Counts a rank's next call, and returns its rendezvous. Undefined if no other rank of this process participates. */
   #rendezvousOf(rank: CommunicatorRank, peer: RankCall["peer"]): Rendezvous | undefined {
     const name = rank.nextCall(peer);
     const here = [...this.#ranks.get(rank.key) ?? []];

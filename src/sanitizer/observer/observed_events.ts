@@ -12,15 +12,15 @@ import { type Driver, eventFlags } from "../../driver.ts";
 
 const none: readonly RangeAccess[] = [];
 
-/** Creates the operations of streams and of the host, and adds them to the queue of operations to check. */
+/** Creates operations of streams and of the host, and queues them for checking. */
 export class ObservedWork {
-  /** The call site of the operation that is being added. */
+  /** The call site in the program for the next operations. */
   site: CallSite = {};
   readonly order: StreamOrder;
   readonly #streams: ObservedStreams;
   /**
-   * The live allocations by address. The keys of freed allocations stay in the map with the value undefined: addresses
-   * are usually reused, and deleting from a large map is slow.
+   * The live allocations, keyed by address. For a freed allocation, the value is undefined: the key stays, because
+   * addresses are usually reused and deleting from a large map is slow.
    */
   readonly #live = new Map<number, LiveAllocation | undefined>();
 
@@ -39,7 +39,7 @@ export class ObservedWork {
     return this.#operation(name, this.#streams.nextOfHost());
   }
 
-  /** Adds an operation of a stream that accesses memory. */
+  /** Queues a new operation of a stream that accesses memory, and returns the operation. */
   add(
     name: string,
     { device, stream }: { device: number; stream: bigint },
@@ -50,7 +50,10 @@ export class ObservedWork {
     return operation;
   }
 
-  /** Adds an operation that allocates memory. `contents` returns the shadow state shared with its other mappings. */
+  /**
+   * Queues an operation that allocates or maps memory. `contents` returns the shadow state that the memory shares with
+   * its other mappings.
+   */
   allocated(
     operation: Operation,
     { address, byteLength }: { address: number; byteLength: number },
@@ -60,7 +63,7 @@ export class ObservedWork {
     this.order.add({ operation, allocates: { address, byteLength, contents }, accesses: none });
   }
 
-  /** Adds an operation that frees the allocation at an address. */
+  /** Queues an operation that frees the allocation at an address. */
   freed(operation: Operation, address: number): void {
     this.#live.set(address, undefined);
     this.order.add({ operation, frees: address, accesses: none });
@@ -77,24 +80,27 @@ export class ObservedWork {
   }
 }
 
-/** An event, with the clock of its last record. */
+/** The state of an event: its last record, and whether other processes share it. */
 interface ObservedEvent {
   /**
-   * Whether other processes may wait for the event, and then synchronize with this process by means that are not
-   * observed. Work before the event's records is therefore assumed to precede all operations enqueued afterwards.
+   * Whether other processes may wait for the event. They may then synchronize with this process in ways that cannot be
+   * observed, so work before a record of the event is assumed to precede all operations enqueued after the record.
    */
   readonly isInterprocess: boolean;
   /** The event's handle in hexadecimal. Undefined if the event is not shared with other processes. */
   handle?: string | undefined;
-  /** The point of the last record, if that was on a stream. */
+  /**
+   * The point in a stream at which the event was last recorded. Undefined if it was recorded on all streams of a
+   * device.
+   */
   record: Point | undefined;
-  /** The call site of the last record. */
+  /** The call site in the program of the last record. */
   recorded?: CallSite;
-  /** The clock of the last record, if it was after the work of all streams of a device. */
+  /** The clock of the last record, if the event was recorded after the work of all streams of a device. */
   clock: Clock | undefined;
 }
 
-/** The events of a program. */
+/** Observes the calls that create, record, share and wait for events. */
 export class ObservedEvents {
   readonly #streams: ObservedStreams;
   readonly #work: ObservedWork;
@@ -105,12 +111,12 @@ export class ObservedEvents {
     this.#work = work;
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's event calls that observe and forward each call. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#handleCalls(driver), ...this.#recordCalls(driver), ...this.#waitCalls(driver) };
   }
 
-  /** Whether the host knows that the work before an event's last record is complete. */
+  /** Returns whether the work before an event's last record is ordered before the host's current point. */
   isKnown(event: bigint): boolean {
     const { record } = this.#eventOf(event);
     return record === undefined || this.#streams.isKnown(record);
@@ -152,7 +158,7 @@ export class ObservedEvents {
       eventRecord: (device, event, stream) => {
         const observed = this.#eventOf(event);
         const record = this.#streams.next(device, stream);
-        // Publish first, because other processes can wait for the record as soon as it is made.
+        // Publish before recording, because other processes may wait for the event as soon as it is recorded.
         if (observed.handle !== undefined) this.#publishEventRecord({ ...observed, record, clock: undefined });
         driver.eventRecord(device, event, stream);
         observed.record = record;
@@ -209,7 +215,7 @@ export class ObservedEvents {
     this.#streams.afterHostSync();
   }
 
-  /** Joins the clocks of an event's last records, in this and in other processes, into the clock of a timeline. */
+  /** Joins the clocks of an event's last records, in this process and in others, into the clock of a timeline. */
   #joinRecords(timeline: Timeline, event: bigint): void {
     const { record, recorded, clock, handle } = this.#eventOf(event);
     if (record !== undefined) {

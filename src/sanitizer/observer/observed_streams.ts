@@ -29,36 +29,36 @@ export interface StreamHandle {
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  /** Called after each synchronization of the host, before the records of other processes are read. */
+  /** Called after each synchronization of the host, before the published records of other processes are read. */
   readonly beforeWait: () => void;
-  /** Called with the host's clock after the records of other processes were read. */
+  /** Called with the host's current point, after the published records of other processes were read. */
   readonly afterWait: (now: Point) => void;
 }
 
-/** Returns whether the program learns the result of a query: `peek` and the library's own queries do not count. */
+/** Returns whether the program sees the result of a query. It does not for `peek` and for queries of the library. */
 export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
   return !options?.peek && !options?.forLibrary;
 }
 
-/** The timelines of the streams of all devices, and of the host. */
+/** Observes the calls that create, destroy and wait for streams. Holds the timelines of all streams and of the host. */
 export class ObservedStreams {
   readonly host: Timeline = new Timeline("the host");
   readonly processes: OtherProcesses;
   readonly #parts: Parts;
-  /** The streams of each device, by handle. */
+  /** For each device, the timelines of the streams, keyed by handle. */
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
-  /** The destroyed streams of each device whose work may be pending. */
+  /** For each device, the timelines of destroyed streams whose work may be pending. */
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
-  /** For each stream, the last collective that involves ranks of other processes and may still be pending. */
+  /** For each stream, the point of its last collective with ranks of other processes, while it may be pending. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
   /**
-   * The clock of the work that is assumed to precede later operations, because of interprocess events. The map is
-   * replaced, but never mutated.
+   * The clock of work that is assumed to precede later operations, because other processes may wait for its events.
+   * Each change replaces the map, which is never mutated.
    */
   #assumed: Clock = new Map();
-  /** A cache of the last lookup: programs mostly use the same stream again. */
+  /** The result of the last lookup. Cached, because programs mostly use the same stream again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
 
   constructor(parts: Parts) {
@@ -72,17 +72,19 @@ export class ObservedStreams {
     });
   }
 
-  /** The clock of the work that is assumed to precede every operation enqueued now. The map does not change. */
+  /**
+   * The clock of work that is assumed to precede every operation that is enqueued now. The returned map never changes.
+   */
   get assumed(): Clock {
     return this.#assumed;
   }
 
-  /** The ordinals of the devices that the program has used so far. */
+  /** The ordinals of the devices that the program has used. */
   get devices(): Iterable<number> {
     return this.#streams.keys();
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's stream calls that observe and forward each call. */
   calls(driver: Driver): Partial<Driver> {
     return {
       streamCreateWithPriority: (device, flags, priority) => {
@@ -118,7 +120,7 @@ export class ObservedStreams {
     };
   }
 
-  /** Begins the next operation of a stream, and returns its point. */
+  /** Begins the next operation of a stream. Returns the operation's point. */
   next(device: number, stream: bigint): Point {
     this.processes.beginOperation();
     const timeline = this.streamOf(device, stream);
@@ -134,9 +136,9 @@ export class ObservedStreams {
   }
 
   /**
-   * Orders a group of collectives: each rank's writes come after the reads of all ranks.
+   * Adds the operations of a group of collectives. Orders each rank's writes after the reads of all ranks.
    *
-   * @param add adds the reads of the collectives, and then the writes
+   * @param add functions that add the reads and the writes of the collectives
    */
   onCollectives(
     calls: readonly (StreamHandle & RankCall)[],
@@ -157,13 +159,13 @@ export class ObservedStreams {
     this.processes.onCollectiveEnqueued();
   }
 
-  /** Begins the next operation of the host, and returns its point. */
+  /** Begins the next operation of the host. Returns the operation's point. */
   nextOfHost(): Point {
     this.host.position++;
     return lastPoint(this.host);
   }
 
-  /** Returns the timeline of a stream. */
+  /** Returns the timeline of a stream, creating it for a wrapped stream that is used for the first time. */
   streamOf(device: number, handle: bigint): Timeline {
     const last = this.#last;
     if (last !== undefined && last.handle === handle && last.device === device) return last.timeline;
@@ -178,17 +180,17 @@ export class ObservedStreams {
     return timeline;
   }
 
-  /** Returns the streams of a device, including destroyed ones whose work may be pending. */
+  /** Returns the timelines of a device's streams, including destroyed streams whose work may be pending. */
   allOf(device: number): Timeline[] {
     return [...this.#streamsOf(device).values(), ...this.#destroyedOf(device)];
   }
 
-  /** Returns whether the host knows that a stream has completed its work up to a point. */
+  /** Returns whether a point in a stream is ordered before the host's current point. */
   isKnown({ timeline, position }: Point): boolean {
     return timeline.isRetired || (this.host.known().get(timeline) ?? 0) >= position;
   }
 
-  /** Call when all work of a stream is complete: orders the host after that work. */
+  /** Call when a wait has shown that all work of a stream is complete. Orders the host after the stream's work. */
   syncHostWith(timeline: Timeline): void {
     this.host.joinTimeline(timeline);
     const all = timeline.isDefault ? this.allOf(timeline.device!) : [];
@@ -196,13 +198,19 @@ export class ObservedStreams {
     this.afterHostSync();
   }
 
-  /** Call when all work of a device is complete: orders the host after that work. */
+  /**
+   * Call when a wait has shown that all work of a device is complete. Orders the host after the work of all its
+   * streams.
+   */
   syncHostWithDevice(device: number): void {
     for (const stream of this.allOf(device)) this.host.joinTimeline(stream);
     this.afterHostSync();
   }
 
-  /** Call when the host's clock has advanced, so that copies and destroyed streams may be known to be complete. */
+  /**
+   * Call when the host's clock has advanced. Checks which copies are complete, and drops destroyed streams without
+   * pending work.
+   */
   afterHostSync(): void {
     this.communicators.joinLateCalls(this.host);
     this.#parts.beforeWait();
@@ -221,11 +229,11 @@ export class ObservedStreams {
     if (this.#pendingCollectives.size === 0) this.processes.onCollectivesCompleted();
   }
 
-  /** Assumes that a point, and all work ordered before it, precedes every operation enqueued from now on. */
+  /** Assumes from now on that a point, and all work ordered before that point, precedes every operation. */
   assume({ timeline, position, clock }: Point): void {
     const assumed = new Map(this.#assumed);
     for (const [other, known] of [...clock, [timeline, position] as const]) {
-      // Streams of other processes need no assumption: those processes publish their order.
+      // Streams of other processes need no assumption: those processes publish the order of their work.
       if (other instanceof PeerTimeline || other.isRetired) continue;
       assumed.set(other, Math.max(assumed.get(other) ?? 0, known));
     }
@@ -234,14 +242,16 @@ export class ObservedStreams {
   }
 
   /**
-   * Retires destroyed streams whose work the host knows to be complete: a program may use a new stream for each task.
+   * Drops the timelines of destroyed streams that have no pending work: a program may create a new stream for each
+   * task.
    */
   #retire(): void {
     for (const destroyed of this.#destroyed.values()) {
       for (const timeline of destroyed) {
         if (timeline.position > 0 && this.#knownPosition(timeline) < timeline.position) continue;
         destroyed.delete(timeline);
-        // Deferred, because operations that were enqueued earlier must not count as ordered after the stream's work.
+        // Queued, so that operations enqueued earlier, which are still to be checked, do not count as ordered after
+        // this stream's work.
         const then = () => {
           timeline.isRetired = true;
           this.processes.retired(timeline);
@@ -253,8 +263,8 @@ export class ObservedStreams {
   }
 
   /**
-   * Returns the position up to which the host knows a stream's work to be complete. Includes assumptions, unless this
-   * process publishes the position to others.
+   * Returns the position up to which a stream's work precedes the host's current point. Includes assumed order, unless
+   * this process publishes the position to other processes.
    */
   #knownPosition(timeline: Timeline): number {
     const known = this.host.known().get(timeline) ?? 0;

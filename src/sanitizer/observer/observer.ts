@@ -19,7 +19,7 @@ import type { CommunicatorRank, RankCall } from "./observed_communicators.ts";
 import { ObservedEvents, ObservedWork } from "./observed_events.ts";
 import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 
-/** A range that a collective reads or writes. */
+/** A memory range that a collective reads or writes. */
 interface CollectiveAccess {
   readonly access: "read" | "write";
   readonly address: bigint;
@@ -30,12 +30,12 @@ interface CollectiveAccess {
 /** A collective that was enqueued on a stream. */
 export interface CollectiveOnStream extends StreamHandle, RankCall {
   readonly name: string;
-  /** The call site in the program. */
+  /** The site in the program that called the collective. */
   readonly site: CallSite;
   readonly accesses: readonly CollectiveAccess[];
 }
 
-/** Observes the calls of a driver. */
+/** Observes all calls of a driver to check them for errors of the program. */
 export class Observer {
   readonly work: ObservedWork;
   readonly #driver: Driver;
@@ -46,7 +46,7 @@ export class Observer {
   readonly #calls: Partial<Driver>;
 
   /**
-   * @param reports receives the mistakes found
+   * @param reports receives the errors found
    * @param options how to find the accesses of kernels that the driver does not observe
    */
   constructor(driver: Driver, reports: Reports, options: KernelOptions = {}) {
@@ -74,14 +74,12 @@ export class Observer {
     };
   }
 
-  /** The names of the observed calls. */
+  /** The names of the driver's calls that the observer wraps. */
   get observedCalls(): ReadonlySet<string> {
     return new Set(Object.keys(this.#calls));
   }
 
-  /**
-   * Returns a layer over the driver that observes all calls and forwards them. Reports are delivered after each call.
-   */
+  /** Returns a layer over the driver that observes and forwards all calls, and delivers reports after each call. */
   layer(): Driver {
     const driver = this.#driver, reports = this.#reports, { work } = this;
     return intercept(driver, this.#calls, (name, method) => {
@@ -95,7 +93,7 @@ export class Observer {
         };
       }
       return (...parameters) => {
-        // The stack is captured inline, because each additional frame of the library costs time.
+        // Capture the stack here instead of in a function, whose additional stack frame would cost time.
         const limit = errors.stackTraceLimit;
         if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
         work.site = new Error();
@@ -109,17 +107,20 @@ export class Observer {
     });
   }
 
-  /** Whether the program knows, by a wait or query of its own, that the work before an event's record is complete. */
+  /**
+   * Returns whether the program has learned, by its own wait or query, that the work before an event's record is
+   * complete.
+   */
   isKnown(event: bigint): boolean {
     return this.#events.isKnown(event);
   }
 
-  /** Adds a rank of a communicator. */
+  /** Call when a rank of this process has joined a communicator. */
   onRankJoined(key: string, rank: number, size: number): CommunicatorRank {
     return this.#streams.communicators.join(key, rank, size);
   }
 
-  /** Removes a rank, which enqueues no more collectives. */
+  /** Call when a rank has left its communicator and enqueues no more collectives. */
   onRankLeft(rank: CommunicatorRank): void {
     this.#streams.communicators.leave(rank);
   }
@@ -137,18 +138,19 @@ export class Observer {
         this.work.add(name, { device, stream }, ranges.map((range) => ({ ...range, address: Number(range.address) })));
       }
     };
-    // A rank's result is ordered after the reads of all ranks' inputs, but not after the writes of their outputs.
+    // A collective's result is ordered after all ranks' reads of the inputs, but not after other ranks' writes of
+    // outputs.
     this.#streams.onCollectives(collectives, { read: () => add("read"), write: () => add("write") });
   }
 
-  /** Call when an allocator has allocated a part of its memory. */
+  /** Call when an allocator has allocated a part of its memory to the program. */
   partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
     this.work.site = callSiteHere();
     this.#driver.checker?.partAllocated({ address, byteLength }, device, stream);
     this.work.allocated(this.work.next("allocate", device, stream), { address: Number(address), byteLength });
   }
 
-  /** Call when a part was freed to its allocator. */
+  /** Call when the program has freed a part of an allocator's memory. */
   partFreed({ device, stream }: StreamHandle, address: bigint): void {
     this.work.site = callSiteHere();
     this.#driver.checker?.partFreed(address);
@@ -160,7 +162,7 @@ export class Observer {
     this.#hostMemory.onExposedToProgram(buffer);
   }
 
-  /** Call when the library reads a view on the host. Checks the read if the memory is page-locked. */
+  /** Call when the library reads a view on the host. If the view's memory is page-locked, checks the read. */
   hostRead(view: Uint8Array, name: string): void {
     const accesses = this.#hostMemory.rangeOf("read", view);
     if (accesses.length === 0) return;
@@ -179,14 +181,14 @@ export class Observer {
     return this.#driver.checker?.unfreedHeap() ?? [];
   }
 
-  /** Reads the last records of other processes, and leaves their board. */
+  /** Reads the last records that other processes have published, and releases this process's slot on the board. */
   finish(): void {
     this.#streams.processes.read();
     this.#streams.processes.leave();
   }
 }
 
-/** Returns whether reports may name the site of a call: the call affects memory, or enqueues work other than a wait. */
+/** Returns whether reports may name the call site: the call affects memory, or enqueues work other than a wait. */
 function isReported(call: PropertyKey): boolean {
   const { enqueues, memory } = effectsOf(call);
   return memory !== undefined || enqueues !== undefined && enqueues !== "wait";

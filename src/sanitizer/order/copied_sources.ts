@@ -8,7 +8,7 @@
  */
 import { isBefore, type Operation, type Point } from "./timelines.ts";
 
-/** The source of a copy that may be pending. */
+/** The source of a copy that may be pending, with the operation and the saved content. */
 interface CopiedSource {
   readonly operation: Operation;
   readonly source: Uint8Array;
@@ -23,36 +23,42 @@ type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
 export interface EarlyChange {
   readonly operation: Operation;
   readonly buffer: ArrayBufferLike;
-  /** The offset in the source of the first changed byte. */
+  /** The offset in the copy's source of the first changed byte. */
   readonly begin: number;
   /** The offset after the last changed byte. */
   readonly end: number;
   readonly byteLength: number;
 }
 
-/** The sources of copies that may be pending. */
+/** The sources of copies that may be pending, to detect changes by the program. */
 export class CopiedSources {
   readonly #pending = new Set<CopiedSource>();
 
-  /** Whether no copy may be pending. */
+  /** Whether all copies are known to be complete. */
   get isEmpty(): boolean {
     return this.#pending.size === 0;
   }
 
-  /** Adds the source of a copy that was enqueued. */
+  /** Saves the content of the source of an enqueued copy. */
   add(operation: Operation, source: Uint8Array): void {
-    // If the same source is copied again unchanged, the saved content is shared.
+    // If the source of another pending copy is the same and unchanged, share its saved content.
     const same = [...this.#pending].findLast((other) => isSameRange(other.source, source));
     const isUnchanged = same !== undefined && firstDifference(source, same.copy) < 0;
     this.#pending.add({ operation, source, copy: isUnchanged ? same.copy : source.slice() });
   }
 
-  /** Removes the sources of copies that are ordered before a point, and returns those that have changed. */
+  /**
+   * Removes the sources of copies that are ordered before a point. Returns the changes that the program has made to
+   * them.
+   */
   changesBefore(point: Point): EarlyChange[] {
     return this.#remove(({ operation }) => isBefore(operation, point));
   }
 
-  /** Removes the sources in memory that another operation is about to write, and returns those that have changed. */
+  /**
+   * Removes the sources in memory that another operation is about to write. Returns the changes that the program has
+   * made to them.
+   */
   changesIn(memory: Uint8Array): EarlyChange[] {
     return this.#remove(({ source }) => overlap(source, memory));
   }
@@ -68,7 +74,7 @@ export class CopiedSources {
       if (!isWanted(each)) continue;
       this.#pending.delete(each);
       const { operation, source, copy } = each;
-      // A detached buffer has no memory to compare.
+      // Skip a detached buffer: it has no bytes to compare.
       const begin = source.length < copy.length ? -1 : firstDifference(source, copy);
       if (begin < 0) continue;
       const end = source.findLastIndex((byte, index) => byte !== copy[index]) + 1;

@@ -22,85 +22,88 @@ export interface RangeAccess {
   readonly parts?: AccessParts | undefined;
 }
 
-/** An access that may be anywhere in the allocation that contains an address. */
+/** An access at an unknown address in the allocation that contains `address`. The access may also not happen. */
 export interface PossibleAccess {
   readonly address: number;
   readonly access: "read" | "write" | "atomic";
   readonly source: string;
 }
 
-/** The shadow state of memory that is mapped at several addresses: the accesses through all of them. */
+/** The shadow state of memory that is mapped at several addresses. Covers accesses through all of the mappings. */
 export interface SharedContents {
   readonly history: MemoryHistory;
   readonly possible: PossibleAccesses;
 }
 
-/** Memory that an operation allocates or maps. */
+/** The address range that an operation allocates or maps. */
 interface AllocatedRange {
   readonly address: number;
   readonly byteLength: number;
-  /** Returns the shadow state shared with other mappings. Called once all earlier operations are checked. */
+  /**
+   * Returns the shadow state that the memory shares with its other mappings. Called after all earlier operations have
+   * been checked.
+   */
   readonly contents?: (() => SharedContents | undefined) | undefined;
 }
 
 /** An operation with its effects on memory. */
 export interface ObservedOperation {
-  /** The operation. Undefined if the entry is only a callback. */
+  /** The operation. Undefined if the queue entry consists of only the callback `then`. */
   readonly operation?: Operation;
-  /** Called once all earlier operations are checked. */
+  /** Called after all earlier operations have been checked. */
   readonly then?: () => void;
   readonly allocates?: AllocatedRange | undefined;
   /** The address of the allocation that the operation frees. */
   readonly frees?: number | undefined;
-  /** The ranges that the operation accesses. Undefined until they are known. */
+  /** The ranges that the operation accesses. Undefined until a driver has observed them. */
   accesses?: readonly RangeAccess[] | undefined;
-  /** Additional accesses at unknown addresses, if possible accesses are reported. */
+  /** Additional accesses at unknown addresses. Present only if possible accesses are to be reported. */
   possible?: readonly PossibleAccess[];
 }
 
-/** An allocation with its shadow state. */
+/** An allocation or mapping, with its shadow state. */
 export interface Region {
   readonly address: number;
   readonly byteLength: number;
-  /** The accesses through the addresses of this region. */
+  /** The accesses through the addresses of this region, not those through other mappings of the same memory. */
   history: MemoryHistory;
-  /** The possible accesses through the addresses of this region. */
+  /** The possible accesses through the addresses of this region. Undefined if there are none. */
   possible: PossibleAccesses | undefined;
-  /** The accesses through all mappings of the memory. Undefined if there is only one mapping. */
+  /** The accesses through all mappings of the same memory. Undefined if this region is the only mapping. */
   contents: SharedContents | undefined;
   readonly allocated: Operation;
   freed: Operation | undefined;
 }
 
-/** The empty history of freed memory. */
+/** The history of all freed regions. It is empty. */
 const noHistory = new MemoryHistory(0);
 
-/** Checks operations in order. */
+/** Checks the operations of this process, in the order in which they were enqueued. */
 export class StreamOrder {
   readonly #reports: Reports;
   readonly #onAccess: (operation: Operation, access: RangeAccess) => void;
-  /** The operations that are not checked yet, in the order in which they were enqueued. */
+  /** The operations to check, in the order in which they were enqueued. */
   readonly #queue: ObservedOperation[] = [];
-  /** The allocations in the order of their addresses. They do not overlap. */
+  /** The regions, which do not overlap, sorted by address. */
   readonly #regions: Region[] = [];
 
   /**
-   * @param reports receives the mistakes found
-   * @param onAccess called with each access, in the order of the operations
+   * @param reports receives the errors found
+   * @param onAccess called for each access, in the order in which operations were enqueued
    */
   constructor(reports: Reports, onAccess: (operation: Operation, access: RangeAccess) => void) {
     this.#reports = reports;
     this.#onAccess = onAccess;
   }
 
-  /** Adds an operation, which is checked once all earlier ones are checked and its accesses are known. */
+  /** Queues an operation. It is checked after all earlier operations, when its accesses are known. */
   add(observed: ObservedOperation): void {
     if (this.#queue.length === 0 && observed.accesses !== undefined) return this.#visit(observed);
     this.#queue.push(observed);
     this.proceed();
   }
 
-  /** Checks the queued operations up to the first whose accesses are unknown. */
+  /** Checks queued operations until the accesses of the next one are unknown. */
   proceed(): void {
     let count = 0;
     for (; count < this.#queue.length && this.#queue[count]!.accesses !== undefined; count++) {
@@ -135,7 +138,7 @@ export class StreamOrder {
       allocated: operation,
       freed: undefined,
     };
-    // The common case: freed memory is reused by an allocation in the same range.
+    // Fast path: an allocation reuses the range of a single freed region.
     if (last === first + 1) this.#regions[first] = region;
     else this.#regions.splice(first, last - first, region);
   }
@@ -161,8 +164,8 @@ export class StreamOrder {
       const ownConflicts = region.history.add(access);
       const conflicts = region.contents?.history.add(access) ?? ownConflicts;
       for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
-      // Not reported in addition to a conflict: ordering the access after the earlier one also orders it after the
-      // allocation.
+      // Do not report this in addition to a conflict: if the program orders the access after the conflicting one, it is
+      // also ordered after the allocation.
       if (conflicts.length === 0 && !isBefore(region.allocated, operation)) {
         this.#reports.addUnallocated({ region, access });
       }
@@ -185,7 +188,7 @@ export class StreamOrder {
 
   #free(operation: Operation, address: number): void {
     const region = this.#regions[this.#indexFrom(address)];
-    // There is no region for a slab whose parts were allocated: the regions of the parts have replaced it.
+    // There may be no region: the regions of a slab's parts replace the region of the slab.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
     for (const access of region.history.unorderedWith(operation)) {
@@ -200,7 +203,10 @@ export class StreamOrder {
     region.contents = undefined;
   }
 
-  /** Returns the shadow state of the allocation at an address, for sharing with other mappings of the same memory. */
+  /**
+   * Returns the shadow state of the allocation that begins at an address, to be shared with other mappings of the same
+   * memory. Undefined if no live allocation begins there.
+   */
   contentsAt(address: number): SharedContents | undefined {
     const region = this.regionAt(address);
     if (region?.address !== address || region.freed !== undefined) return undefined;
@@ -211,7 +217,8 @@ export class StreamOrder {
   }
 
   /**
-   * Returns the accesses to a range that a later access may conflict with. They contain addresses instead of offsets.
+   * Returns the latest accesses to each byte of a range, with which later accesses may conflict. `begin` and `end` of
+   * the results are addresses instead of offsets.
    */
   accessesIn(begin: number, end: number): TrackedAccess[] {
     const found: TrackedAccess[] = [];
@@ -232,15 +239,15 @@ export class StreamOrder {
     return found;
   }
 
-  /** Returns the allocation that contains an address, even if it was freed. */
+  /** Returns the region that contains an address, even if the region was freed. */
   regionAt(address: number): Region | undefined {
     const region = this.#regions[this.#indexFrom(address)];
     return region !== undefined && region.address <= address ? region : undefined;
   }
 
   /**
-   * Returns whether every operation that accesses a range is ordered before `operation`; with `by` "writes", only those
-   * that write to the range count. Ignores kernels whose accesses are not known yet.
+   * Returns whether all accesses to a range are ordered before `operation`, or only all writes if `by` is "writes".
+   * Ignores kernels whose accesses are still unknown.
    */
   isIdle(operation: Operation, { begin, end }: { begin: number; end: number }, by: "accesses" | "writes"): boolean {
     const isPending = (other: Operation | undefined, access: RangeAccess["access"]) =>

@@ -10,23 +10,28 @@
  */
 import type { CallSite } from "../reporting/call_sites.ts";
 
-/** The vector clock of an operation: for each other timeline, the position up to which work happens before it. */
+/**
+ * The vector clock of an operation. For each other timeline, operations up to the position happen before the operation.
+ */
 export type Clock = ReadonlyMap<Timeline, number>;
 
-/** The maximum number of waits kept per timeline. Several, since kernels are checked long after they are enqueued. */
+/**
+ * The maximum number of waits stored for each pair of timelines. Reports need more than the last one, because a kernel
+ * may be checked long after it was enqueued.
+ */
 const maximumWaits = 8;
 
 /** A wait of one timeline for an event that another timeline has recorded. */
 export interface EventWait {
-  /** The position of the record in the other timeline. */
+  /** The other timeline's position when it recorded the event. */
   readonly recordedAt: number;
   /** The call site of the record. */
   readonly recorded: CallSite;
-  /** The position of the waiting timeline before the wait. */
+  /** The waiting timeline's position before the wait. */
   readonly waitsAfter: number;
 }
 
-/** The operations of a stream, or of the host, in order. */
+/** A stream, or the host, as a sequence of operations with a vector clock. */
 export class Timeline {
   /** The timeline's name in messages: `"stream 1 of device 0"`. */
   name: string;
@@ -34,23 +39,25 @@ export class Timeline {
   /** Whether this stream and the device's default stream implicitly wait for each other. */
   readonly isBlocking: boolean;
   readonly isDefault: boolean;
-  /** Whether unobserved code may also enqueue and order work on the stream, as on a wrapped stream. */
+  /** Whether code that is not observed may enqueue or order work on the stream, as is the case for a wrapped stream. */
   readonly isForeign: boolean;
-  /** The process that the stream belongs to. Undefined if it is this process. */
+  /** The process ID of the stream's owner. Undefined for streams of this process. */
   readonly pid: number | undefined;
   /** Where the program created the stream. Undefined for a default stream and for the host. */
   readonly created: CallSite | undefined;
-  /** The number of operations so far. */
+  /** The number of operations added so far, which is the position of the last one. */
   position = 0;
-  /** Whether the stream was destroyed and all of its work is complete, so that it precedes all later operations. */
+  /**
+   * Whether the stream was destroyed and all of its work is complete. If so, its work precedes all later operations.
+   */
   isRetired = false;
-  /** The clock of the next operation. */
+  /** The clock that the next operation will have. */
   #known = new Map<Timeline, number>();
-  /** Whether `known` has returned the map, which must then be copied before it changes. */
+  /** Whether `known` has returned the map. If so, the map must be copied before it is changed. */
   #isShared = false;
-  /** The last waits for events of each other timeline, for the advice of reports. */
+  /** For each other timeline, this timeline's last waits for its events. Used for advice in reports. */
   readonly #waits = new Map<Timeline, EventWait[]>();
-  /** The last clock that `joinTimeline` joined, which need not be joined again. */
+  /** The last clock passed to `join` by `joinTimeline`. Joining the same clock again has no effect. */
   #lastJoined: Clock | undefined;
 
   constructor(
@@ -73,7 +80,10 @@ export class Timeline {
     this.created = created;
   }
 
-  /** Returns the clock of the next operation, without the timeline's own position. The returned map does not change. */
+  /**
+   * Returns the clock that the next operation will have, without this timeline's own position. The returned map never
+   * changes.
+   */
   known(): Clock {
     this.#isShared = true;
     return this.#known;
@@ -87,7 +97,7 @@ export class Timeline {
     this.#known.set(other, position);
   }
 
-  /** Records that the next operation waits for an event of another timeline, for the advice of reports. */
+  /** Records, for advice in reports, that the next operation waits for an event of another timeline. */
   recordWait(record: Pick<Point, "timeline" | "position">, recorded: CallSite): void {
     const { timeline, position: recordedAt } = record;
     let waits = this.#waits.get(timeline);
@@ -98,8 +108,8 @@ export class Timeline {
   }
 
   /**
-   * Returns the last wait before position `before` whose event was recorded too early: in the timeline of `earlier`,
-   * but before that operation.
+   * Returns the last wait, before position `before`, for an event of `earlier`'s timeline that was recorded before the
+   * operation `earlier`, and thus too early to order it. Undefined if there is no such wait.
    */
   waitFor(earlier: Point, before: number): EventWait | undefined {
     return this.#waits.get(earlier.timeline)?.findLast(({ recordedAt, waitsAfter }) => {
@@ -107,7 +117,7 @@ export class Timeline {
     });
   }
 
-  /** Removes a retired timeline from the clock. */
+  /** Removes a retired timeline from this timeline's clock. */
   forget(other: Timeline): void {
     this.#waits.delete(other);
     if (!this.#known.has(other)) return;
@@ -116,13 +126,13 @@ export class Timeline {
     this.#known.delete(other);
   }
 
-  /** Joins a clock: orders the next operation after everything that the clock includes. */
+  /** Orders the next operation after all operations that a clock includes. */
   join(clock: Clock): void {
     if (clock === this.#known) return;
     for (const [other, position] of clock) this.joinPoint(other, position);
   }
 
-  /** Orders the next operation after all operations of another timeline so far. */
+  /** Orders the next operation after all operations added to another timeline so far. */
   joinTimeline(other: Timeline): void {
     const clock = other.known();
     if (clock !== this.#lastJoined) this.join(clock);
@@ -131,14 +141,14 @@ export class Timeline {
   }
 }
 
-/** The position of an operation in its timeline, with its clock. */
+/** An operation's position in its timeline, and the operation's clock. */
 export interface Point {
   readonly timeline: Timeline;
   readonly position: number;
   readonly clock: Clock;
   /**
-   * The clock of work that is additionally assumed to happen before this point, because unobserved processes may
-   * synchronize.
+   * The clock of work that is assumed to happen before this point although no observed call orders it, because
+   * processes may synchronize by other means.
    */
   readonly assumed?: Clock;
 }
@@ -148,7 +158,7 @@ export function lastPoint(timeline: Timeline): Point {
   return { timeline, position: timeline.position, clock: timeline.known() };
 }
 
-/** Returns whether point `a` happens before point `b`, or is assumed to. */
+/** Returns whether point `a` happens before point `b`, or is assumed to happen before it. */
 export function isBefore(a: Point, b: Point): boolean {
   if (a.timeline === b.timeline) return a.position <= b.position;
   if (a.timeline.isRetired || a.timeline.isForeign || b.timeline.isForeign) return true;
@@ -157,9 +167,9 @@ export function isBefore(a: Point, b: Point): boolean {
 
 /** An operation of a stream or of the host that accesses, allocates or frees memory. */
 export interface Operation extends Point {
-  /** The name of the call: `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
+  /** The operation's name in messages: `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
   readonly name: string;
-  /** The call site in the program. */
+  /** The site in the program of the call that enqueued the operation. */
   readonly site: CallSite;
   /** The operation's number in the order in which its process enqueued operations. */
   readonly sequence: number;

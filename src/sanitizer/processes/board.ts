@@ -20,58 +20,58 @@ import {
 } from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
-/** A slot of the board while it is held by one process. */
+/** The tenure of one process in a slot of the board. */
 export interface BoardSlot {
   readonly slot: number;
-  /** The number of processes that have held the slot so far, this one included. */
+  /** The number of processes that have held the slot so far, including this one. */
   readonly generation: number;
 }
 
-/** A process that holds a slot. */
+/** A process that holds a slot of the board. */
 export interface BoardPeer extends BoardSlot {
   readonly pid: number;
 }
 
 /** The callbacks of `Board.read`. */
 export interface BoardReader {
-  /** Called when a peer has joined. */
+  /** Called when another process has claimed a slot. */
   onPeer(peer: BoardPeer): void;
-  /** Called with each new record. */
+  /** Called with each new record that a peer has appended. */
   onRecord(peer: BoardPeer, text: string): void;
-  /** Called if records of a peer were overwritten before they were read, or are damaged. */
+  /** Called if unread records of a peer were overwritten or are damaged. */
   onRecordsLost(peer: BoardPeer): void;
-  /** Called when another process has claimed the slot of a peer, which has therefore ended. */
+  /** Called when a peer's slot was claimed by another process, so that the peer must have ended. */
   onPeerGone(peer: BoardPeer): void;
-  /** Called if there is a `Bystander`, or was one since the last call of `read`. */
+  /** Called if a bystander (see `Bystander`) exists, or has existed since the previous call of `read`. */
   onBystander(): void;
 }
 
 /**
- * The shared file of the board: the table of slots, and a ring of records per slot. The file's name contains the
- * version of the format. Tests use separate files, because damaged records of one process suppress the reports of all
- * others on the same file.
+ * The name of the shared file, which holds the table of slots and each slot's ring buffer of records. The number in the
+ * name is the format's version. Tests use other files, because damaged records of one process suppress the reports of
+ * all other processes that use the file.
  */
 export const boardFile = { name: "poolpass-order-1" };
 const slotCount = 64;
 /**
- * The size of a slot's entry in the table: the generation, the number of bytes appended, the number of operations
- * enqueued (u64 each), the pid (u32) and a zero (u32).
+ * The size in bytes of a table entry: the generation, the number of bytes appended to the ring, the number of
+ * operations that the process has enqueued (u64 each), the process ID (u32) and a zero (u32).
  */
 const entryByteLength = 32;
 const tableByteLength = slotCount * entryByteLength;
 /**
- * The range of the counter (u64) of the processes that have become bystanders so far. Bystanders hold locks on this
- * range.
+ * The byte range in the file of a counter (u64): how many processes have become bystanders so far. Each bystander locks
+ * this range.
  */
 const bystanders = { offset: tableByteLength, byteLength: 8 };
-/** Generations wrap around at this number, so that they fit in a record even if the file had arbitrary content. */
+/** The number at which generations wrap around, so that they fit in a record whatever the file contains. */
 const generationCount = 2 ** 48;
-/** The offset of the first ring in the file. */
+/** The offset in bytes of the first ring in the file. */
 const ringsBegin = 4096;
 const ringByteLength = 1 << 20;
 /** The maximum size of a record in bytes. */
 export const maximumRecord = 8192;
-/** The maximum size of a record with its length prefix, in bytes. */
+/** The maximum size in bytes of a frame: a record with its length prefix. */
 const maximumFrame = 4 + maximumRecord;
 
 interface ReadPosition {
@@ -86,7 +86,10 @@ interface Entry {
   readonly pid: number;
 }
 
-/** This process's slot on the board. */
+/**
+ * The board, as a process sees it that holds a slot: the process appends records to its own ring and reads the other
+ * rings.
+ */
 export class Board {
   readonly own: BoardPeer;
   readonly #fd: number;
@@ -94,14 +97,14 @@ export class Board {
   #table = new Uint8Array(tableByteLength);
   #bystanderCount: number;
   #mayHaveBystander: boolean;
-  /** The position up to which each ring was read, by slot. */
+  /** The peer and the position up to which its ring was read, keyed by slot. */
   readonly #positions = new Map<number, ReadPosition>();
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
 
   /**
-   * Claims a slot. Returns a bystander if all slots are held by other processes, and undefined if the system lacks
-   * named memory or file locks.
+   * Claims a slot. Returns a `Bystander` if other processes hold all slots, and undefined if the system lacks named
+   * memory or file locks.
    */
   static join(): Board | Bystander | undefined {
     if (shimRefusal() !== undefined) return undefined;
@@ -109,14 +112,14 @@ export class Board {
     try {
       fd = openNamedMemory(boardFile.name, ringsBegin + slotCount * ringByteLength);
       if (fd === undefined) return undefined;
-      // Two processes that try to lock the same slot at once may both fail, hence a second round.
+      // Try each slot twice: two processes that try to lock a slot at the same time may both fail.
       for (let attempt = 0; attempt < 2 * slotCount; attempt++) {
         const slot = attempt % slotCount;
         if (tryLock(fd, slot)) return new Board(fd, slot);
       }
       return new Bystander(fd);
     } catch {
-      // The system lacks named memory or locks: this process does not observe others.
+      // The system lacks named memory or file locks, so this process cannot observe other processes.
     }
     if (fd !== undefined) closeDescriptor(fd);
     return undefined;
@@ -138,7 +141,7 @@ export class Board {
   }
 
   /**
-   * Frees the memory of the rings of killed processes. A process that claims such a slot at the same moment may lose
+   * Frees the ring memory of processes that were killed. A process that claims such a slot at the same time may lose
    * records.
    */
   #releaseRings(): void {
@@ -152,7 +155,7 @@ export class Board {
   }
 
   /**
-   * Appends a record, which is visible to every later `read` of another process.
+   * Appends a record to this process's ring. Every later `read` by another process sees the record.
    *
    * @param sequence the number of operations that this process has enqueued so far
    */
@@ -172,7 +175,7 @@ export class Board {
     this.#writeEntry(sequence);
   }
 
-  /** Reads the records that other processes have appended since the last call. */
+  /** Reads the records that other processes have appended since the previous call. */
   read(reader: BoardReader): void {
     const table = new Uint8Array(tableByteLength + bystanders.byteLength);
     readAt(this.#fd, table, { offset: 0 });
@@ -181,12 +184,13 @@ export class Board {
     const bystanderCount = words[bystanders.offset / 4]!;
     const mayHaveBystander = bystanderCount !== this.#bystanderCount || this.#mayHaveBystander;
     this.#bystanderCount = bystanderCount;
-    // Report a bystander before and after reading the records, because it may join in between.
+    // Report a bystander both before and after the records are read: a process may become one in between.
     if (mayHaveBystander) reader.onBystander();
-    // If the file was cleared, records of other processes may be lost.
+    // Another generation in this process's own entry means that the file was cleared, and records may have been lost.
     if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.onRecordsLost(this.own);
     for (let slot = 0; slot < slotCount; slot++) {
-      // Skip slots without new records, by comparing the low words of the generation and of the number of bytes.
+      // Skip slots without new records: those for which the low words of the generation and of the byte count are
+      // unchanged.
       if (words[8 * slot] === before[8 * slot] && words[8 * slot + 2] === before[8 * slot + 2]) continue;
       if (slot !== this.own.slot) this.#readSlot(slot, decodeEntry(table, slot), reader);
     }
@@ -196,20 +200,23 @@ export class Board {
   }
 
   /**
-   * Makes other processes assume that there is a bystander. Call when records were lost, because the later records of
-   * this process may then omit an order.
+   * Makes other processes act as if there were a bystander. Call when records were lost: this process may then have
+   * missed an order between operations, which its later records would lack.
    */
   warn(): void {
     countBystander(this.#fd);
   }
 
-  /** Whether there is a bystander: a process that may synchronize other processes' work without publishing its own. */
+  /**
+   * Returns whether there is a bystander: a process that publishes no operations but may synchronize other processes.
+   */
   hasBystander(): boolean {
     return isRangeLocked(this.#fd, bystanders);
   }
 
   /**
-   * Returns the number of operations that a peer had enqueued when it last appended a record; Infinity if it is gone.
+   * Returns the number of operations that a peer had enqueued when it last appended a record; Infinity if the peer is
+   * gone.
    */
   sequenceOf({ slot, generation }: BoardSlot): number {
     const entry = this.#entry(slot);
@@ -222,19 +229,19 @@ export class Board {
       isRangeLocked(this.#fd, { offset: slot * entryByteLength, byteLength: entryByteLength });
   }
 
-  /** Makes this process a bystander, and releases its slot. */
+  /** Makes this process a bystander, and then releases its slot. */
   abandon(): Bystander {
     const bystander = new Bystander(this.#fd);
     unlockRange(this.#fd, { offset: this.own.slot * entryByteLength, byteLength: entryByteLength });
     return bystander;
   }
 
-  /** Releases the slot and the memory of its ring. */
+  /** Releases this process's slot and the memory of its ring. */
   leave(): void {
     try {
       punchHole(this.#fd, { offset: ringOf(this.own.slot), byteLength: ringByteLength });
     } catch {
-      // Ignore the error: the next process in the slot overwrites the ring.
+      // Ignore the error: the next process that claims the slot overwrites the ring.
     }
     closeDescriptor(this.#fd);
   }
@@ -243,7 +250,8 @@ export class Board {
     let reading = this.#positions.get(slot);
     if (reading !== undefined && reading.peer.generation !== entry.generation) {
       reader.onPeerGone(reading.peer);
-      // If the generation grew by more than 1, the records of the processes in between were not read.
+      // If the generation has grown by more than 1, other processes have held the slot in between, and their records
+      // are lost.
       if (entry.generation !== reading.peer.generation + 1) reader.onRecordsLost(reading.peer);
       reading = undefined;
     }
@@ -261,7 +269,9 @@ export class Board {
     if (bytes === undefined || !this.#readFrames(peer, bytes, reader)) reader.onRecordsLost(peer);
   }
 
-  /** Reads a ring from a position to the last appended byte. Returns undefined if some of that was overwritten. */
+  /**
+   * Returns the bytes of a ring from a position to the last appended byte. Undefined if some of them were overwritten.
+   */
   #readRing(slot: number, { generation, appended }: Entry, position: number): Uint8Array | undefined {
     const byteLength = appended - position;
     if (!(byteLength >= 0 && byteLength <= ringByteLength)) return undefined;
@@ -275,7 +285,7 @@ export class Board {
     return isWhole ? bytes : undefined;
   }
 
-  /** Passes the record in each frame to `reader`. Returns false if the frames are damaged. */
+  /** Decodes frames, and passes their records to `reader`. Returns false if the frames are damaged. */
   #readFrames(peer: BoardPeer, bytes: Uint8Array, reader: BoardReader): boolean {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (let at = 0; at < bytes.length;) {
@@ -306,15 +316,15 @@ export class Board {
 }
 
 /**
- * The role of a sanitized process that does not publish its operations. It may synchronize other processes without
- * their knowledge, so they report no conflicts between processes as long as it runs.
+ * A sanitized process that does not publish its operations. As it may synchronize other processes unobserved, these
+ * report no conflicts between processes while it runs.
  */
 export class Bystander {
   readonly #fd: number;
 
   constructor(fd: number) {
     this.#fd = fd;
-    // Lock before counting, so that a process that sees the new count also sees the lock.
+    // Lock before incrementing the counter, so that a process that reads the new count also finds the lock.
     lockRange(fd, bystanders);
     countBystander(fd);
   }
@@ -341,7 +351,7 @@ function ringOf(slot: number): number {
   return ringsBegin + slot * ringByteLength;
 }
 
-/** Tries to lock a free slot. If two processes try at once, both may fail. */
+/** Tries to lock a slot, and returns whether it succeeded. If two processes try at the same time, both may fail. */
 function tryLock(fd: number, slot: number): boolean {
   const range = { offset: slot * entryByteLength, byteLength: entryByteLength };
   if (isRangeLocked(fd, range)) return false;

@@ -24,24 +24,26 @@ interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly host: Timeline;
-  /** Removes a retired stream from all clocks. */
+  /** Removes a retired timeline from all clocks. */
   readonly forget: (timeline: Timeline) => void;
 }
 
-/** Compares the accesses of this process with those of the processes that share memory with it. */
+/** Finds conflicts between accesses of this process and accesses of processes that share memory with it. */
 export class OtherProcesses implements BoardReader {
   readonly #parts: Parts;
   readonly #publisher: Publisher;
-  /** The other processes on the board. Undefined until this process has a slot. */
+  /** The other processes that hold slots on the board. Undefined until this process holds a slot. */
   #peers: Peers | undefined;
   #hasTriedToJoin = false;
   readonly #accesses: SharedAccesses;
-  /** The memory that this process has exported, with its handles in hexadecimal, by address. */
+  /** The memory that this process has exported and its handles in hexadecimal, keyed by address. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
-  /** Whether collectives with ranks of other processes are pending here: enqueued, and not known to be complete. */
+  /** Whether this process has enqueued collectives with ranks of other processes that are not known to be complete. */
   #hasCollectives = false;
-  /** The operations of this process up to this sequence number count as ordered with those of other processes. */
+  /**
+   * The sequence number up to which this process's operations are assumed to be ordered with those of other processes.
+   */
   #ownHorizon = 0;
 
   constructor(parts: Parts) {
@@ -64,13 +66,13 @@ export class OtherProcesses implements BoardReader {
     return this.#publisher.sequence;
   }
 
-  /** Call when an operation is enqueued: reads the records of other processes, then counts the operation. */
+  /** Call when an operation is enqueued. Reads the records of other processes, and then counts the operation. */
   beginOperation(): void {
     this.read();
     this.#publisher.sequence++;
   }
 
-  /** Call when memory of this process was exported, so that other processes may map it from now on. */
+  /** Call when this process has exported memory, which other processes may then map. */
   exported(handle: Uint8Array, address: bigint, byteLength: number): void {
     const board = this.#join();
     if (board === undefined) return;
@@ -87,14 +89,14 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publish({ type: "share", share: share.memory.name[2], handle: hexadecimal, byteLength });
   }
 
-  /** Call when memory of another process was mapped. */
+  /** Call when this process has imported memory by a handle. */
   imported(handle: Uint8Array, address: bigint, byteLength: number): void {
     const board = this.#join();
     if (board === undefined) return;
     this.read();
     const found = [...this.#peers ?? []].flatMap((peer) => peer.memoryOf(handle.toHex()))
       .filter(({ peer }) => board.holdsSlot(peer));
-    // If several processes claim the handle, its owner is unknown.
+    // If several processes have published the handle, the memory's owner is unknown.
     if (found.length !== 1) return;
     const [memory] = found as [typeof found[0]];
     this.#inOrder(() => {
@@ -107,7 +109,7 @@ export class OtherProcesses implements BoardReader {
     });
   }
 
-  /** Returns the address of the exported memory with a handle. Undefined if this process did not export it. */
+  /** Returns the address of the memory that this process has exported with a handle. Undefined if it exported none. */
   ownAddressOf(handle: Uint8Array): number | undefined {
     const hexadecimal = handle.toHex();
     for (const [address, { handles }] of this.#shares) if (handles.has(hexadecimal)) return address;
@@ -115,9 +117,9 @@ export class OtherProcesses implements BoardReader {
   }
 
   /**
-   * Call when memory was mapped that belongs to no process.
+   * Call when this process has mapped virtual memory that processes share without an owner.
    *
-   * @param identity identifies the memory: the same in all processes that map it
+   * @param identity a name of the memory that is the same in all processes that map the memory
    */
   mapped(identity: string, address: number, byteLength: number): void {
     if (this.#join() === undefined) return;
@@ -125,7 +127,7 @@ export class OtherProcesses implements BoardReader {
     this.#share({ name: shareNameOf(identity), address, byteLength, isOwn: false });
   }
 
-  /** Call when memory is freed or unmapped. */
+  /** Call when this process frees or unmaps memory. */
   freed(operation: Operation, address: number): void {
     if (!this.hasJoined) return;
     const share = this.#shares.get(address)?.memory.name[2];
@@ -134,17 +136,20 @@ export class OtherProcesses implements BoardReader {
     this.#inOrder(() => this.#accesses.remove(address, operation));
   }
 
-  /** Call when an event is shared by a handle. Returns the handle in hexadecimal, or undefined without a board. */
+  /**
+   * Call when this process exports or imports an event by a handle. Returns the handle in hexadecimal. Undefined if
+   * this process has no slot on the board.
+   */
   shared(handle: Uint8Array): string | undefined {
     return this.#join() && handle.toHex();
   }
 
-  /** Publishes the work that is ordered before an event's record. Call before the event is recorded. */
+  /** Publishes which work is ordered before a record of a shared event. Call before the event is recorded. */
   recorded(handle: string, points: readonly Point[], clock: Clock): void {
     this.#publisher.publishEventRecord(handle, points, clock);
   }
 
-  /** Returns the clocks of the last records of an event by other processes. Call after a wait for the event. */
+  /** Returns the clocks of an event's last records by other processes. Call after a wait for the event. */
   clocksOf(handle: string): Clock[] {
     this.read();
     const clocks: Clock[] = [];
@@ -157,7 +162,7 @@ export class OtherProcesses implements BoardReader {
     return clocks;
   }
 
-  /** Compares an access of this process with those of other processes, and publishes it. */
+  /** Compares an access of this process with accesses of other processes, and publishes the access. */
   onAccess(operation: Operation, access: RangeAccess): void {
     if (!this.hasJoined || operation.timeline.isForeign) return;
     this.#accesses.addOwn(operation, access);
@@ -166,11 +171,12 @@ export class OtherProcesses implements BoardReader {
   /** Call when a collective with ranks of other processes was enqueued. */
   onCollectiveEnqueued(): void {
     this.#hasCollectives = true;
-    // Published for each collective, because that also updates the sequence number in the board's entry.
+    // Publish each collective, not only the first one: this also updates the sequence number in this process's board
+    // entry.
     this.#publisher.publish({ type: "collective", isPending: true });
   }
 
-  /** Call when the host knows that all collectives with ranks of other processes are complete. */
+  /** Call when a wait has shown that all collectives with ranks of other processes are complete. */
   onCollectivesCompleted(): void {
     this.#hasCollectives = false;
     if (!this.hasJoined) return;
@@ -178,20 +184,20 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publish({ type: "collective", isPending: false });
   }
 
-  /** Publishes the positions up to which the host knows work to be complete. */
+  /** Publishes, for each stream, the position up to which its work precedes the host's current point. */
   publishKnown(): void {
     this.#publisher.publishKnown();
   }
 
-  /** Publishes that a stream was destroyed and that its work is complete. */
+  /** Publishes that a stream was destroyed and that all of its work is complete. */
   retired(timeline: Timeline): void {
     this.#publisher.retire(timeline);
   }
 
-  /** Reads the records of other processes. */
+  /** Reads the new records of other processes. */
   read(): void {
     if (!this.hasJoined) return;
-    // If a connected process has ended, it may have ordered all work up to now, but none from now on.
+    // If a connected process has ended, it may have synchronized all work enqueued until now, but no later work.
     if (this.#publisher.publishConnections()) this.onBystander();
     try {
       this.#publisher.board?.read(this);
@@ -200,7 +206,7 @@ export class OtherProcesses implements BoardReader {
     }
   }
 
-  /** Leaves the board. Other processes assume from now on that this process may order everything. */
+  /** Stops publishing. From now on, other processes assume that this process may synchronize any work. */
   leave(): void {
     this.#publisher.stop();
   }
@@ -215,13 +221,14 @@ export class OtherProcesses implements BoardReader {
     const record = decodeRecord(text);
     switch (record?.type) {
       case undefined:
-        // A record that is damaged or of another version may have stated any order.
+        // A record that is damaged or of another version may have ordered any operations.
         return this.onRecordsLost();
       case "share":
         return state.addMemory(record);
       case "free":
         state.deleteMemory(record.share);
-        // Deferred, because queued kernels of this process must still be compared with the peer's earlier accesses.
+        // Queued, because kernels of this process that are still in the queue must be compared with the peer's earlier
+        // accesses.
         return this.#inOrder(() => this.#accesses.forget([peer.slot, peer.generation, record.share]));
       case "known":
         for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
@@ -248,14 +255,14 @@ export class OtherProcesses implements BoardReader {
     }
   }
 
-  /** Counts all operations so far as ordered, because the lost records may have stated any order. */
+  /** Assumes that all operations so far are ordered, because lost records may have ordered any of them. */
   onRecordsLost(): void {
-    // What this process publishes from now on may lack the lost order, too: warn the processes that read it.
+    // Later records of this process may lack the lost order as well, so warn the processes that read them.
     this.#publisher.board?.warn();
     this.onBystander();
   }
 
-  /** Counts all operations so far as ordered, because a bystander may have synchronized any processes. */
+  /** Assumes that all operations so far are ordered, because a bystander may have synchronized any processes. */
   onBystander(): void {
     this.#orderAll();
     this.#ownHorizon = this.sequence;
@@ -286,7 +293,7 @@ export class OtherProcesses implements BoardReader {
     this.#inOrder(() => this.#accesses.share(memory, known));
   }
 
-  /** Calls a function once all earlier operations are checked. */
+  /** Calls a function after all operations enqueued so far have been checked. */
   #inOrder(then: () => void): void {
     this.#parts.order.add({ then, accesses: [] });
   }
