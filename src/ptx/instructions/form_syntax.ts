@@ -28,8 +28,8 @@ export interface FormSyntax {
    */
   readonly takesSelectors: boolean;
   /**
-   * A modifier of this form that the software device does not support, in combination with any other modifiers.
-   * Undefined if there is none.
+   * If defined, the form stands for all unsupported instructions with this modifier: it matches every instruction of
+   * the opcode that has the modifier, regardless of other modifiers.
    */
   readonly refusedFor?: string;
 }
@@ -79,7 +79,7 @@ function countOperands(text: string): number {
   return text.trim() === "" ? 0 : text.split(",").length;
 }
 
-/** Whether a form has a slot that accepts the modifier, or refuses the modifier explicitly. */
+/** Whether instructions of a form may have the given modifier. */
 export function hasModifier({ refusedFor, slots }: FormSyntax, modifier: string): boolean {
   return modifier === refusedFor || slots.some(({ choices }) => choices.has(modifier));
 }

@@ -66,7 +66,7 @@ function callWith(
   e.callHelper(name).end();
 }
 
-/** Pushes the shadow of a value in memory. */
+/** Emits code that pushes the shadow of a value in memory. */
 export function pushMemoryShadow(code: CodeWriter, location: number, { type, distance = 0 }: {
   readonly type: ScalarType;
   readonly distance?: number;
@@ -75,7 +75,8 @@ export function pushMemoryShadow(code: CodeWriter, location: number, { type, dis
 }
 
 /**
- * The WebAssembly instruction that loads the shadow of a value. The shadow is sign- or zero-extended as the value is.
+ * Returns the WebAssembly instruction that loads the shadow of a value. The shadow is sign- or zero-extended like the
+ * value.
  */
 export function shadowLoad({ bits, kind }: ScalarType): MemoryOpName {
   if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
@@ -83,7 +84,7 @@ export function shadowLoad({ bits, kind }: ScalarType): MemoryOpName {
   return bits === 64 ? "i64Load" : "i32Load";
 }
 
-/** The WebAssembly instruction that stores the shadow of a value. */
+/** Returns the WebAssembly instruction that stores the shadow of a value. */
 export function shadowStore({ bits }: ScalarType): MemoryOpName {
   return bits === 8 ? "i32Store8" : bits === 16 ? "i32Store16" : bits === 64 ? "i64Store" : "i32Store";
 }

@@ -19,8 +19,8 @@ interface LocatedAccess {
 }
 
 /**
- * Pushes whether an access is outside of its origin, which is the variable or allocation that its pointer was derived
- * from. If the origin is unknown, returns false and pushes nothing.
+ * Emits code that pushes whether an access is outside of its origin, which is the variable or allocation that its
+ * pointer was derived from. If the origin is unknown or cannot be checked, emits no code and returns false.
  */
 export function pushIsStray(
   e: FunctionEmitter,

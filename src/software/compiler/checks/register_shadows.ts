@@ -14,12 +14,15 @@ import { registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
 
-/** The type of a value's shadow: untyped bits of the same width as the value. */
+/** Returns the type of a value's shadow: untyped bits of the same width as the value. */
 export function shadowType({ bits }: Pick<ScalarType, "bits">): ScalarType {
   return typeNamed(bits === 1 ? "pred" : `b${bits}`);
 }
 
-/** The shadows of the registers of the function that is being compiled. */
+/**
+ * The shadows of the registers of the function that is being compiled. A shadow has a 1 for each uninitialized bit of
+ * its register.
+ */
 export class RegisterShadows {
   readonly #e: FunctionEmitter;
   readonly #shadows = new Map<Register, Register>();
@@ -50,7 +53,10 @@ export class RegisterShadows {
     return registersOf(operand).some((register) => this.#tracked.has(register));
   }
 
-  /** Pushes the shadow of an operand that is read as a value of the given type. The shadow is zero-extended. */
+  /**
+   * Emits code that pushes the shadow of an operand that is read as a value of the given type. The shadow is
+   * zero-extended.
+   */
   push(operand: ResolvedOperand | undefined, type: Pick<ScalarType, "bits">): void {
     const shadow = this.#shadowOf(operand);
     if (shadow !== undefined) this.#e.push(shadow, shadowType(type), { wide: true });
@@ -67,7 +73,7 @@ export class RegisterShadows {
     return operand?.kind === "register" ? this.of(operand) : undefined;
   }
 
-  /** Pushes 1 if any bit of the given operands is uninitialized, else 0. */
+  /** Emits code that pushes 1 if any bit of the given operands is uninitialized, else 0. */
   pushAny(operands: readonly (ResolvedOperand | undefined)[]): void {
     const { code } = this.#e;
     const shadows = operands.flatMap((operand) => registersOf(operand)).flatMap((register) => this.of(register) ?? []);
@@ -116,7 +122,7 @@ export class RegisterShadows {
     for (const shadow of shadows) this.#e.assign(shadow, shadow.type, () => this.pushWhole(shadow.type, push));
   }
 
-  /** Pushes a value with all bits of the type set if `pushFlag` pushes 1, else zero. */
+  /** Emits code that pushes a value with all bits of the type set if `pushFlag` pushes 1, else zero. */
   pushWhole({ bits }: Pick<ScalarType, "bits">, pushFlag: () => void): void {
     const { code } = this.#e;
     if (bits === 1) return pushFlag();

@@ -51,8 +51,8 @@ export const setsPredicate: ValidityRule = (e, shadows, i) => {
   const [first, second] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
   [first, second].forEach((result, index) => {
     if (result === undefined) return;
-    // The second source determines the result if it is false for "and", or true for "or". The second result of `setp`
-    // is for the opposite comparison.
+    // A false second source determines the result of "and", and a true one the result of "or". The second result of
+    // `setp` is for the opposite comparison.
     const isInverted = (operation === "or") !== (index === 1);
     shadows.assign(result, predicate, () => {
       code.get(unknown).get(other).get(others).ops("i32Or", "i32And").get(others).get(value);
@@ -73,7 +73,7 @@ function comparedRegister(e: FunctionEmitter): Register {
   return register;
 }
 
-/** Pushes 1 if the result of a comparison depends on uninitialized bits. */
+/** Emits code that pushes 1 if the result of a comparison depends on uninitialized bits. */
 function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction): void {
   const [, a, b] = i.operands;
   const comparison = i.choices.get("compare")!;
@@ -106,8 +106,8 @@ interface Ordered {
 }
 
 /**
- * Pushes two flags: whether the first value may be less than the second (or, unless `isStrict`, equal to it), and
- * whether this relation certainly holds.
+ * Emits code that pushes two flags: whether the first value may be less than the second (or, unless `isStrict`, equal
+ * to it), and whether this relation certainly holds.
  */
 function pushMayAndMust(
   e: FunctionEmitter,
@@ -126,8 +126,8 @@ function pushMayAndMust(
 }
 
 /**
- * Pushes the smallest or largest value that an operand with uninitialized bits may have. Signed values are mapped to
- * unsigned values in the same order.
+ * Emits code that pushes the smallest or largest value that an operand with uninitialized bits may have. Signed values
+ * are mapped to unsigned values in the same order.
  */
 function pushOrdered(
   e: FunctionEmitter,
@@ -149,8 +149,8 @@ function pushOrdered(
 }
 
 /**
- * Pushes the shadow of whichever of two operands is selected. The local `isFirst` is 1 if the first operand is
- * selected; the local `isUnknown` is 1 if the selection depends on uninitialized bits.
+ * Emits code that pushes the shadow of whichever of two operands is selected. The local `isFirst` is 1 if the first
+ * operand is selected; the local `isUnknown` is 1 if the selection depends on uninitialized bits.
  */
 function pushSelected(
   e: FunctionEmitter,
@@ -193,7 +193,7 @@ export const selects: ValidityRule = (e, shadows, i) => {
   shadows.assign(destination, type, () => pushSelected(e, shadows, { operands: [a, b], type, isFirst, isUnknown }));
 };
 
-/** The shadow rule of `min` and `max` of integers. */
+/** Returns the shadow rule of `min` and `max` of integers. */
 export function choosesExtreme(operation: "min" | "max"): ValidityRule {
   return (e, shadows, i) => {
     const [destination, a, b] = i.operands;

@@ -119,8 +119,8 @@ export const conjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows
 export const disjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, true);
 
 /**
- * Sets the result's shadow to `(as & (b' | bs)) | (bs & a')`, where `as` and `bs` are the shadows of a and b, and `b'`
- * has a 1 where b does not determine the result.
+ * Emits code that sets the result's shadow to `(as & (b' | bs)) | (bs & a')`, where `as` and `bs` are the shadows of a
+ * and b, and `b'` has a 1 where b does not determine the result.
  */
 function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction, isInverted: boolean): void {
   const [destination, a, b] = i.operands;
@@ -228,7 +228,10 @@ export const fromLowest: ValidityRule = (e, shadows, i) => {
   });
 };
 
-/** Pushes the smallest or the largest value that an operand with uninitialized bits may have, as an unsigned number. */
+/**
+ * Emits code that pushes the smallest or the largest value that an operand with uninitialized bits may have, as an
+ * unsigned number.
+ */
 export function pushExtreme(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -242,7 +245,10 @@ export function pushExtreme(
   code.ops(inType(type, isGreatest ? "Or" : "And"));
 }
 
-/** Pushes the union of the operands' shadows: a 1 for each bit that is uninitialized in any of the operands. */
+/**
+ * Emits code that pushes the union of the operands' shadows: a 1 for each bit that is uninitialized in any of the
+ * operands.
+ */
 export function pushUnion(
   e: FunctionEmitter,
   shadows: RegisterShadows,
@@ -259,7 +265,7 @@ export function pushUnion(
 
 const b32 = typeNamed("b32");
 
-/** Pushes the constant `half` if the value that `push` pushes is not 0, else 0. */
+/** Emits code that pushes the constant `half` if the value that `push` pushes is not 0, else 0. */
 function pushHalf({ code }: FunctionEmitter, push: () => void, half: number): void {
   code.i32(half).i32(0);
   push();

@@ -60,11 +60,11 @@ function mark(number: number, kind: number): Step {
 }
 
 interface ControlDependences {
-  /** The branches on which a block is control-dependent, directly or transitively. */
+  /** Returns the branches on which a block is control-dependent, directly or transitively. */
   branchesOf(block: FlowBlock): ReadonlySet<FlowBlock>;
   /**
-   * The block at which the paths of a branch reconverge. Undefined if the paths reconverge only at the end of the
-   * function.
+   * Returns the block at which the paths of a branch reconverge. Undefined if the paths reconverge only at the end of
+   * the function.
    */
   meetingOf(branch: FlowBlock): FlowBlock | undefined;
 }
@@ -103,7 +103,7 @@ function controlDependences({ entry }: FunctionFlow): ControlDependences {
     },
     meetingOf(branch) {
       let block = after(branch);
-      // Skip empty blocks, because the end of the function may follow them.
+      // Skip empty blocks: if only empty blocks remain, this is the end of the function.
       while (block !== undefined && block.instructions.length === 0 && successors(block).length === 1) {
         block = successors(block)[0];
       }

@@ -56,7 +56,7 @@ export function trackedRegisters(
   return { tracked, unset, mayReadUnset };
 }
 
-/** The registers that an instruction sets, including the carry and the results of a call. */
+/** Returns the registers that an instruction sets, including the carry and the results of a call. */
 function resultsIn(instruction: ResolvedInstruction, carry: Register): Register[] {
   const results = instruction.form.flow === "call"
     ? instruction.operands.filter(({ kind }) => kind === "list").flatMap(registersOf)
@@ -64,7 +64,7 @@ function resultsIn(instruction: ResolvedInstruction, carry: Register): Register[
   return instruction.form.traits.usesCarry ? [...results, carry] : results;
 }
 
-/** The operands that an instruction reads, including its predicate and the carry. */
+/** Returns the operands that an instruction reads, including its predicate and the carry. */
 function readBy(instruction: ResolvedInstruction, carry: Register): ResolvedOperand[] {
   const sources = sourcesOf(instruction);
   if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);

@@ -237,8 +237,8 @@ class KernelGenerator {
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
-      // Kernels for threads that leave a gang get an empty map, because the gang's code does not keep the offsets live
-      // for them.
+      // A kernel that resumes threads of a gang gets an empty map, because the gang's code does not keep the offset
+      // registers live.
       const definitions = context.flows.get(flow.function)!.analysis.definitions;
       this.#definitions.set(flow, definitions);
       const offsets = flow.function === resolved.kernel && divergencePoints === undefined

@@ -196,7 +196,8 @@ function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
       ? only
       : undefined;
   };
-  // In reverse postorder, most chains begin at the first of their blocks and never need to be joined to another chain.
+  // Reverse postorder visits most blocks after their predecessors, so that most chains are built from their first
+  // block.
   const order = [...next.keys()].reverse();
   const chains = new Map(order.map((block) => [block, [block]]));
   for (const first of order) {

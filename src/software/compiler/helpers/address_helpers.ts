@@ -109,7 +109,7 @@ function checkSum(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["i64", "i64", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
 }
 
-/** Pushes whether an address is in the 4 GiB that begin at `base`. */
+/** Emits code that pushes whether an address is in the 4 GiB that begin at `base`. */
 function pushIsIn(code: CodeWriter, address: number, base: bigint): void {
   code.get(address).i64(32n).ops("i64ShrU").i64(base >> 32n).ops("i64Eq");
 }
@@ -127,7 +127,7 @@ function pushFault(
   code.i32(kind).get(address).get(place).get(thread).call(hostIndex("fault")).ops("unreachable");
 }
 
-/** Pushes the size in bytes of an access, which is part of its encoded source location. */
+/** Emits code that pushes the size in bytes of an access, which is part of its encoded source location. */
 function pushBytes(code: CodeWriter, place: number): void {
   code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl");
 }
@@ -165,7 +165,7 @@ function pushFaultIfMisaligned(
   code.end();
 }
 
-/** Pushes whether an access is within an allocation. */
+/** Emits code that pushes whether an access is within an allocation. */
 function pushIsInside(
   code: CodeWriter,
   { offset, bytes, length }: { offset: number; bytes: number; length: number },
@@ -174,7 +174,7 @@ function pushIsInside(
   code.get(length).ops("i64ExtendI32U", "i64LeU");
 }
 
-/** Pushes the address of an allocation, and the number of accesses that fit in it. */
+/** Emits code that pushes the address of an allocation, and the number of accesses that fit in it. */
 function pushRange(
   code: CodeWriter,
   { begin, length, bytes }: { begin: number; length: number; bytes: number },
@@ -184,9 +184,10 @@ function pushRange(
 }
 
 /**
- * Builds the helper that checks an access to shared or local memory, whose addresses begin at 0. It returns if the
- * access is legal, which it may be although the kernel's own check has failed: a kernel that names no dynamic shared
- * memory first compares with the size of its static shared memory, and a launch may provide more.
+ * Builds the helper that checks an access to shared or local memory, whose addresses begin at 0. The helper returns if
+ * the access is legal, and faults otherwise. Kernels call the helper when their own inline check fails. An access may
+ * be legal even then: the inline check of a kernel that declares no dynamic shared memory uses the size of the static
+ * shared memory, and a launch may add dynamic shared memory.
  *
  * Its parameters are the address, the encoded source location, the thread, the size of the memory in bytes, and its
  * kind: 0 for local memory, 1 for shared memory, 2 for shared memory whose reserved part may be accessed too.
@@ -216,12 +217,18 @@ function checkBounded(): HelperFunction {
   };
 }
 
-/** Pushes whether an address in shared memory is in the reserved part, which precedes the block's own memory. */
+/**
+ * Emits code that pushes whether an address in shared memory is in the reserved part, which precedes the block's own
+ * memory.
+ */
 function pushIsReserved(code: CodeWriter, address: number): void {
   code.get(address).ops("i32WrapI64").i32(-sharedSpan.reserved).ops("i32GeU");
 }
 
-/** Pops an offset in shared memory, and pushes whether it is outside of the address range of shared memory. */
+/**
+ * Emits code that pops an offset in shared memory, and pushes whether it is outside of the address range of shared
+ * memory.
+ */
 function pushIsOutsideSharedSpan(code: CodeWriter): void {
   code.i32(sharedSpan.reserved).ops("i32Add").i32(sharedSpan.byteLength).ops("i32GeU");
 }

@@ -11,7 +11,7 @@ import { CodeWriter } from "../webassembly/code_writer.ts";
 /** The names of the helpers for approximate functions. */
 export type ApproximateHelper = "exponential2" | "logarithm2" | "sine" | "hyperbolicTangent";
 
-/** Maps each name of such a helper to the function that builds it. */
+/** Maps each name of an approximate helper to its builder. */
 export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilder>> = {
   exponential2,
   logarithm2,
@@ -20,8 +20,8 @@ export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilde
 };
 
 /**
- * Pushes the value of a polynomial by Horner's rule. `coefficients` begins with the constant term; `variable` is a
- * local.
+ * Emits code that pushes the value of a polynomial by Horner's rule. `coefficients` begins with the constant term;
+ * `variable` is a local.
  */
 function pushPolynomial(code: CodeWriter, coefficients: readonly number[], variable: number): CodeWriter {
   const [highest = 0, ...others] = coefficients.toReversed();

@@ -23,7 +23,7 @@ import { type HostFunctionName, hostIndex } from "../../abi/host_functions.ts";
 /** The name of the helper that records accesses. */
 export type CheckHelper = "noteAccess";
 
-/** Maps the name of this helper to the function that builds it. */
+/** Maps the name of the helper to its builder. */
 export const checkHelpers: Readonly<Record<CheckHelper, HelperBuilder>> = { noteAccess };
 
 /** In an encoded source location (`encodePlace`), the code of a read. */
@@ -81,34 +81,34 @@ export class CheckWriter extends CodeWriter {
     return this.brIf(this.#depth - target);
   }
 
-  /** Pushes a field of the check state. */
+  /** Emits code that pushes a field of the check state. */
   state(field: keyof typeof checkState): this {
     return this.i32(0).memory("i32Load", checkStateBegin + checkState[field]);
   }
 
-  /** Pushes a field of the launch record. */
+  /** Emits code that pushes a field of the launch record. */
   launch(field: LaunchField): this {
     return this.i32(0).memory("i32Load", launchRecordBegin + launchFieldOffset(field));
   }
 
-  /** Pushes a field of the record that a local points to. */
+  /** Emits code that pushes a field of the record that a local points to. */
   load(local: number, offset: number): this {
     return this.get(local).memory("i32Load", offset);
   }
 
-  /** Pushes the bits of a local that are in `mask`. */
+  /** Emits code that pushes the bits of a local that are in `mask`. */
   bits(local: number, mask: number): this {
     return this.get(local).i32(mask).ops("i32And");
   }
 
-  /** Pushes the operation (read, write or atomic) in an encoded source location. */
+  /** Emits code that pushes the operation (read, write or atomic) in an encoded source location. */
   operation(place: number): this {
     return this.get(place).i32(lineBits).ops("i32ShrU").i32(operationMask).ops("i32And");
   }
 
   /**
-   * If the thread is identified by its x index, pushes the number of threads of the block that precede the thread's
-   * row. Otherwise pushes 0.
+   * Emits code that pushes the number of threads of the block that precede the thread's row if the encoded source
+   * location identifies the thread by its x index, else 0.
    */
   row(place: number): this {
     this.bits(place, isIndexBit).if("i32");
@@ -175,7 +175,7 @@ function noteAccess(): HelperFunction {
     }
     code.else();
     {
-      // Bytes of this word have been accessed by other source lines: an uncommon case.
+      // If another source line has already accessed bytes of this word, which is uncommon, the host records the access.
       code.get(before).i32(note.lineShift).ops("i32ShrU").get(whole).i32(note.lineShift).ops("i32ShrU", "i32Ne");
       code.ifUnlikely().leave("access", parameters).end();
     }

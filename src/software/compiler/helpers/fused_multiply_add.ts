@@ -113,7 +113,7 @@ function split(code: CodeWriter, operand: number, { bits, exponent }: { bits: nu
   code.get(bits).i64((1n << 52n) - 1n).ops("i64And").i64(1n << 52n).ops("i64Or").set(bits).end();
 }
 
-/** Pushes whether the sign bit of a number is set. */
+/** Emits code that pushes whether the sign bit of a number is set. */
 function pushIsNegative(code: CodeWriter, operand: number): CodeWriter {
   return code.get(operand).ops("i64ReinterpretF64").i64(0n).ops("i64LtS");
 }
@@ -161,7 +161,10 @@ function exchange(code: CodeWriter, pairs: readonly (readonly [number, number])[
   code.end();
 }
 
-/** Pushes whether a right shift of the local `of` by `distance`, a number from 1 to 64, would shift out a set bit. */
+/**
+ * Emits code that pushes whether a right shift of the local `of` by `distance`, a number from 1 to 64, would shift out
+ * a set bit.
+ */
 function pushLost(code: CodeWriter, { of, distance }: { of: number; distance: () => CodeWriter }): CodeWriter {
   code.get(of).i64(64n);
   distance().ops("i64ExtendI32U", "i64Sub", "i64Shl").i64(0n);

@@ -34,7 +34,7 @@ import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 /** The name of the helper that finds races. */
 export type RaceHelper = "compareAccess";
 
-/** Maps the name of this helper to the function that builds it. */
+/** Maps the name of the helper to its builder. */
 export const raceHelpers: Readonly<Record<RaceHelper, HelperBuilder>> = { compareAccess };
 
 /**
@@ -63,7 +63,7 @@ const local = {
   base: 9,
   /** The epoch of the accessing thread. */
   epoch: 10,
-  /** The accessing thread as cells identify it: its number in the launch plus 1. */
+  /** The number of the accessing thread in the launch, plus 1. Cells store thread numbers in this form. */
   own: 11,
   /**
    * Reused for several values: a thread that a cell names, an index of a node in a list of accesses, or an entry of the
@@ -96,29 +96,29 @@ class ComparisonWriter extends CheckWriter {
     return this.ifUnlikely().leaveAccess().end();
   }
 
-  /** Pushes a field of the current cell. */
+  /** Emits code that pushes a field of the current cell. */
   cellField(name: keyof typeof cellField): this {
     return this.load(local.cell, cellField[name] * 4);
   }
 
-  /** Sets a field of the current cell to the value that `push` pushes. */
+  /** Emits code that sets a field of the current cell to the value that `push` pushes. */
   setCellField(name: keyof typeof cellField, push: () => unknown): this {
     this.get(local.cell);
     push();
     return this.memory("i32Store", cellField[name] * 4);
   }
 
-  /** Pushes the number of the accessing thread in the launch. */
+  /** Emits code that pushes the number of the accessing thread in the launch. */
   ownNumber(): this {
     return this.get(local.own).i32(1).ops("i32Sub");
   }
 
-  /** Pushes the number, in the launch, of the accessing thread's warp. */
+  /** Emits code that pushes the number, in the launch, of the accessing thread's warp. */
   ownWarp(): this {
     return this.ownNumber().i32(warpShift).ops("i32ShrU");
   }
 
-  /** Pushes a mask in which only the bit of the accessing thread's lane is set. */
+  /** Emits code that pushes a mask in which only the bit of the accessing thread's lane is set. */
   ownLane(): this {
     return this.i32(1).ownNumber().ops("i32Shl");
   }
@@ -142,30 +142,33 @@ class ComparisonWriter extends CheckWriter {
     return this.i32(wordShift).ops("i32Shl", "i32Add").set(local.node);
   }
 
-  /** Pushes a field of the current node. */
+  /** Emits code that pushes a field of the current node. */
   nodeField(name: keyof typeof nodeField): this {
     return this.load(local.node, nodeField[name] * 4);
   }
 
-  /** Sets a field of the current node to the value that `push` pushes. */
+  /** Emits code that sets a field of the current node to the value that `push` pushes. */
   setNodeField(name: keyof typeof nodeField, push: () => unknown): this {
     this.get(local.node);
     push();
     return this.memory("i32Store", nodeField[name] * 4);
   }
 
-  /** Pushes whether the current node records accesses of the thread's warp in its current epoch. */
+  /**
+   * Emits code that pushes whether the current node records accesses by the accessing thread's warp in the thread's
+   * current epoch.
+   */
   isOwnNode(): this {
     this.nodeField("warp").ownWarp().ops("i32Eq");
     return this.nodeField("epoch").get(local.epoch).ops("i32Eq", "i32And");
   }
 
-  /** Adds the accessing thread's lane to the lanes of the current node. */
+  /** Emits code that adds the accessing thread's lane to the lanes of the current node. */
   addOwnLane(): this {
     return this.setNodeField("lanes", () => this.nodeField("lanes").ownLane().ops("i32Or"));
   }
 
-  /** Pushes the number of the first thread of the current node's warp. */
+  /** Emits code that pushes the number of the first thread of the current node's warp. */
   nodeThread(): this {
     return this.nodeField("warp").i32(warpShift).ops("i32Shl");
   }
@@ -242,7 +245,7 @@ function findCells(code: ComparisonWriter): void {
   code.bits(entry, entryFlags).set(shift);
   code.get(cell).get(shift).ops("i32ShrU").i32(cellShift + 2).ops("i32Shl");
   code.bits(entry, ~entryFlags).ops("i32Add").set(cell);
-  // An access that is smaller than a cell is an uncommon case.
+  // The host handles accesses that are smaller than a cell, which are uncommon.
   code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl").get(shift).ops("i32ShrU");
   code.tee(end).ops("i32Eqz").leaveIf();
   code.get(cell).get(end).i32(cellShift + 2).ops("i32Shl", "i32Add").set(end);
@@ -318,9 +321,9 @@ function compareWithWriter(code: ComparisonWriter): void {
 }
 
 /**
- * Pushes whether the recorded access of the thread `other` is ordered before the current access: if it was made before
- * the last barrier of the block or, for threads of one warp, the last barrier of the warp. Sets `other` to that
- * thread's number in the block. `did` is the cell's field with the epoch of the recorded access.
+ * Emits code that pushes whether the recorded access of the thread `other` is ordered before the current access: if it
+ * was made before the last barrier of the block or, for threads of one warp, the last barrier of the warp. Sets `other`
+ * to that thread's number in the block. `did` is the cell's field with the epoch of the recorded access.
  */
 function pushIsOrdered(code: ComparisonWriter, did: "readEpoch" | "writeEpoch"): void {
   const { clocks, inBlock, base, other } = local;
@@ -346,7 +349,7 @@ function compareWeakRead(code: ComparisonWriter, done: BranchTarget): void {
     {
       // The read that the cell records is not ordered before this access, so this thread is an additional reader.
       code.cellField("readers").i32(0).ops("i32LtS").branchIf(done);
-      // Reads by threads of different blocks are an uncommon case.
+      // The host handles reads of one cell by threads of different blocks, which are uncommon.
       code.get(other).load(clocks, clockLayout.threads).ops("i32GeU").leaveIf();
       findOwnReader(code, done);
       addReader(code);
@@ -378,7 +381,8 @@ function findOwnReader(code: ComparisonWriter, done: BranchTarget): void {
   code.isOwnNode().if();
   code.addOwnLane();
   code.branch(done).end();
-  // Uncommon cases: a long list, readers in other blocks, and reads from before the last barrier of this block.
+  // The host handles the uncommon cases: a long list, readers in other blocks, and reads from before this block's last
+  // barrier.
   code.get(count).i32(1).ops("i32Add").tee(count).i32(mostNodes).ops("i32GeS");
   code.nodeThread().isOfOtherBlock();
   code.nodeField("epoch").load(clocks, clockLayout.blockTime).ops("i32LtS", "i32Or");

@@ -54,7 +54,7 @@ function addToOdd(): HelperFunction {
   };
 }
 
-/** Pushes whether a rounding mode rounds a number away from zero. */
+/** Emits code that pushes whether a rounding mode rounds a number away from zero. */
 function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => void; rounding: number }): void {
   code.get(rounding).i32(roundingCodes.rm).i32(roundingCodes.rp);
   negative();

@@ -56,7 +56,10 @@ export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOp
   return { results, parameters, layout };
 }
 
-/** Checks that arrays are passed as variables, since only variables can hold them. */
+/**
+ * Reports a compilation error if registers are passed for an array that does not fit in them: only a `.param` variable
+ * can.
+ */
 function checkWhole(
   e: FunctionEmitter,
   { passed, taken }: { passed: readonly ResolvedOperand[]; taken: readonly CallVariable[] },
@@ -73,7 +76,7 @@ function elementsOf(operand: ResolvedOperand): readonly ResolvedOperand[] {
   return operand.kind === "vector" ? operand.elements : [operand];
 }
 
-/** The layout of a call's parameters and results. */
+/** Returns the layout of a call's parameters and results. */
 function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
   if (declaration === undefined) e.fail("it needs a prototype that states what is passed");
@@ -87,16 +90,20 @@ function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["decl
   return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
 }
 
-/** The number of bytes that a call passes. For an indirect call, this may be more than the called function expects. */
+/**
+ * Returns the number of bytes that a call passes. For an indirect call, this may be more than the called function
+ * expects.
+ */
 export function passedBytes(i: ResolvedInstruction): number {
   const declaration = passedBy(i);
   return declaration === undefined ? 0 : layOutCall(declaration).byteLength;
 }
 
-/** Pushes the offset in linear memory of the callee's frame. */
+/** Emits code that pushes the offset in linear memory of the callee's frame. */
 export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
   if (e.sizes.hasStackPointer) {
-    // The frame is aligned as an address in .local, which is an offset from the start of the thread's local memory.
+    // The alignment applies to the frame's `.local` address, which is the offset from the start of the thread's local
+    // memory.
     const { frameAlignment } = e.sizes;
     e.getFixed("stackPointer");
     e.getFixed("local").ops("i32Sub").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
@@ -262,8 +269,8 @@ export function chooseFunction(
 }
 
 /**
- * Emits code for `alloca`, which allocates memory in `.local` that is freed when the function returns, and returns its
- * address.
+ * Emits code for `alloca`, which allocates `.local` memory and returns the memory's address. The memory is freed when
+ * the function returns.
  */
 export const allocateOnStack: Emit = (e, i) => {
   const [destination, size, alignment] = i.operands;

@@ -15,7 +15,7 @@ import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type { CallVariable } from "../typing/call_layout.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** Pushes the value of a call's argument, which must not be an array. */
+/** Emits code that pushes the value of a call's argument, which must not be an array. */
 function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
   const { parameters, layout } = callOperands(e, i);
   const argument = parameters[index]!;
@@ -64,7 +64,7 @@ function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "
   }
 }
 
-/** Pushes the index of the block, and the index of the thread in the block. */
+/** Emits code that pushes the index of the block, and the index of the thread in the block. */
 function pushThread(e: FunctionEmitter): void {
   for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
 }

@@ -126,7 +126,7 @@ export function instructionForm(
     readonly traits?: LoweringTraits;
     /** The reason why the device does not support the instruction. */
     readonly refusal?: string;
-    /** A modifier that makes an instruction unsupported, whatever its operands and other modifiers are. */
+    /** If defined, the form matches every instruction of the opcode that has this modifier. */
     readonly refusedFor?: string;
   },
 ): InstructionForm {

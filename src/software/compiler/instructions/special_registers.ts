@@ -22,11 +22,11 @@ interface SpecialRegister {
    * the difference is not constant.
    */
   readonly stride?: 0n | 1n;
-  /** Pushes the register's value, as an i32 or an i64. */
+  /** Emits code that pushes the register's value, as an i32 or an i64. */
   push(emitter: FunctionEmitter): void;
 }
 
-/** Pushes the number of the thread in its block. */
+/** Emits code that pushes the number of the thread in its block. */
 function pushThreadInBlock(e: FunctionEmitter): void {
   e.getFixed("threadZ");
   e.getFixed("blockDimY").ops("i32Mul");
@@ -35,13 +35,13 @@ function pushThreadInBlock(e: FunctionEmitter): void {
   e.getFixed("threadX").ops("i32Add");
 }
 
-/** Pushes the number of the thread's lane in its warp. */
+/** Emits code that pushes the number of the thread's lane in its warp. */
 function pushLane(e: FunctionEmitter): void {
   pushThreadInBlock(e);
   e.code.i32(warpSize - 1).ops("i32And");
 }
 
-/** Pushes a mask, shifted left by the lane number of the thread. */
+/** Emits code that pushes a mask, shifted left by the lane number of the thread. */
 function pushMaskFrom(e: FunctionEmitter, mask: number): void {
   e.code.i32(mask);
   pushLane(e);

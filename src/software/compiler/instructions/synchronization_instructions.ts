@@ -171,7 +171,7 @@ export const warpBarrier: SuspendingInstruction = {
 };
 
 /**
- * The lowering of `shfl.sync`, with or without a second result, the predicate that says whether the source lane was in
+ * The lowering of `shfl.sync`, with or without a second result, a predicate that is true if the source lane was in
  * range.
  */
 export const shuffle: SuspendingInstruction = {

@@ -11,7 +11,7 @@ import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 
-/** An element of a set of changed terms. It says that any term of the access's address may have changed. */
+/** An element of a set of changed terms, which means that any term of the access's address may have changed. */
 export const anyChange = "any";
 
 /**
@@ -53,8 +53,8 @@ export class AccessConflicts {
   }
 
   /**
-   * Whether two accesses, the second of which a different lane makes later, may touch the same memory and at least one
-   * of them writes, so that the program may observe their order.
+   * Whether the program may observe the order of an access by one lane and a later access by another lane: they may
+   * touch the same memory, and at least one of them writes.
    *
    * @param changed the terms whose registers may have been set between the two accesses
    */
@@ -62,8 +62,8 @@ export class AccessConflicts {
     if (!first.writes && !second.writes) return false;
     if (first.reduction !== undefined && first.reduction === second.reduction) return false;
     if (!this.#meet(first, second)) return false;
-    // If every lane stores twice to its addresses, the final value at an address comes from the same lane, whatever the
-    // order of the lanes.
+    // If both stores of a lane write the same bytes, the order of the lanes at the first store does not affect the
+    // final values.
     if (first.isPlainStore && second.isPlainStore && changed.size === 0 && isSame(first, second)) return false;
     const isKnown = this.#mayTouch(first, second, changed);
     // If the addresses of plain stores in loops cannot be compared, the loops most likely store to distinct array
@@ -73,7 +73,7 @@ export class AccessConflicts {
     return isKnown ?? !isOfLoop;
   }
 
-  /** Returns the result of {@linkcode mayMeet}, which is cached. */
+  /** Returns the cached result of {@linkcode mayMeet}. */
   #meet(first: KnownAccess, second: KnownAccess): boolean {
     if (first.variable !== undefined && second.variable !== undefined && first.space === second.space) {
       return first.variable === second.variable;
@@ -117,7 +117,7 @@ export class AccessConflicts {
       return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period: 0n });
     }
     if (changed.has(anyChange)) return undefined;
-    /** A number of bytes. The distance between the two addresses may additionally vary by any multiple of it. */
+    /** The period, in bytes: the distance between the two addresses may vary by any multiple of this number. */
     let period = 0n;
     for (const term of new Set([...first.form.terms.keys(), ...second.form.terms.keys()])) {
       const factor = first.form.terms.get(term) ?? 0n;
@@ -287,7 +287,7 @@ const commutative: ReadonlySet<string | undefined> = new Set(["add", "min", "max
 
 /**
  * Returns the accesses of an instruction to shared and global memory, except to memory that no thread writes. `isUsed`
- * says whether any instruction reads the result.
+ * is whether any instruction reads the result.
  */
 export function accessesOf(
   instruction: CompiledInstruction,

@@ -39,16 +39,16 @@ export interface LockstepPoints {
   readonly instructions: ReadonlySet<CompiledInstruction>;
   /** Whether the kernel stores to shared or global memory. If not, no launch has lockstep points. */
   readonly hasAccesses: boolean;
-  /** The offsets of the kernel parameters through which the kernel accesses memory. */
+  /** The offsets of the kernel parameters through which the kernel accesses memory, in bytes. */
   readonly parameters: readonly number[];
   /**
-   * Returns the lockstep points for launches with other properties. Returns this object if they are the same
-   * instructions.
+   * Returns the lockstep points for launches that satisfy `rules`. Returns this object if the instructions are the
+   * same.
    */
   under(rules: LaunchRules): LockstepPoints;
 }
 
-/** Finds the lockstep points of a kernel in a usual launch. */
+/** Finds the lockstep points of a kernel for launches that satisfy {@linkcode usualLaunch}. */
 export function findLockstepPoints(
   resolved: ResolvedKernel,
   { flows, addressed }: { flows: KernelFlows; addressed: ReadonlySet<FunctionName> },
@@ -175,8 +175,8 @@ class Pending {
   }
 
   /**
-   * Records that a register changes, in all pending accesses whose address depends on the register. `change` describes
-   * the change: it is the register itself in a loop, and {@linkcode anyChange} elsewhere.
+   * Records that a register changes, for all pending accesses whose address depends on the register. `change` is the
+   * register if the change repeats in a loop, and {@linkcode anyChange} otherwise.
    */
   change(register: Register, change: Term): void {
     for (const [access, changed] of this.accesses) {
@@ -199,7 +199,7 @@ interface FinderContext {
   /** The functions that access shared or global memory. */
   readonly accessing: ReadonlySet<ResolvedFunction>;
   readonly callees: ResolvedKernel["callees"];
-  /** The set to which the offsets of parameters are added through which memory is accessed. */
+  /** Collects the byte offsets of the kernel parameters through which the kernel accesses memory. */
   readonly parameters: Set<number>;
 }
 

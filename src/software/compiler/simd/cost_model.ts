@@ -90,8 +90,8 @@ export function canRunInGangs({ kernel, callees }: ResolvedKernel, { entry, anal
 }
 
 /**
- * The number of the barrier at a suspend point if all threads of the block wait at the barrier, so that whole gangs
- * wait there. Undefined at other suspend points.
+ * Returns the number of the barrier at a suspend point if all threads of the block wait at the barrier, so that whole
+ * gangs wait there. Undefined at other suspend points.
  */
 export function barrierOfAll({ instruction }: Pick<SuspendPoint, "instruction">): number | undefined {
   return instruction?.form.suspending?.barrierOfAll?.(instruction);

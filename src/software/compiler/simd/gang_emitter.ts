@@ -25,7 +25,7 @@ export type Holding =
   /** A register of any other type: the values of the gang's threads are in the gang's save area. */
   | { readonly kind: "memory" };
 
-/** The mask under which code is emitted. It says which threads of the gang execute the code. */
+/** The mask under which code is emitted. The mask determines which threads of the gang execute the code. */
 export interface Masking {
   /** The local with the mask: one bit for each thread of the gang that executes the code. At least one bit is set. */
   readonly mask: number;
@@ -146,7 +146,7 @@ export class GangEmitter {
     return bits === 32 || (bits === 64 && kind === "float") ? "vectors" : "memory";
   }
 
-  /** The byte offset of a register's slot in the gang's save area. */
+  /** Returns the byte offset of a register's slot in the gang's save area. */
   slot(register: Register): number {
     const holder = this.emitter.holderOf(register);
     let slot = this.#slots.get(holder);
@@ -160,8 +160,8 @@ export class GangEmitter {
   }
 
   /**
-   * The i64 locals that cache the result of a pointer's last bounds check: `begin` is the start of the allocation, and
-   * `count` the number of gang-wide accesses to adjacent values of `bytes` bytes that fit in it.
+   * Returns the i64 locals that cache the result of a pointer's last bounds check: `begin` is the start of the
+   * allocation, and `count` the number of gang-wide accesses to adjacent values of `bytes` bytes that fit in it.
    */
   rangeCache({ base }: ResolvedAddress, bytes: number): { begin: number; count: number } {
     const { emitter: e } = this;
@@ -171,7 +171,7 @@ export class GangEmitter {
     return cache;
   }
 
-  /** The locals that contain a register's values. Empty if the values are in memory. */
+  /** Returns the locals that contain a register's values. Empty if the values are in memory. */
   locals(register: Register): readonly number[] {
     const holding = this.holding(register);
     if (holding.kind === "vectors") return holding.locals;
@@ -435,8 +435,8 @@ export class GangEmitter {
   }
 
   /**
-   * Pushes the address of one thread's value in the save area, relative to the register's slot. Values are `1 << shift`
-   * bytes apart.
+   * Emits code that pushes the address of one thread's value in the save area, relative to the register's slot. Values
+   * are `1 << shift` bytes apart.
    */
   #pushMemberOffset(member: number, shift: number): CodeWriter {
     return this.code.get(this.area).get(member).i32(shift).ops("i32Shl", "i32Add");
@@ -474,7 +474,7 @@ export class GangEmitter {
     }
   }
 
-  /** Pushes a predicate as a mask, with one bit for each thread of the gang. */
+  /** Emits code that pushes a predicate as a mask, with one bit for each thread of the gang. */
   pushMask(operand: ResolvedOperand | undefined): CodeWriter {
     const { emitter: e, code } = this;
     const register = operand?.kind === "not" ? operand.register : operand;
@@ -523,15 +523,18 @@ export class GangEmitter {
     this.lanesOf(register, (part) => this.code.get(masking.vectors[part]!))(part).simd("v128Bitselect");
   }
 
-  /** Adapts vectors with 32 bits of ones or zeros for each thread to the width of a register's values. */
+  /**
+   * Converts mask vectors with 32 bits of ones or zeros for each thread to the width of the register's values: returns
+   * a function that pushes the converted vectors.
+   */
   lanesOf(register: Register, push: PushVector): PushVector {
     if (!isWide(register)) return push;
     return (part) => push(part >> 1).simd(part % 2 === 0 ? "i64x2ExtendLowI32x4S" : "i64x2ExtendHighI32x4S");
   }
 
   /**
-   * Pushes the mask that corresponds to the vectors in `locals`. Each vector has all ones or zeros for each of four
-   * threads.
+   * Emits code that pushes the mask that corresponds to the vectors in `locals`. Each vector has all ones or zeros for
+   * each of four threads.
    */
   pushGathered(locals: readonly number[]): CodeWriter {
     const { code } = this;
@@ -548,8 +551,8 @@ export class GangEmitter {
   }
 
   /**
-   * Pushes a vector of 32-bit ones or zeros for four threads, converted from the two vectors of 64-bit ones or zeros
-   * that `push` pushes.
+   * Emits code that pushes a vector of 32-bit ones or zeros for four threads, converted from the two vectors of 64-bit
+   * ones or zeros that `push` pushes.
    */
   narrow(push: PushVector, part: number): CodeWriter {
     push(2 * part);
@@ -672,8 +675,8 @@ export class GangEmitter {
 }
 
 /**
- * Whether an instruction may access memory, and thus fault, without reading the thread's index, so that the index of
- * the faulting thread must be set.
+ * Whether an instruction may access memory, and thus fault, but does not read the thread's index. Masked code must set
+ * the index before such an instruction, so that a fault reports a thread in the mask.
  */
 function mayAccess(instruction: CompiledInstruction): boolean {
   if (sourcesOf(instruction).some(({ kind }) => kind === "special")) return false;

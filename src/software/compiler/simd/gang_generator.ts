@@ -86,7 +86,7 @@ export interface GangFunctionIndices {
   readonly reconverge: number;
 }
 
-/** What the generator needs in addition to the kernel's resolved body. */
+/** The inputs of the gang generator, other than the kernel's resolved body. */
 export interface GangContext extends GeneratorContext {
   readonly indices: GangFunctionIndices;
   readonly width: GangWidth;
@@ -423,7 +423,7 @@ class GangGenerator {
     emitIncrement(code, "divergences");
   }
 
-  /** Pushes the mask of the threads that take a branch. */
+  /** Emits code that pushes the mask of the threads that take a branch. */
   #pushTaken({ predicate }: CompiledInstruction): void {
     const { register, negated } = predicate!;
     this.#gang.pushMask(negated ? { kind: "not", register } : register);
@@ -458,8 +458,8 @@ class GangGenerator {
   }
 
   /**
-   * Pushes whether a 32-bit value that is extended to 64 bits wraps around between the first and the last thread of the
-   * gang.
+   * Emits code that pushes whether a 32-bit value that is extended to 64 bits wraps around between the first and the
+   * last thread of the gang.
    */
   #pushWrapsAround(instruction: CompiledInstruction): void {
     const { operand, isSigned } = this.#uniformity.widened(instruction)!;
@@ -594,7 +594,7 @@ class GangGenerator {
  */
 const gangFunctionType = { parameters: ["i32"], results: ["i32"] } as const;
 
-/** The registers that are saved at a scalar exit. */
+/** Returns the registers that are saved at a scalar exit. */
 function registersAt(point: ScalarExit): readonly Register[] {
   switch (point.kind) {
     case "exited":

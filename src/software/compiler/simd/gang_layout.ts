@@ -14,12 +14,12 @@ export type GangWidth = 4 | 8 | 16 | 32;
 export const gangHeader = { state: 0, mask: 4, threadIndex: 8, byteLength: 16 } as const;
 
 /**
- * Special values of `state` in a gang's header, which says where the gang resumes. Any other value is the number of a
- * suspension.
+ * Special values of `state` in a gang's header, which determines where the gang resumes. Any other value is the number
+ * of a suspension.
  */
 export const gangState = {
   start: 0,
   exited: -1,
-  /** The gang has dissolved: its threads run one by one. */
+  /** The gang has been split up: its threads run individually. */
   single: -2,
 } as const;

@@ -89,7 +89,10 @@ export function emitIncrement(code: CodeWriter, counter: "divergences" | "rounds
   code.memory("i32Store", launchFieldOffset(counter));
 }
 
-/** Pushes the index of the gang's first thread in the block, with x, y and z packed as in thread records. */
+/**
+ * Emits code that pushes the index of the gang's first thread in the block, with x, y and z packed as in thread
+ * records.
+ */
 export function pushFirstThreadIndex(e: FunctionEmitter, code: CodeWriter): CodeWriter {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");

@@ -52,7 +52,7 @@ function isInVectors(gang: GangEmitter, instruction: CompiledInstruction): boole
   return resultsOf(instruction).some((register) => gang.kindOf(register) === "vectors");
 }
 
-/** The registers whose values from before a run must be restored if the run is executed again. */
+/** Returns the registers whose values from before a run must be restored if the run is executed again. */
 function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
   // Registers may share a local or a slot in memory, so registers are compared by the register whose storage they use.
   const holderOf = (register: Register) => gang.emitter.holderOf(register);

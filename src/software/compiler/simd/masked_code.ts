@@ -35,7 +35,7 @@ export class MaskedCode {
     this.#emitSteps = emitSteps;
   }
 
-  /** Pushes the mask of the threads that have left the region through its first exit. */
+  /** Emits code that pushes the mask of the threads that have left the region through its first exit. */
   pushFirstExit(): void {
     this.#gang.code.get(this.#mask(this.#region.exits[0]!.target));
   }
@@ -88,7 +88,7 @@ export class MaskedCode {
     }
   }
 
-  /** Creates the locals for the loop's results of the gang's threads that have left the loop. */
+  /** Creates the locals that hold the loop's results for the threads that have left the loop. */
   #savedLocals(loop: MaskedLoop): ReadonlyMap<Register, readonly number[]> {
     const { emitter: e } = this.#gang;
     const saved = new Map<Register, readonly number[]>();

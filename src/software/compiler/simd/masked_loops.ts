@@ -57,7 +57,7 @@ export interface MaskedRegion {
 /** The masked loops of a kernel. */
 export interface MaskedRegions {
   readonly regions: readonly MaskedRegion[];
-  /** The uniformity of the kernel's registers, where registers that are set under a mask count as varying. */
+  /** The uniformity of the kernel's registers. Registers that are set under a mask are varying. */
   readonly uniformity: Uniformity;
   /** Whether `register` is read only in the block that sets it. */
   isLocal(register: Register): boolean;
@@ -70,9 +70,9 @@ export interface MaskedRegions {
 const mostExits = 2;
 /** The maximum number of blocks of a masked loop. Larger loops are unlikely to consist only of vector code. */
 const mostBlocks = 64;
-/** The number of loops that are evaluated in rounds of one loop each, before rounds evaluate several loops together. */
+/** The number of loops that are evaluated one per round. Later rounds evaluate several loops at once. */
 const judgedAlone = 8;
-/** The maximum number of rounds. Loops that have not been evaluated after these rounds are not masked. */
+/** The maximum number of evaluation rounds. Loops that have not been evaluated after the last round are not masked. */
 const mostJudgements = 64;
 
 /**
@@ -97,8 +97,8 @@ class RegionChooser {
   /** The loops that can be masked, with outer loops before inner ones. */
   readonly #candidates: MaskedRegion[] = [];
   /**
-   * Maps each register that a candidate loop sets to those blocks, of the loop or directly after it, on whose entry the
-   * register is live.
+   * Maps each register that a candidate loop sets to the blocks at whose start the register is live, among the blocks
+   * of the loop and their successors.
    */
   readonly #liveAt = new Map<Register, Set<FlowBlock>>();
   /** Maps each loop's header to the registers that are live on entry to the loop. */
@@ -202,13 +202,13 @@ class RegionChooser {
   }
 
   /**
-   * Computes the registers that are live on entry to each loop and, for each register that a loop sets, the blocks in
-   * or directly after the loop on whose entry the register is live.
+   * Computes the registers that are live on entry to each loop and, for each register that a loop sets, the blocks at
+   * whose start the register is live, among the blocks of the loop and their successors.
    */
   #findLive(loops: readonly Loop<FlowBlock>[]): void {
     const { entry } = this.#flow;
     for (const { header } of loops) this.#liveAtHeader.set(header, []);
-    /** Maps each block of an outermost loop, and each block to which the loop exits, to these loops. */
+    /** Maps each block to the outermost loops that contain the block or exit to it. */
     const near = new Map<FlowBlock, Set<Loop<FlowBlock>>>();
     /** Maps each register to the outermost loops that set the register. */
     const setting = new Map<Register, Set<Loop<FlowBlock>>>();

@@ -169,35 +169,35 @@ export class CodeWriter {
     return this;
   }
 
-  /** Pushes an i64 constant. `value` is taken modulo 2^64. */
+  /** Appends an i64 constant. `value` is taken modulo 2^64. */
   i64(value: bigint): this {
     this.#out.byte(0x42);
     this.#out.signed(BigInt.asIntN(64, value));
     return this;
   }
 
-  /** Pushes an f32 constant given by its bits, so that the bits of a NaN are preserved. */
+  /** Appends an f32 constant given by its bits, so that the bits of a NaN are preserved. */
   f32Bits(bits: bigint): this {
     this.#out.byte(0x43);
     this.#out.littleEndian(bits, 4);
     return this;
   }
 
-  /** Pushes an f64 constant other than NaN. */
+  /** Appends an f64 constant other than NaN. */
   f64(value: number): this {
     const view = new DataView(new ArrayBuffer(8));
     view.setFloat64(0, value);
     return this.f64Bits(view.getBigUint64(0));
   }
 
-  /** Pushes an f32 constant other than NaN. The number is rounded to 32 bits. */
+  /** Appends an f32 constant other than NaN. The number is rounded to 32 bits. */
   f32(value: number): this {
     const view = new DataView(new ArrayBuffer(4));
     view.setFloat32(0, value);
     return this.f32Bits(BigInt(view.getUint32(0)));
   }
 
-  /** Pushes an f64 constant given by its bits, so that the bits of a NaN are preserved. */
+  /** Appends an f64 constant given by its bits, so that the bits of a NaN are preserved. */
   f64Bits(bits: bigint): this {
     this.#out.byte(0x44);
     this.#out.littleEndian(bits, 8);
@@ -336,7 +336,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** Pushes a constant vector of four 32-bit numbers, each taken modulo 2^32. */
+  /** Appends a constant vector of four 32-bit numbers, each taken modulo 2^32. */
   i32x4(numbers: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0c]);
     for (const number of numbers) this.#out.littleEndian(BigInt.asUintN(32, BigInt(number)), 4);

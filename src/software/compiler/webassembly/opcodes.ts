@@ -307,7 +307,10 @@ export function inType({ value }: ScalarType, operation: IntegerOperation): OpNa
   return value === "i64" ? `i64${operation}` : `i32${operation}`;
 }
 
-/** Pushes a constant of a type. If the number does not fit, only its low bits are pushed. */
+/**
+ * Emits code that pushes a constant of a type. The constant consists of the low bits of `number` if the number does not
+ * fit.
+ */
 export function constant(code: CodeWriter, { value }: ScalarType, number: number | bigint): CodeWriter {
   return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
 }

@@ -40,9 +40,12 @@ function byQuadrant(quadrant: number): Approximation {
   };
 }
 
-/** The approximation that `ex2` uses: the number is replaced with 2 to its power, computed in 64 bits. */
+/** The approximation that `ex2` uses: replaces the number x on the stack with 2^x, computed in 64 bits. */
 export const exponentialApproximation: Approximation = byHelper("exponential2");
-/** The approximation that `tanh` uses: the number is replaced with its hyperbolic tangent, computed in 64 bits. */
+/**
+ * The approximation that `tanh` uses: replaces the number on the stack with its hyperbolic tangent, computed in 64
+ * bits.
+ */
 export const tangentApproximation: Approximation = byHelper("hyperbolicTangent");
 
 /** Emits code for `ex2`. */

@@ -54,7 +54,7 @@ const floatComparisons: Readonly<Record<string, readonly [operation: string, neg
   geu: ["Lt", true],
 };
 
-/** Pushes the result of a comparison, 0 or 1. */
+/** Emits code that pushes the result of a comparison, 0 or 1. */
 function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: readonly ResolvedOperand[]): void {
   const comparison = i.choices.get("compare")!;
   const { type } = i;

@@ -67,7 +67,7 @@ function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarT
   return { ...operand, value: kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value) };
 }
 
-/** The rounding mode of a conversion to a float. */
+/** Returns the rounding mode of a conversion to a float. */
 function roundingOf(e: FunctionEmitter, { choices }: ResolvedInstruction): number {
   const rounding = choices.get("rounding");
   if (rounding === undefined || rounding in integerRoundings) e.fail("it needs a rounding mode: .rn, .rz, .rm or .rp");
@@ -219,8 +219,8 @@ function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: Scal
 }
 
 /**
- * Emits code that clamps the i32 on the stack to the range of a narrower integer. `from` and `to` say whether the two
- * are signed.
+ * Emits code that clamps the i32 on the stack to the range of a narrower integer. `from` is whether the i32 is signed,
+ * and `to` whether the narrower integer is signed.
  */
 function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: boolean; to: boolean }): void {
   const { code } = e;

@@ -22,8 +22,8 @@ type FloatOperation<Name = OpName> = Name extends `f32${infer Rest}` ? `f64${Res
   : never;
 
 /**
- * The name of an operation that is a single WebAssembly instruction when it rounds to nearest even. PTX can also round
- * it in the other directions.
+ * The name of an operation that is a single WebAssembly instruction when it rounds to nearest even. In PTX, the
+ * operation may also have another rounding mode.
  */
 type RoundedOperation = "Add" | "Sub" | "Mul" | "Div" | "Sqrt";
 
@@ -67,8 +67,8 @@ export function flushSubnormal(e: FunctionEmitter): void {
 const smallestNormal = 2 ** -126;
 
 /**
- * Emits code that applies `.ftz` to a 64-bit number before it is rounded to 32 bits: the number is replaced with a zero
- * of the same sign if, with an unbounded exponent, it would round to a magnitude below the smallest normal number.
+ * Emits code that applies `.ftz` to a 64-bit number before it is rounded to 32 bits: replaces the number with a zero of
+ * the same sign if its magnitude, rounded as if the exponent were unbounded, is below the smallest normal number.
  */
 function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
@@ -120,8 +120,8 @@ export function saturate(e: FunctionEmitter, type: ScalarType): void {
 }
 
 /**
- * Pushes an operand. If the instruction has `.ftz`, a subnormal operand is replaced with zero. The bits of a 32-bit NaN
- * are unspecified.
+ * Emits code that pushes an operand. If the instruction has `.ftz`, a subnormal operand is replaced with zero. The bits
+ * of a 32-bit NaN are unspecified.
  */
 export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, i.type, { anyNaN: true });
@@ -129,8 +129,8 @@ export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: R
 }
 
 /**
- * Pushes an operand as {@linkcode pushFloat} does. For a 64-bit operand, also returns the local that contains the
- * operand, because the result may be the operand's NaN.
+ * Emits code that pushes an operand as {@linkcode pushFloat} does. For a 64-bit operand, also returns the local that
+ * contains the operand, because the result may be the operand's NaN.
  */
 function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): number[] {
   pushFloat(e, i, operand);
@@ -155,7 +155,7 @@ export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute:
   }, { anyNaN: true });
 }
 
-/** The rounding mode of an instruction, one of `roundingCodes`. */
+/** Returns the rounding mode of an instruction, one of `roundingCodes`. */
 function roundingOf({ choices }: ResolvedInstruction): number {
   return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
 }
@@ -200,8 +200,8 @@ function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: Roun
 }
 
 /**
- * Pushes the sum of two numbers, rounded to odd. When rounding toward negative infinity, x - x is -0: negating both
- * operands and the result gives that.
+ * Emits code that pushes the sum of two numbers, rounded to odd. When rounding toward negative infinity, x - x is -0:
+ * negating both operands and the result gives -0.
  */
 function addToOdd(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
@@ -299,7 +299,8 @@ function factorLast([a, b, c]: readonly number[]): number[] {
 }
 
 /**
- * Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third operand, converted to 64 bits.
+ * Emits code that pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third operand,
+ * converted to 64 bits.
  */
 function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [, ...operands] = i.operands;
@@ -312,8 +313,8 @@ function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
 
 /**
  * Emits code that adds two 64-bit numbers and rounds the sum to 32 bits. Rounding the sum to 64 bits first gives the
- * correct result, except if the 64-bit sum is halfway between two 32-bit numbers, which its low bits show, or if the
- * result is subnormal. In these two cases, the sum is rounded to odd in 64 bits.
+ * correct result, except if the low bits of the 64-bit sum show that it is halfway between two 32-bit numbers, or if
+ * the result is subnormal. In these two cases, the sum is rounded to odd in 64 bits.
  */
 function addAndRound(e: FunctionEmitter): void {
   const { code } = e;
@@ -347,7 +348,7 @@ export function extremeFloat(operation: Extreme): Emit {
 /** The name of the operation `min` or `max`. */
 export type Extreme = "Min" | "Max";
 
-/** Pushes the minimum or the maximum of two numbers of 32 or 64 bits. */
+/** Emits code that pushes the minimum or the maximum of two numbers of 32 or 64 bits. */
 export function pushExtreme(
   { code }: FunctionEmitter,
   { choices }: ResolvedInstruction,

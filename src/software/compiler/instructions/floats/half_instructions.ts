@@ -38,7 +38,7 @@ export function widenHalf(e: FunctionEmitter, { name }: ScalarType): void {
 export interface NarrowOptions {
   /** The rounding mode, one of `roundingCodes`. */
   readonly rounding: number;
-  /** Whether a NaN keeps its upper bits. Default: false; every NaN becomes 0x7fff. */
+  /** Whether a NaN keeps its sign and the upper bits of its fraction. Default: false; every NaN becomes 0x7fff. */
   readonly keepsNaN?: boolean;
 }
 
@@ -94,7 +94,7 @@ function flushHalf(e: FunctionEmitter, least: number): void {
   e.code.get(value).ops("f64Abs").f64(least).ops("f64Lt", "select");
 }
 
-/** Pushes the bits of the element at `index` of the packed floats in a local. */
+/** Emits code that pushes the bits of the element at `index` of the packed floats in a local. */
 export function pushElement(
   e: FunctionEmitter,
   local: number,
@@ -115,7 +115,10 @@ export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonl
   });
 }
 
-/** Pushes the packed value whose elements `push` pushes one at a time. The first element is in the lowest bits. */
+/**
+ * Emits code that pushes the packed value whose elements `push` pushes one at a time. The first element is in the
+ * lowest bits.
+ */
 export function packElements(e: FunctionEmitter, count: number, push: (index: number) => void): void {
   for (let index = 0; index < count; index++) {
     push(index);

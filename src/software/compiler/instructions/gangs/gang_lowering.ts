@@ -327,8 +327,8 @@ const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", 
 
 /**
  * Returns vector code for a comparison of a strided value with a uniform value. Usually, the result is the same for all
- * threads of the gang. The code determines this from the first and the last thread's values, unless a value in between
- * wraps around.
+ * threads of the gang, and the emitted code determines it from the values of the first and the last thread. If the
+ * results differ or a value in between may wrap around, the code compares one thread at a time instead.
  */
 function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors | undefined {
   const { type, choices, form } = i;
@@ -359,7 +359,7 @@ function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors 
     const push = (operand: ResolvedOperand | undefined, { isLeast, local }: { isLeast: boolean; local: number }) => {
       e.push(operand, type);
       if (isLeast && stride < 0n) constant(span).ops(op("Sub"));
-      // Signed values have the order of unsigned ones after half the range is added.
+      // Adding half the range to signed values maps them to unsigned values in the same order.
       if (type.kind === "signed") constant(1n << BigInt(type.bits - 1)).ops(op("Xor"));
       code.set(local);
     };

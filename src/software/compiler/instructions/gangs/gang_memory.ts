@@ -104,7 +104,10 @@ function access(
   };
 }
 
-/** Pops a condition, and pushes whether it is true or the access of any thread of the gang is outside of its origin. */
+/**
+ * Emits code that pops a condition, and pushes whether it is true or the access of any thread of the gang is outside of
+ * its origin.
+ */
 function orIsStray(
   { code, emitter: e, width }: GangEmitter,
   address: ResolvedAddress,
@@ -147,7 +150,7 @@ function remember(
   code.i64(BigInt(gang.width - 1)).ops("i64GtU", "select").set(count);
 }
 
-/** Pushes whether the access of any thread of the gang is outside of shared memory or misaligned. */
+/** Emits code that pushes whether the access of any thread of the gang is outside of shared memory or misaligned. */
 function pushBoundedIsOutside(
   gang: GangEmitter,
   { base, offset, firstOffset, bytes }: { base: Register; offset: bigint; firstOffset: number; bytes: number },

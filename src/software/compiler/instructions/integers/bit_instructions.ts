@@ -69,8 +69,8 @@ export const findHighestBit: Emit = (e, i) => {
 };
 
 /**
- * Pushes the position or the length of a bit field. The manual reduces both modulo 256. An H200 does so for 32-bit
- * types; for 64-bit types, all values past the top bit are equivalent.
+ * Emits code that pushes the position or the length of a bit field. The manual reduces both modulo 256. An H200 does so
+ * for 32-bit types; for 64-bit types, all values past the top bit are equivalent.
  */
 function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
@@ -133,7 +133,7 @@ function extractKnownBits(
 
 /**
  * Emits code that extracts a bit field whose position or length is not a literal, by shifting it to the top and back
- * down. A field that extends past the top is shifted up by less.
+ * down. A field that extends past the top bit is shifted up by fewer bits.
  */
 function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
@@ -214,7 +214,9 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   constant(code.get(mask), type, -1).ops(inType(type, "Xor"), inType(type, "And"), inType(type, "Or"));
 }
 
-/** Pushes an operand as an i64: clamped to at most 32 or, with `.wrap`, reduced to its low five bits. */
+/**
+ * Emits code that pushes an operand as an i64: clamped to at most 32 or, with `.wrap`, reduced to its low five bits.
+ */
 function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   const { code } = e;
   e.push(operand, u32);

@@ -52,7 +52,7 @@ interface Sum {
   pushSecond(): void;
 }
 
-/** Pushes a sum or a difference, and sets the carry flag if the instruction has `.cc`. */
+/** Emits code that pushes a sum or a difference, and sets the carry flag if the instruction has `.cc`. */
 function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   const { code } = e;
   const { operation, takesCarry, pushFirst, pushSecond } = sum;
@@ -71,15 +71,15 @@ function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   code.ops(inType(i.type, add));
 }
 
-/** Pushes the carry to add, or the borrow to subtract. */
+/** Emits code that pushes the carry to add, or the borrow to subtract. */
 function pushCarry(e: FunctionEmitter, operation: Sum["operation"]): void {
   e.push(e.carry, u32);
   if (operation === "sub") e.code.ops("i32Eqz");
 }
 
 /**
- * Pushes a 32-bit sum or difference, computed in 64 bits, and sets the carry flag. The carry of a sum is its bit 32; a
- * difference has a borrow if its sign bit is set.
+ * Emits code that pushes a 32-bit sum or difference, computed in 64 bits, and sets the carry flag. The carry of a sum
+ * is its bit 32; a difference has a borrow if its sign bit is set.
  */
 function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;
@@ -102,8 +102,8 @@ function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
 }
 
 /**
- * Pushes a 64-bit sum or difference, and sets the carry flag. A sum has a carry if it is less than its first operand; a
- * difference has a borrow if its first operand is less than its second.
+ * Emits code that pushes a 64-bit sum or difference, and sets the carry flag. A sum has a carry if it is less than its
+ * first operand; a difference has a borrow if its first operand is less than its second.
  */
 function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;

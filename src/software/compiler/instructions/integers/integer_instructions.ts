@@ -16,7 +16,7 @@ export const u32: ScalarType = typeNamed("u32");
 /** The type of signed 32-bit integers. */
 export const s32: ScalarType = typeNamed("s32");
 
-/** The value of an integer literal. Undefined for any other operand. */
+/** Returns the value of an integer literal. Undefined for any other operand. */
 export function constantOf(operand: ResolvedOperand | undefined): bigint | undefined {
   return operand?.kind === "integer" ? operand.value : undefined;
 }
@@ -94,7 +94,7 @@ export function saturating(operation: "i64Add" | "i64Sub"): Emit {
     });
 }
 
-/** Pushes the high half of the product of two operands. */
+/** Emits code that pushes the high half of the product of two operands. */
 export function pushHighProduct(
   e: FunctionEmitter,
   type: ScalarType,
@@ -115,8 +115,8 @@ export function pushHighProduct(
 }
 
 /**
- * Pushes the high half of a 64-bit product, computed as the sum of four products of 32-bit halves. To obtain a signed
- * product from the unsigned one, for each negative factor, the other factor is subtracted.
+ * Emits code that pushes the high half of a 64-bit product, computed as the sum of four products of 32-bit halves. To
+ * obtain a signed product from the unsigned one, for each negative factor, the other factor is subtracted.
  */
 function pushHighProduct64(
   e: FunctionEmitter,
@@ -145,7 +145,7 @@ function pushHighProduct64(
   }
 }
 
-/** Pushes an operand of 16 or 32 bits, extended to twice its width. */
+/** Emits code that pushes an operand of 16 or 32 bits, extended to twice its width. */
 function pushWide(e: FunctionEmitter, type: ScalarType, operand: ResolvedOperand | undefined): void {
   e.push(operand, type);
   if (type.bits === 32) e.code.ops(type.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
@@ -341,7 +341,10 @@ export function dotProduct(parts: 2 | 4): Emit {
   };
 }
 
-/** Pops an i32, and pushes the bit field of `bits` bits that begins at bit `first`, sign- or zero-extended. */
+/**
+ * Emits code that pops an i32, and pushes the bit field of `bits` bits that begins at bit `first`, sign- or
+ * zero-extended.
+ */
 export function pushPart(
   { code }: FunctionEmitter,
   { first, bits, isSigned }: { first: number; bits: number; isSigned: boolean },

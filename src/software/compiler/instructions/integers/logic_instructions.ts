@@ -65,7 +65,8 @@ export function shift(direction: "left" | "right"): Emit {
 }
 
 /**
- * The number of bits by which `shf` shifts the high word left. The low word is shifted right by 32 minus that number.
+ * Returns the number of bits by which `shf` shifts the high word left. The low word is shifted right by 32 minus that
+ * number.
  */
 export function knownDistance(choices: ReadonlyMap<string, string>, amount: bigint): number {
   const unsigned = BigInt.asUintN(32, amount);

@@ -104,7 +104,7 @@ export const permuteBytes: Emit = (e, i) => {
   });
 };
 
-/** Pops the last operand, and pushes the selectors that this operand chooses in a mode. */
+/** Emits code that pops the last operand, and pushes the selectors that this operand chooses in a mode. */
 function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   const { code } = e;
   const which = e.temporary("i64");
@@ -113,7 +113,7 @@ function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   code.ops("i64ShrU", "i32WrapI64");
 }
 
-/** Pushes a permutation whose selectors are not literals. */
+/** Emits code that pushes a permutation whose selectors are not literals. */
 function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelectors: () => void): void {
   const { code } = e;
   const bytes = e.temporary("i64"), selectors = e.temporary("i32"), byte = e.temporary("i32");
@@ -133,8 +133,8 @@ function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelecto
 }
 
 /**
- * The bytes of the result that are copied from one source word, rotated by one distance, or filled with the sign of one
- * byte.
+ * A contribution to the result of `prmt`: bytes that are copied from one source word, all rotated by the same distance,
+ * or bytes that replicate the sign of one source byte.
  */
 interface Contribution {
   readonly word: 0 | 1;
@@ -144,11 +144,14 @@ interface Contribution {
    */
   readonly from: number;
   readonly isSign: boolean;
-  /** The mask of the result's bytes that have this source. */
+  /** The mask of the bytes of the result that this contribution supplies. */
   mask: number;
 }
 
-/** Pushes a permutation with literal selectors. Bytes that are rotated by the same distance are moved together. */
+/**
+ * Emits code that pushes a permutation with literal selectors. Bytes that are rotated by the same distance are moved
+ * together.
+ */
 function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, selectors: number): void {
   const { code } = e;
   const words = [i.operands[1], i.operands[2]] as const;
@@ -186,8 +189,8 @@ function findContributions(selectors: number, wordsAreSame: boolean): readonly C
 }
 
 /**
- * Pops a word, rotates it right, and pushes the bytes in `mask`. If a shift also clears the other bytes, a shift is
- * emitted instead.
+ * Emits code that pops a word, rotates it right, and pushes the bytes in `mask`. Emits a shift instead if the shift
+ * alone clears all other bytes.
  */
 function pushRotated(code: CodeWriter, bits: number, mask: number): void {
   if (bits > 0) {

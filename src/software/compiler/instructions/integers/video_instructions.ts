@@ -32,7 +32,9 @@ export function selectedPart(e: FunctionEmitter, i: ResolvedInstruction, index: 
   return { first: part * bits, bits };
 }
 
-/** Pushes an operand, or its selected part, as an i64, sign- or zero-extended as `isSigned` says. */
+/**
+ * Emits code that pushes an operand, or its selected part, as an i64, sign-extended if `isSigned`, else zero-extended.
+ */
 function pushSelected(e: FunctionEmitter, i: ResolvedInstruction, index: number, isSigned: boolean): void {
   e.push(i.operands[index], isSigned ? s32 : u32);
   const part = selectedPart(e, i, index);
@@ -45,7 +47,7 @@ function checkNegations(e: FunctionEmitter, i: ResolvedInstruction, allowed: boo
   if (!allowed && [1, 2, 3].some((index) => i.choices.has(`negated${index}`))) e.fail("its operands cannot be negated");
 }
 
-/** Pops two i64, and pushes their minimum or maximum. */
+/** Emits code that pops two i64, and pushes their minimum or maximum. */
 function pushExtreme(e: FunctionEmitter, which: "min" | "max", { isSigned = true } = {}): void {
   const { code } = e;
   const a = e.temporary("i64"), b = e.temporary("i64");
@@ -82,8 +84,8 @@ function saturate(e: FunctionEmitter, { bits, isSigned }: { bits: number; isSign
 }
 
 /**
- * Pops the intermediate result of an instruction, and assigns the final result: that of the second operation, or of
- * merging the intermediate result into the selected part of the destination.
+ * Emits code that pops the intermediate result of an instruction, and assigns the final result: the result of the
+ * second operation, or the third source with the intermediate result inserted at the selected part.
  */
 function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): void {
   const { code } = e;
@@ -165,9 +167,9 @@ export function videoShift(direction: "left" | "right"): Emit {
     code.ops(direction === "left" ? "i64Shl" : "i64ShrS");
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) {
-      // As in the manual, the result first wraps around at 34 bits. Unlike in the manual, only `vshl` and `vshr` do
-      // this, the result is clamped to 32 bits even if a part of the destination is selected, and the second operation
-      // reads it sign-extended.
+      // As in the manual, the result is first truncated to 34 bits. Unlike in the manual, only `vshl` and `vshr`
+      // truncate, the result is clamped to 32 bits even if a part of the destination is selected, and the second
+      // operation reads the sign-extended result.
       wrapSigned(e, 34);
       clampToWord(e, isSigned);
       wrapSigned(e, 32);
@@ -249,7 +251,7 @@ function selectedElements(
   return digits;
 }
 
-/** Pops two elements of up to 16 bits, and pushes the result without truncating it. */
+/** Emits code that pops two elements of up to 16 bits, and pushes the result without truncating it. */
 function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Operation): void {
   const { code } = e;
   const a = e.temporary("i32"), b = e.temporary("i32");

@@ -67,7 +67,10 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
   return addressOperand(e, operand);
 }
 
-/** Pushes the offset in linear memory to which an address operand refers, after the checks of the access. */
+/**
+ * Emits code that pushes the offset in linear memory to which an address operand refers, after the checks of the
+ * access.
+ */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
@@ -121,7 +124,7 @@ function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { byte
   e.code.get(location);
 }
 
-/** Pushes the offset of an access in linear memory, after the bounds check of its state space. */
+/** Emits code that pushes the offset of an access in linear memory, after the bounds check of its state space. */
 function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
   if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
@@ -163,7 +166,7 @@ function isWithin(
     (BigInt(begin) + offset) % BigInt(alignment) === 0n;
 }
 
-/** Pushes an address as an i64, in the state space of the access. */
+/** Emits code that pushes an address as an i64, in the state space of the access. */
 function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, space: string): void {
   const { code } = e;
   if (base === undefined) {
@@ -188,8 +191,8 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
 }
 
 /**
- * If an address is the sum of a kernel parameter and an offset, pushes the offset of the access in linear memory, after
- * the checks, and returns true. Otherwise returns false and pushes nothing.
+ * If an address is the sum of a kernel parameter and an offset, emits code that checks the access and pushes its offset
+ * in linear memory, and returns true. Otherwise emits nothing and returns false.
  */
 function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
   const { bytes, space, operation, alignment = bytes } = access;
@@ -214,8 +217,8 @@ function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, acc
     return true;
   }
   if (e.options.boundsChecks) {
-    // The helper computes the sum of the pointer and the offset. If this were emitted here, some engines would hoist
-    // the addition before every check.
+    // The helper computes the sum of the pointer and the offset. If the addition were emitted here, some engines would
+    // execute it before every check.
     code.get(offset).get(reach).ops("i64GeU").ifUnlikely().get(pointer).get(offset);
     e.pushPlace({ operation, bytes });
     e.getFixed("bounds");
@@ -225,12 +228,14 @@ function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, acc
   return true;
 }
 
-/** The number of low bits that are 0 in an address that is a multiple of `bytes`. */
+/** Returns the number of low bits that are 0 in an address that is a multiple of `bytes`. */
 function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
 
-/** Pushes the offset in linear memory of an access to `.global` or `.const` memory, after the checks. */
+/**
+ * Emits code that pushes the offset in linear memory of an access to `.global` or `.const` memory, after the checks.
+ */
 function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { bytes, space, operation, alignment = bytes } = access;
   const { code } = e;
@@ -254,7 +259,7 @@ function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: Memory
   code.get(local).ops("i32WrapI64");
 }
 
-/** Pushes whether an access is outside of the cached allocation or misaligned. */
+/** Emits code that pushes whether an access is outside of the cached allocation or misaligned. */
 function pushIsOutside(
   { code }: FunctionEmitter,
   { address, begin, count, bytes }: { address: number; begin: number; count: number; bytes: number },
@@ -264,7 +269,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-/** Pushes the offset in linear memory of an access by a generic address, after the checks. */
+/** Emits code that pushes the offset in linear memory of an access by a generic address, after the checks. */
 function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
@@ -292,8 +297,9 @@ function pushFound(
 }
 
 /**
- * Pushes arguments that describe the accessible memory to a helper: the offsets and sizes of the block's shared memory,
- * of the thread's local memory and of the kernel's parameters, and the offset of the bounds table.
+ * Emits code that pushes arguments that describe the accessible memory to a helper: the offsets and sizes of the
+ * block's shared memory, of the thread's local memory and of the kernel's parameters, and the offset of the bounds
+ * table.
  */
 export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
   e.getFixed("shared");
@@ -304,8 +310,8 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 }
 
 /**
- * Pushes the offset in linear memory of an access by a register with an address in `.param`. The address is either an
- * offset into the kernel's parameters, or the generic address of a variable in a frame.
+ * Emits code that pushes the offset in linear memory of an access by a register with an address in `.param`. The
+ * address is either an offset into the kernel's parameters, or the generic address of a variable in a frame.
  */
 function pushParameterOffset(
   e: FunctionEmitter,
@@ -322,8 +328,8 @@ function pushParameterOffset(
 }
 
 /**
- * Pushes the offset in linear memory of an access to `.shared` or `.local`, whose addresses begin at 0, after the
- * checks. The sum of a 32-bit address and an offset wraps around at 32 bits.
+ * Emits code that pushes the offset in linear memory of an access to `.shared` or `.local`, whose addresses begin at 0,
+ * after the checks. The sum of a 32-bit address and an offset wraps around at 32 bits.
  */
 function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { space, bytes } = access;
@@ -365,9 +371,9 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
 }
 
 /**
- * Pushes the number of aligned accesses that fit in a state space or, if the access is known to be aligned, the address
- * past the last valid one. If the kernel names no dynamic shared memory, dynamic memory that a launch adds is not
- * counted.
+ * Emits code that pushes the exclusive upper bound of valid addresses if the access is known to be aligned, or else of
+ * valid addresses divided by the size of the access. If the kernel declares no dynamic shared memory, the bound
+ * excludes dynamic shared memory that a launch may add.
  */
 function pushCapacity(
   e: FunctionEmitter,

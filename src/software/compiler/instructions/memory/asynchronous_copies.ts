@@ -69,8 +69,8 @@ export const copyAsynchronously: Emit = (e, i) => {
 };
 
 /**
- * Pushes the offset in linear memory of a copy's source. Only the bytes that are copied must be accessible, but the
- * source must be aligned to the full size.
+ * Emits code that pushes the offset in linear memory of a copy's source. Only the bytes that are copied must be
+ * accessible, but the source must be aligned to the full size.
  */
 function pushLocationOfPart(
   e: FunctionEmitter,
@@ -100,8 +100,8 @@ function isPredicate(operand: ResolvedOperand | undefined): boolean {
 }
 
 /**
- * Returns a function that pushes the number of bytes to copy. If `given` is a predicate, which says to ignore the
- * source, the function pushes whether to copy instead.
+ * Returns a function that pushes the number of bytes to copy. If `given` is a predicate, which is true if the source is
+ * to be ignored, the function pushes whether to copy at all.
  */
 function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
   if (given.kind === "not" || isPredicate(given)) {

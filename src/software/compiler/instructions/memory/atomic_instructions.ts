@@ -30,9 +30,9 @@ interface Access {
   readonly location: number;
   /** The distance in bytes from the first element to this element. */
   readonly offset: number;
-  /** Pushes the element of the source operand `b`. */
+  /** Emits code that pushes the element of the source operand `b`. */
   readonly b: () => CodeWriter;
-  /** Pushes the element of the source operand `c`, which only compare-and-swap has. */
+  /** Emits code that pushes the element of the source operand `c`, which only compare-and-swap has. */
   readonly c: () => CodeWriter;
   /** The local for the element's old value, as untyped bits. */
   readonly old: number;
@@ -167,7 +167,7 @@ function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Ac
   code.atomic(exchange, offset).tee(seen).get(old).ops(inType(type, "Ne")).brIf(0).end();
 }
 
-/** Pushes the bits of the element's new value. */
+/** Emits code that pushes the bits of the element's new value. */
 function pushUpdated(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { type } = i;
   if (type.kind !== "float") pushUpdatedInteger(e, i, access);
@@ -218,8 +218,8 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstr
 }
 
 /**
- * Pushes a value that `push` computes differently for shared and global memory: an H200 executes additions to global
- * memory in its cache, and additions to shared memory like the instruction `add`.
+ * Emits code that pushes a value that `push` computes differently for shared and global memory: an H200 executes
+ * additions to global memory in its cache, and additions to shared memory like the instruction `add`.
  */
 function pushByMemory(
   e: FunctionEmitter,
@@ -240,8 +240,8 @@ function pushByMemory(
 }
 
 /**
- * Pushes the sum for `.f64`. In global memory, a NaN of the added number takes precedence over a NaN of the old value,
- * and stays signaling. In shared memory, the old value's NaN takes precedence and is made quiet.
+ * Emits code that pushes the sum for `.f64`. In global memory, a NaN of the added number takes precedence over a NaN of
+ * the old value, and stays signaling. In shared memory, the old value's NaN takes precedence and is made quiet.
  */
 function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
@@ -264,8 +264,8 @@ function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
 }
 
 /**
- * Pushes the sum for `.f32`. In global memory, subnormal operands count as zeros, and subnormal results become zeros.
- * In shared memory, they are kept.
+ * Emits code that pushes the sum for `.f32`. In global memory, subnormal operands count as zeros, and subnormal results
+ * become zeros. In shared memory, they are kept.
  */
 function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
@@ -288,8 +288,8 @@ function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
 }
 
 /**
- * Pushes the new value of one or two 16-bit floats. Sums are first rounded to 32 bits and then to 16, which gives the
- * correctly rounded sum.
+ * Emits code that pushes the new value of one or two 16-bit floats. Sums are first rounded to 32 bits and then to 16,
+ * which gives the correctly rounded sum.
  */
 function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old }: Access): void {
   const { code } = e;
@@ -316,8 +316,8 @@ function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old 
 }
 
 /**
- * Pushes the sum, the minimum or the maximum of two numbers. If one number is a NaN, the other one is the minimum and
- * the maximum.
+ * Emits code that pushes the sum, the minimum or the maximum of two numbers. If one number is a NaN, the other one is
+ * the minimum and the maximum.
  */
 function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
   const operation = i.choices.get("operation");
@@ -329,7 +329,7 @@ function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: {
   code.get(x).get(x).ops("f32Ne", "select").get(y).get(y).ops("f32Ne", "select");
 }
 
-/** Pops a 32-bit float, and pushes the bits of the nearest 16-bit float, or 0x7fff for a NaN. */
+/** Emits code that pops a 32-bit float, and pushes the bits of the nearest 16-bit float, or 0x7fff for a NaN. */
 function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
   const { code } = e;
   const number = e.temporary("f32"), bits = e.temporary("i32");

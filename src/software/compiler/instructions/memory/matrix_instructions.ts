@@ -89,7 +89,7 @@ function takeShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, i
   });
 }
 
-/** The number of matrices that an instruction moves. */
+/** Returns the number of matrices that an instruction moves. */
 function matricesOf({ choices }: ResolvedInstruction): number {
   return Number(choices.get("matrices")!.slice(1));
 }
@@ -109,9 +109,9 @@ function fragmentsOf(
 }
 
 /**
- * Emits code that checks the thread's address, which is that of a matrix row, and stores the row's offset in linear
- * memory in the thread's record. The first eight threads have the rows of the first matrix, the next eight those of the
- * second, and so on. The addresses of threads beyond the last row are ignored, and 0 is stored for these threads.
+ * Emits code that checks the address that the thread passes, which is the address of a matrix row, and stores the row's
+ * offset in linear memory in the thread's record. Lanes 0 to 7 pass the rows of the first matrix, lanes 8 to 15 the
+ * rows of the second, and so on. For lanes beyond the last row, the address is ignored, and 0 is stored.
  */
 function leaveRow(
   e: FunctionEmitter,

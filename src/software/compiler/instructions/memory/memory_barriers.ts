@@ -25,9 +25,10 @@ const { pending, expected, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
 /**
- * Pushes the offset of an `mbarrier` object in linear memory. If `ends`, the instruction ends the object's lifetime,
- * and its access is not checked for races with earlier arrivals: the last thread to leave a `cuda::pipeline` ends the
- * lifetime of its barriers, and only some lanes of each warp signal to that thread that they leave.
+ * Emits code that pushes the offset of an `mbarrier` object in linear memory. If `ends`, the instruction ends the
+ * object's lifetime, and its access is not checked for races with earlier arrivals: the last thread to leave a
+ * `cuda::pipeline` ends the lifetime of its barriers, and only some lanes of each warp signal to that thread that they
+ * leave.
  */
 function pushBarrier(
   e: FunctionEmitter,
@@ -45,7 +46,7 @@ function pushBarrier(
   pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order: ends ? null : order });
 }
 
-/** Pushes a number of arrivals as an i64. If the operand is missing, the number is 1. */
+/** Emits code that pushes a number of arrivals as an i64. If the operand is missing, the number is 1. */
 function pushCount(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
   if (operand === undefined) {
     e.code.i64(1n);
@@ -94,7 +95,7 @@ export function arrive(drops: boolean): Emit {
   };
 }
 
-/** Pushes a number of bytes as an i64. */
+/** Emits code that pushes a number of bytes as an i64. */
 function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
   e.code.ops("i64ExtendI32U");

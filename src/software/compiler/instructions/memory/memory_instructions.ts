@@ -117,8 +117,8 @@ export const isInSpace: Emit = (e, i) => {
 };
 
 /**
- * Pushes whether an address is in `.const` memory. Constants are in the module's image, like other variables, but in a
- * separate range.
+ * Emits code that pushes whether an address is in `.const` memory. Constants are in the module's image, like other
+ * variables, but in a separate range.
  */
 function pushIsConstant(e: FunctionEmitter, address: number): void {
   const { offset, byteLength } = e.sizes.constants;
@@ -186,14 +186,14 @@ function loadParameter(
   e.assign(element, i.type, () => e.code.get(e.parameterLocal(offset, i.type)), { wide: true });
 }
 
-/** The WebAssembly instruction that loads a value of a type. */
+/** Returns the WebAssembly instruction that loads a value of a type. */
 export function loadOp({ bits, kind, value }: ScalarType): MemoryOpName {
   if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
   if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
   return `${value}Load`;
 }
 
-/** The WebAssembly instruction that stores a value of a type. */
+/** Returns the WebAssembly instruction that stores a value of a type. */
 export function storeOp({ bits, value }: ScalarType): MemoryOpName {
   if (bits === 8) return "i32Store8";
   if (bits === 16) return "i32Store16";
