@@ -17,7 +17,7 @@ export const sharedAddressBase: bigint = addressBase + 0x1_0000_0000n;
 export const localAddressBase: bigint = addressBase + 0x2_0000_0000n;
 /** The lowest generic address that refers to a kernel's parameters. */
 export const parameterAddressBase: bigint = addressBase + 0x3_0000_0000n;
-/** The address of function 0. Addresses of functions only identify the functions: no memory is located there. */
+/** The address of a module's function 0. No memory is located at the addresses of functions. */
 const functionAddressBase = addressBase + 0x5_0000_0000n;
 const functionAddressStride = 16n;
 
@@ -78,8 +78,8 @@ export const faultKind = {
 /** How the faulting instruction accesses the reported address. */
 export const accessOperations = ["none", "read", "write", "atomic"] as const;
 /**
- * The state spaces to which a reported address may belong. In `generic`, it is a full generic address; in `shared` and
- * `local`, it is an offset in the block's shared memory or the thread's local memory.
+ * The state spaces to which a reported address may belong. In `generic`, the address is a full generic address. In
+ * `shared` and `local`, it is an offset in the block's shared memory or the thread's local memory.
  */
 const reportedSpaces = ["generic", "shared", "local"] as const;
 
@@ -94,8 +94,8 @@ export interface FaultPlace {
   readonly bytes: number;
   readonly space: typeof reportedSpaces[number];
   /**
-   * How the thread is reported: `x` for its x index, combined with `rowY` and `rowZ` of the launch record, or `record`
-   * for the index of its thread record.
+   * How the thread is reported: by its x index in the row of threads that `rowY` and `rowZ` of the launch record
+   * specify (`x`), or by the index of its thread record (`record`).
    */
   readonly thread: "x" | "record";
 }

@@ -62,9 +62,9 @@ export const tableOff = 0;
 /** Stored instead of a table's offset if all accesses are checked outside of WebAssembly. */
 export const tableOutside = 1;
 
-/** The offset of `checkState` in linear memory. */
+/** The offset in linear memory of the fields that `checkState` describes. */
 export const checkStateBegin = 0x1_e000;
-/** The size of `checkState` in bytes. */
+/** The number of bytes reserved for the fields that `checkState` describes. */
 export const checkStateByteLength = 768;
 
 /**

@@ -23,8 +23,8 @@ export const hostFunctionTypes = {
   /** Reports a fault, given the fault's kind, the address, the code location and the thread. Must throw. */
   fault: { parameters: ["i32", "i64", "i32", "i32"], results: [] },
   /**
-   * Called when a kernel's loops have used up their fuel, with the code location and the thread. Returns the number of
-   * loop iterations that may run before the next call. Throws to stop the kernel.
+   * Called when a kernel has used up its fuel, the number of loop iterations that may run before this call. The
+   * arguments are the code location and the thread. Returns the new fuel. Throws to stop the kernel.
    */
   refuel: { parameters: ["i32", "i32"], results: ["i32"] },
   /**

@@ -40,7 +40,9 @@ export const launchFields = [
   "threads",
   /** The offset of the device's bounds table. */
   "bounds",
-  /** The number of loop iterations that may run before the kernel requests more fuel. */
+  /**
+   * The remaining fuel: the number of loop iterations that may run before the kernel calls the host function `refuel`.
+   */
   "fuelLeft",
   /** The offset of the save areas of gangs. */
   "gangs",
@@ -67,8 +69,8 @@ export const launchFields = [
   "workspaceLow",
   /**
    * For kernels with the check `memory`: the offset of a table of the ranges that the 64-bit parameters point into. An
-   * entry is located at the same offset in the table as the parameter in the packed parameters. It consists of the
-   * offset and the size of the range, or of 0 and `unboundedLength` if the parameter points into no allocation.
+   * entry is located at the same offset in the table as the parameter in the packed parameters. The entry consists of
+   * the offset and the size of the range, or of 0 and `unboundedLength` if the parameter points into no allocation.
    */
   "argumentRanges",
   /**

@@ -53,8 +53,8 @@ class Copies {
   }
 
   /**
-   * Enqueues a copy. CUDA leaves copies between overlapping ranges undefined; here, the source is read as if before any
-   * byte is written.
+   * Enqueues a copy. CUDA leaves the result of copies between overlapping ranges undefined; here, the result is as if
+   * the whole source were read before any byte is written.
    */
   copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work {
     const { byteLength } = to;

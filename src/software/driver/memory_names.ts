@@ -52,7 +52,7 @@ export class ProgramMemoryNames {
       const refusal = this.#refusalOf(allocation, device);
       return namedRangesOf(allocation, named).map((range) => ({ ...range, ...refusal }));
     });
-    // A freed buffer no longer gives its name to the parts of its range that were allocated again.
+    // A freed buffer no longer names those parts of its range that were allocated again.
     const freed: NamedRange[] = [];
     for (const range of this.#memory.freedRanges) {
       const { begin } = range;
@@ -95,7 +95,10 @@ export class ProgramMemoryNames {
   }
 }
 
-/** Names an allocation, or the buffers that are parts of the allocation. */
+/**
+ * Returns an allocation with a name or, if named buffers occupy parts of the allocation, each of these parts with the
+ * name of its buffer.
+ */
 function namedRangesOf(allocation: AnyAllocation, named: readonly NamedBuffer[]): NamedRange[] {
   const { begin, byteLength } = allocation;
   const address = addressOfOffset(begin);
@@ -111,7 +114,7 @@ function namedRangesOf(allocation: AnyAllocation, named: readonly NamedBuffer[])
   }));
 }
 
-/** Names an allocation, or a buffer within the allocation, in a message. */
+/** Returns the name of an allocation, or of a buffer within the allocation, for a message. */
 function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuffer | undefined): string {
   const { kind } = allocation;
   const bytes = `${buffer?.isRounded ? "at most " : ""}${countOf(byteLength, "byte")}`;

@@ -38,7 +38,7 @@ const quietInterval = 1;
 export class Work {
   /** Whether the work is done, or was dropped because the devices were lost. */
   done = false;
-  /** The number of the work in its stream, counted from 1. */
+  /** The number of the work among all work ever enqueued on its stream, counted from 1. */
   readonly position: number;
   readonly stream: Stream;
   readonly outlivesDevice: boolean;

@@ -33,7 +33,7 @@ export interface HeapMemory {
   /** Reserves whole pages. Returns their offset, or undefined if linear memory is full. */
   reserve(byteLength: number): number | undefined;
   release(offset: number, byteLength: number): void;
-  /** Gives the device's kernels access to exactly this range. */
+  /** Grants the device's kernels access to exactly `byteLength` bytes. */
   allow(offset: number, byteLength: number): void;
   deny(offset: number, byteLength: number): void;
 }
@@ -143,7 +143,10 @@ export class DeviceHeap {
     this.#chunks.length = 0;
   }
 
-  /** Returns the size in bytes of a block, rounded up to multiples of 512 bytes, including the gap after the block. */
+  /**
+   * Returns the number of bytes that a block of the given size occupies: a multiple of 512 bytes that includes the gap
+   * after the block.
+   */
   #wholeBytes(byteLength: number): number {
     const granules = Math.max(1, Math.ceil(byteLength / boundsGranuleBytes)) + (this.#freed === undefined ? 0 : 1);
     return granules * boundsGranuleBytes;

@@ -120,7 +120,7 @@ interface BoundsTable {
   readOnlyPages: number;
 }
 
-/** The linear memory of the process, as a driver uses it. */
+/** A driver's access to the linear memory of the process, which all drivers share. */
 export class LinearMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;

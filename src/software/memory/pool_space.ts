@@ -16,7 +16,7 @@ export interface PoolBlock {
   /** The size in bytes, a multiple of 512. */
   byteLength: number;
   inUse: boolean;
-  /** The work that frees the block. Undefined once the host has synchronized with that work. */
+  /** The work that frees the block. Undefined if the host has synchronized with that work, or if there was none. */
   freed: Work | undefined;
   previous: PoolBlock | undefined;
   next: PoolBlock | undefined;
@@ -77,7 +77,7 @@ export function latestOf(works: readonly Work[]): Work | undefined {
   );
 }
 
-/** Returns whether no work that frees the block is pending. */
+/** Returns whether the work that frees the block, if there is any, is done. */
 export function isDone({ freed }: PoolBlock): boolean {
   return freed?.done !== false;
 }

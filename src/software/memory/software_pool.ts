@@ -23,7 +23,7 @@ import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_
  */
 const internalDependency = 1;
 
-/** The values of the pool attributes `cudaMemPoolAttr` that count bytes. */
+/** The values of those pool attributes (`cudaMemPoolAttr`) that are numbers of bytes. */
 export interface PoolCounters {
   reserved: number;
   reservedHigh: number;

@@ -200,7 +200,7 @@ export class InitializationCheck {
   }
 
   /**
-   * Returns the last uninitialized load of a thread. Without one, returns the last load of any thread of the same
+   * Returns the last uninitialized load of a thread. If there is none, returns the last load of any thread of the same
    * block, because the lanes of a warp exchange values.
    */
   #loadOf(thread: number, who: Load["who"]): Load | undefined {

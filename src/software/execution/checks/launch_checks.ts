@@ -263,7 +263,7 @@ export class LaunchChecks {
     return nameBytes(this.#launch!.kernel.compiled, { begin, byteLength }, this.#options.imageBegin);
   }
 
-  /** Returns the source line of an encoded code location, from which its PTX was compiled. */
+  /** Returns the source line from which the PTX at an encoded code location was compiled. */
   sourceOf(place: number): string {
     return this.sourceOfLine(lineOfPlace(place));
   }

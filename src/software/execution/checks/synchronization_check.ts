@@ -17,7 +17,7 @@ import type { Findings } from "./findings.ts";
 /** A launch whose barriers are checked. */
 interface SynchronizingLaunch {
   readonly geometry: Geometry;
-  /** Returns the index of the running block. The report need not identify a thread. */
+  /** Returns the index of the running block. An empty report is sufficient, because no thread has to be identified. */
   indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
 }
 

@@ -85,7 +85,7 @@ interface LaunchServices
   extends
     Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
   readonly workspaces: GridWorkspaces;
-  /** All global memory that the launch accesses. Undefined if it is not known. */
+  /** All global memory that the launch accesses. Undefined if it is unknown which memory the launch accesses. */
   readonly accesses?: GlobalAccesses | undefined;
 }
 

@@ -47,7 +47,10 @@ export class RecentlyUsed<Value> {
     this.#maximumLength = maximumLength;
   }
 
-  /** Returns the value of a key, and calls `create` if there is none. If `create` throws, nothing is cached. */
+  /**
+   * Returns the value of a key. If there is none, calls `create` and caches the result. If `create` throws, nothing is
+   * cached.
+   */
   get(key: string, create: () => Value): Value {
     const kept = this.#values.get(key);
     const value = kept ?? create();

@@ -181,7 +181,7 @@ class DeviceText {
     return this.#view.getBigUint64(this.#offsetOf(address, 8), true);
   }
 
-  /** Returns the bytes up to a null byte, but at most `maximum` bytes. */
+  /** Returns the bytes from an address up to the first null byte, at most `maximum` bytes. */
   characters(address: bigint, maximum: number = Infinity): Uint8Array {
     const wanted = Math.min(maximum, maximumCharacters + 1);
     if (wanted === 0) return new Uint8Array();
@@ -194,7 +194,10 @@ class DeviceText {
     return found.slice(0, length < 0 ? undefined : length);
   }
 
-  /** Returns the bytes up to a null byte, at most `maximum`, as a string with one character per byte. */
+  /**
+   * Returns the bytes from an address up to the first null byte, at most `maximum`, as a string with one character per
+   * byte.
+   */
   text(address: bigint, maximum?: number): string {
     const parts: string[] = [];
     for (const byte of this.characters(address, maximum)) parts.push(String.fromCharCode(byte));

@@ -79,7 +79,7 @@ export class BlockPlaces {
     return this.#count;
   }
 
-  /** Returns free memory for a block, or undefined if no more blocks fit on the device or in linear memory. */
+  /** Allocates memory for a block. Returns undefined if no more blocks fit on the device or in linear memory. */
   take(): BlockPlace | undefined {
     if (this.#free.length === 0 && this.#count < this.#most) this.#reserve();
     return this.#free.pop();

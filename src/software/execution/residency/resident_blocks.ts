@@ -61,7 +61,7 @@ export class ResidentBlocks implements ScratchOwner {
   readonly #residents: Resident[] = [];
   /** The number of resident blocks on each multiprocessor. */
   readonly #loads: number[] = new Array(multiProcessorCount).fill(0);
-  /** The index of the resident block that runs next. */
+  /** The index in `#residents` of the block that runs next. */
   #next = 0;
   /** The multiprocessor where a block last started. */
   #lastMultiprocessor = -1;
@@ -185,7 +185,7 @@ export class ResidentBlocks implements ScratchOwner {
     return true;
   }
 
-  /** Adds the next block to the resident blocks. */
+  /** Adds the next block of the grid to the resident blocks. */
   #add(place: BlockPlace, multiprocessor: number): Resident {
     const { x, y, z } = this.#index;
     this.#index.advanceTo(x + 1);

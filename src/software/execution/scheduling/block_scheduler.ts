@@ -57,7 +57,7 @@ export class BlockScheduler {
   readonly #groups: WarpGroups;
   /** Whether threads may spin: run in a loop that possibly waits for another block. */
   readonly #maySpin: boolean;
-  /** For each thread, the request of its last yield. */
+  /** For each thread, the request with which the thread last yielded. */
   readonly #yielded: Int32Array;
   readonly #turns: LockstepTurns;
   readonly #positions: ThreadPositions;

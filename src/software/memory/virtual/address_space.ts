@@ -52,7 +52,7 @@ export class VirtualRun implements DeviceAllocation {
   }
 }
 
-/** Is notified when runs of adjacent mappings are created and removed. */
+/** Receives notifications when runs of adjacent mappings are created and removed. */
 export interface RunListener {
   added(run: VirtualRun): void;
   removed(run: VirtualRun): void;

@@ -87,7 +87,10 @@ export class VirtualMemory {
     };
   }
 
-  /** Returns the granularity. It is the same for all allocation properties, which CUDA does not check in this call. */
+  /**
+   * Returns the granularity of virtual memory, which is the same for all allocation properties. Like CUDA, does not
+   * check the properties in this call.
+   */
   #granularity(option: number): number {
     const isKnown = Object.values<number>(allocationGranularity).includes(option);
     return isKnown ? virtualGranularity : fail(cudaErrorInvalidValue, "cuMemGetAllocationGranularity");

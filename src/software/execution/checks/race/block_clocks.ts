@@ -77,14 +77,15 @@ export class BlockClocks {
     this.#isInformed = false;
   }
 
-  /**
-   * Returns the state of a thread that tracks the messages it has read and released. Creates the state if necessary.
-   */
+  /** Returns the state that tracks which messages a thread has read and released. Creates the state if necessary. */
   orderOf(thread: number): ThreadOrder {
     return this.#orders[thread] ??= new ThreadOrder();
   }
 
-  /** Returns the state of a thread that tracks the messages it has read and released. Undefined if there are none. */
+  /**
+   * Returns the state that tracks which messages a thread has read and released. Undefined if the thread has read and
+   * released none.
+   */
   orderIfAny(thread: number): ThreadOrder | undefined {
     return this.#orders[thread];
   }
@@ -142,7 +143,7 @@ export class BlockClocks {
     this.#arrived.set(barrier, (this.#arrived.get(barrier) ?? Knowledge.none).and(this.release(thread)));
   }
 
-  /** Completes a barrier of a part of the block's threads. */
+  /** Completes a barrier for only some of the block's threads. */
   synchronizeSome(barrier: number, threads: readonly number[]): void {
     if (this.fences.isNew) this.fences.share(threads);
     const arrived = this.#arrived.get(barrier) ?? Knowledge.none;
@@ -178,7 +179,10 @@ export class BlockClocks {
     this.#isInformed = true;
   }
 
-  /** Gives all threads that complete a barrier the union of their happens-before states. */
+  /**
+   * Replaces the happens-before state of each thread that completes a barrier by the union of the states of all these
+   * threads.
+   */
   #share(threads: readonly number[]): void {
     let joined = Knowledge.none;
     let last = Knowledge.none;

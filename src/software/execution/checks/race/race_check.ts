@@ -28,7 +28,7 @@ import { RaceFindings } from "./race_findings.ts";
 import type { CompiledKernel } from "../../../compiler/compile.ts";
 import type { Findings, KernelVariables } from "../findings.ts";
 
-/** The maximum number of memory locations that are tracked as signals between blocks. */
+/** The maximum number of memory locations for which the block of the last strong write is recorded. */
 const mostPlaces = 256;
 /** The maximum number of recorded pairs of a writing and a reading block. */
 const mostPairs = 4096;
@@ -67,13 +67,16 @@ export class Signals {
   }
 }
 
-/** A running block: the clocks of its threads, and the accesses to its shared memory. */
+/**
+ * The state of the check for a running block: the clocks of the block's threads, and the recorded accesses to its
+ * shared memory.
+ */
 class BlockRaces {
   readonly clocks: BlockClocks;
   /** The offset of the block's shared memory in linear memory. */
   sharedBegin = 0;
   sharedBytes = 0;
-  /** The accesses to the block's shared memory. */
+  /** The recorded accesses to the block's shared memory. */
   shared: ShadowPage;
   /** The releases and acquires through the block's shared memory. */
   readonly releases: Releases = new Releases();

@@ -2,7 +2,7 @@ import { orderBits } from "../../../abi/check_state.ts";
 import type { BlockClocks } from "./block_clocks.ts";
 import { Knowledge, type Release, ReleasedMessage } from "./knowledge.ts";
 
-/** A strong write. */
+/** A strong write to memory. */
 interface StrongWrite {
   readonly offset: number;
   readonly bytes: number;
@@ -43,9 +43,9 @@ interface Phases {
  * by fences.
  */
 export class Releases {
-  /** The released happens-before states that can be acquired at each memory offset. */
+  /** For each memory offset, the released happens-before states that a thread can acquire there. */
   readonly #messages = new Map<number, ReleasedMessage>();
-  /** The releases at each `mbarrier`, by offset. */
+  /** The states that were released at each `mbarrier`, by the offset of the `mbarrier`. */
   readonly #phases = new Map<number, Phases>();
   /**
    * For each memory offset, the happens-before state released by the sequentially consistent fences before the last

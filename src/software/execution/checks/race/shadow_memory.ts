@@ -169,7 +169,10 @@ const cachedPages = 16;
 /** The pages of linear memory that a launch has accessed. */
 export class ShadowMemory {
   readonly #pages = new Map<number, ShadowPage>();
-  /** A direct-mapped cache of the indices of pages. Consecutive accesses are usually near each other. */
+  /**
+   * A direct-mapped cache of pages: the index of the page in each entry. Consecutive accesses are usually near each
+   * other.
+   */
   readonly #cachedIndices = new Int32Array(cachedPages).fill(-1);
   readonly #cached: ShadowPage[] = [];
   readonly #memory: LaunchCells;
