@@ -31,7 +31,7 @@ function seedOf(schedule: Schedule): number | undefined {
   return schedule.startsWith("random:") ? Number(schedule.slice("random:".length)) : undefined;
 }
 
-/** A generator of pseudorandom numbers: each call returns the next one, an unsigned 32-bit integer. */
+/** A pseudorandom number generator: each call returns the next number, an unsigned 32-bit integer. */
 type RandomNumbers = () => number;
 
 /** Returns a pseudorandom number generator with the given seed. */

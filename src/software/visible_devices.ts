@@ -126,7 +126,8 @@ export class VisibleDevices {
     const message = isFault
       ? `${cause.describe(called === device || this.count === 1 ? undefined : device)} (${name})${cause.launched}`
       : `${call} failed: ${name} (${number}): device ${device} was lost (${(cause as Error).message})`;
-    // Does not attach a fault as the cause, because its stack contains only internal functions of the software device.
+    // Does not attach a fault as the cause, because the fault's stack trace contains only internal functions of the
+    // software device.
     throw locatesFault(new CudaError(number, call, message, isFault ? undefined : { cause }));
   }
 

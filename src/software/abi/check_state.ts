@@ -81,7 +81,7 @@ export const signalTable = { entryBytes: 8, entries: 64 } as const;
  */
 export const checkTable = { pageShift: 12, byteLength: 0x40_0000, ignored: 3 } as const;
 
-/** The mask of the low bits of a table entry, which are not part of the offset of the cells. */
+/** The mask of the low bits of an entry of a `checkTable`. These bits are not part of the offset of the cells. */
 export const entryFlags = 3;
 
 /**

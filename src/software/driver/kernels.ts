@@ -276,7 +276,8 @@ export class Kernels {
   /** Returns the accesses of a launch if they are known before it runs. Returns undefined if they must be observed. */
   #accessesOf({ onAccesses, accesses }: LaunchObservation): readonly LaunchAccess[] | undefined {
     const { observesAccesses, isScheduled } = this.#parts.core;
-    // The accesses in `accesses` name the first thread of each range, which depends on the order of the threads.
+    // The given `accesses` state which thread accesses each range first, which depends on the order in which threads
+    // run.
     return onAccesses === undefined || !observesAccesses || isScheduled ? undefined : accesses;
   }
 

@@ -326,7 +326,7 @@ export class Scheduler {
     event.time = undefined;
     const complete = event.beginRecord();
     const work = this.enqueue(stream, () => {
-      // If the event has been recorded again, the later record determines its time.
+      // If the event has been recorded again since this record, the later record determines the event's time.
       if (event.recorded === work) event.time = performance.now();
       complete?.();
       event.reached();

@@ -95,7 +95,7 @@ const spaceEnd = 2 ** 40;
 export class PoolSpace {
   readonly #file: SharedFile | undefined;
   readonly #ranges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: spaceEnd });
-  /** The largest offset at which any unit that was ever allocated ends. */
+  /** The highest end offset of all units that have ever been allocated. */
   #end = poolFileHeaderByteLength;
   /** The offsets of freed units that an importer may still have mapped. */
   #freed: number[] = [];

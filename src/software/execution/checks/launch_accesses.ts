@@ -34,8 +34,8 @@ class KindAccesses {
   /** The access records of the words of each accessed page, by the index of the page. */
   readonly pages = new Map<number, Int32Array>();
   /**
-   * The line of each byte's first access, by the word's offset, for words whose bytes were first accessed by different
-   * lines.
+   * The PTX line of each byte's first access, by the word's offset, for words whose bytes were first accessed by
+   * different lines.
    */
   readonly divided = new Map<number, number[]>();
 }
@@ -114,7 +114,9 @@ export class RecordedAccesses {
   }
 }
 
-/** Converts a word's access record to one line per byte, and sets the line of the newly accessed bytes to `line`. */
+/**
+ * Converts a word's access record to one PTX line per byte, and sets the lines of the newly accessed bytes to `line`.
+ */
 function divideNote(
   divided: Map<number, number[]>,
   word: number,
@@ -127,7 +129,10 @@ function divideNote(
   }
 }
 
-/** Calls `add` for each range of bytes that were first accessed by the same line, with the first accessing thread. */
+/**
+ * Calls `add` for each range of bytes that were first accessed by the same PTX line, with the thread that accessed the
+ * range first.
+ */
 function forEachRange(
   { pages, divided }: KindAccesses,
   add: (begin: number, end: number, line: number, thread: number) => void,
@@ -136,8 +141,8 @@ function forEachRange(
   for (const page of [...pages.keys()].sort((a, b) => a - b)) {
     const notes = pages.get(page)!;
     for (let index = 0; index < notes.length; index += noteWords) {
-      // Fast path: skips words with the same record as the previous word, that is, words whose four bytes were all
-      // first accessed by the same line.
+      // Fast path: if the current range ends at this word, extends the range over all following words whose bytes were
+      // all first accessed by the range's line.
       if (end === page * pageBytes + index / noteWords * wordBytes) {
         const first = index, same = line << note.lineShift | wholeWord;
         while (notes[index] === same) index += noteWords;

@@ -57,7 +57,7 @@ export interface LaunchChecksOptions {
   readonly imageBegin?: number | undefined;
 }
 
-/** The running launch. */
+/** A running launch, as the checks use it. */
 export interface RunningLaunch extends RacingLaunch, NumberedThreads {
   readonly kernel: { readonly compiled: CompiledKernel };
   /** The options of the launch, of which the checks only read the packed parameters. */

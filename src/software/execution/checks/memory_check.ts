@@ -255,7 +255,7 @@ function count(bytes: number): string {
   return bytes === 1 ? "1 byte" : `${bytes} bytes`;
 }
 
-/** Queries of the program's memory at the time of the launch. */
+/** Answers queries about the program's memory at the time of a launch. */
 interface ProgramMemory {
   /**
    * Returns the allocation that contains an offset in linear memory. If an allocator has divided the allocation into

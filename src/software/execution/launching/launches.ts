@@ -69,8 +69,8 @@ export interface LaunchConfiguration extends Geometry {
 }
 
 /**
- * Throws for launch attributes that the device does not support. All other attributes are ignored: kernels of one
- * stream never overlap, and streams of all priorities run in turn.
+ * Throws for launch attributes that the device does not support. All other attributes have no effect: kernels of one
+ * stream never overlap, and the priority of streams does not determine when they run.
  */
 export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: string): void {
   const { cudaErrorNotSupported } = cudaErrorNumbers;

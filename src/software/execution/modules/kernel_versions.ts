@@ -117,7 +117,7 @@ export class LaunchVersions<Kernel> {
   }
 }
 
-/** The high half of an address in linear memory. */
+/** The upper 32 bits of every address in linear memory. */
 const highWord = Number(addressBase >> 32n);
 const none: LaunchRules["shared"] = new Map();
 

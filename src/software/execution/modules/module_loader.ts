@@ -37,7 +37,7 @@ export interface SoftwareKernel {
   without(more: Partial<SkippedChecks>): SoftwareKernel;
 }
 
-/** The checks that the code of a version skips. */
+/** The checks that a compiled version of a kernel skips. */
 export interface SkippedChecks {
   readonly races: boolean;
   readonly accesses: boolean;

@@ -125,7 +125,7 @@ export interface FailedAssertion {
   readonly what: string;
 }
 
-/** Returns the texts that describe a failed assertion. */
+/** Returns the message for a failed assertion, and the source line. */
 export function assertionMessage(bytes: Uint8Array, call: AssertionCall): FailedAssertion {
   const memory = new DeviceText(bytes, call.memory);
   const [message, file, name] = [call.message, call.file, call.function].map((address) => {
@@ -159,7 +159,7 @@ class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #bounds: number;
-  /** The readable ranges outside of global memory, by the high half of their generic addresses. */
+  /** The readable ranges outside of global memory, by the upper 32 bits of their generic addresses. */
   readonly #ranges: ReadonlyMap<bigint, ReadableRange>;
 
   constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {

@@ -126,7 +126,7 @@ function decimalOf({ significand, exponent }: Double): Decimal {
   return { digits: significand * 5n ** BigInt(-power), scale: -power };
 }
 
-/** Divides two integers, and rounds the quotient to the nearest integer, and ties to even. */
+/** Divides two integers, rounding the quotient to the nearest integer, with ties to even. */
 function quotient(dividend: bigint, divisor: bigint): bigint {
   const down = dividend / divisor;
   const twice = 2n * (dividend % divisor);

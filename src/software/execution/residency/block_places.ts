@@ -49,7 +49,8 @@ function aligned(byteLength: number): number {
 
 /**
  * Allocates the memory of a launch's blocks. The first block uses the scratch ranges, as do blocks that never wait for
- * others. Memory for further blocks is reserved when needed, and the number of blocks is doubled each time.
+ * others. Memory for further blocks is reserved when needed. Each reservation doubles the number of blocks that have
+ * memory.
  */
 export class BlockPlaces {
   readonly #linearMemory: LinearMemory;

@@ -41,7 +41,10 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
  * wait for other blocks may only be waiting for its own threads.
  */
 const patience = 64;
-/** What a turn without progress adds to the count that is compared with `patience`. A turn with progress adds 1. */
+/**
+ * The amount that a turn without progress adds to the count that is compared with `patience`. A turn with progress adds
+ * 1.
+ */
 const weightOfStuckTurn = 4;
 /**
  * The number of steps that are added to `#stuckSteps` for a turn without progress. About this many steps could run in

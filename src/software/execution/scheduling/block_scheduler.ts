@@ -436,7 +436,10 @@ export function maySpin(suspensions: readonly Suspension[]): boolean {
   return suspensions.some(({ request }) => request.kind === "yield");
 }
 
-/** Returns whether a thread with this request can continue only with the help of other threads. */
+/**
+ * Returns whether a thread with this request resumes only when other threads act, for example when they arrive at a
+ * barrier.
+ */
 function waitsForOthers({ kind }: SuspensionRequest): boolean {
   return kind !== "yield" && kind !== "lockstep";
 }

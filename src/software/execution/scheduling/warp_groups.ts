@@ -139,7 +139,7 @@ export class LockstepTurns {
   readonly #goings: Int32Array;
   /** For each thread, the value of `#now` when the thread last resumed. */
   readonly #last: Float64Array;
-  /** The number of times that lanes to resume have been chosen, which serves as the time. */
+  /** The number of times that lanes to resume have been chosen. Serves as the current time for `#last`. */
   #now = 0;
 
   constructor(suspensions: readonly Suspension[], { warps, threads }: { warps: number; threads: number }) {

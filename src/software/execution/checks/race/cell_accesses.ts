@@ -62,7 +62,7 @@ export class CellAccesses {
   }
 
   /**
-   * Sets the access to compare next.
+   * Sets the access that the following calls compare with earlier accesses.
    *
    * @param local the index in the block of the accessing thread
    * @param sharedBegin the offset of the accessed block's shared memory; negative for global memory

@@ -193,7 +193,10 @@ export class ReleasedMessage {
     this.#block = block;
   }
 
-  /** Returns the happens-before state that a thread of a block acquires from the message with the given scope. */
+  /**
+   * Returns the happens-before state that a thread of a block acquires from this message. `isWide` specifies whether
+   * the scope of the acquire operation is wider than a block.
+   */
   for(block: number, isWide: boolean): Knowledge {
     if (this.#block === block || isWide && this.wide === this.#all) return this.#all;
     const narrow = this.#narrow.get(block) ?? Knowledge.none;

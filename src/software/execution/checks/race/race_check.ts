@@ -122,7 +122,7 @@ class BlockRaces {
   }
 }
 
-/** Parameters of the check. */
+/** Parameters of {@linkcode RaceCheck}. */
 interface RaceCheckOptions {
   readonly geometry: Geometry;
   /** Whether threads may execute release operations other than barriers. */
@@ -181,7 +181,7 @@ export class RaceCheck {
   readonly #threads: number;
   readonly #blockX: number;
   readonly #blockXY: number;
-  /** The running block. */
+  /** The state of the running block. */
   #current: BlockRaces;
   /** The block state of kernels that run many blocks in one call. It is reused for each block. */
   readonly #only: BlockRaces;
@@ -362,7 +362,9 @@ export class RaceCheck {
     block.publish();
   }
 
-  /** Returns an observer of the blocks that a scheduler runs one after another. */
+  /**
+   * Returns an observer that passes the barriers of blocks to the check. A scheduler runs the blocks one after another.
+   */
   observeBlock(): BlockObserver {
     const block = this.#newBlock();
     let isNew = true;

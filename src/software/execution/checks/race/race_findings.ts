@@ -47,7 +47,7 @@ interface RaceFindingsOptions {
 
 const operations = ["none", "read", "write", "atomic"] as const;
 
-/** The races of a launch. */
+/** Collects the races of a launch, and reports them as findings. */
 export class RaceFindings {
   readonly #options: RaceFindingsOptions;
   readonly #stride: number;

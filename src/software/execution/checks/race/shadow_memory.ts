@@ -166,13 +166,10 @@ const { pageShift } = checkTable;
 const pageBytes = 1 << pageShift;
 const cachedPages = 16;
 
-/** The pages of linear memory that a launch has accessed. */
+/** The cells of all pages of linear memory that a launch has accessed. */
 export class ShadowMemory {
   readonly #pages = new Map<number, ShadowPage>();
-  /**
-   * A direct-mapped cache of pages: the index of the page in each entry. Consecutive accesses are usually near each
-   * other.
-   */
+  /** The indices of the pages in `#cached`, a direct-mapped cache. Consecutive accesses are usually near each other. */
   readonly #cachedIndices = new Int32Array(cachedPages).fill(-1);
   readonly #cached: ShadowPage[] = [];
   readonly #memory: LaunchCells;
@@ -186,7 +183,7 @@ export class ShadowMemory {
     this.#memory.setRaces(offset >>> pageShift, checkTable.ignored);
   }
 
-  /** Returns the page that contains an offset. */
+  /** Returns the cells of the page that contains an offset. */
   at(offset: number): ShadowPage {
     const index = offset >>> pageShift;
     const slot = index & cachedPages - 1;
