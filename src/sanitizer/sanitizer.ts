@@ -35,10 +35,10 @@ const availableChecks: readonly SanitizerCheck[] = [
   "synchronization",
   "leak",
 ];
-/** The checks of accesses and barriers inside kernels, which the driver makes. */
+/** The checks of accesses and barriers inside kernels. The driver performs them. */
 const kernelChecks: readonly KernelCheck[] = ["memory", "initialization", "race", "synchronization"];
 
-/** Observes the driver calls of a program, and reports the mistakes in them. */
+/** Observes the driver calls of a program, and reports the program's mistakes. */
 export class Sanitizer {
   readonly #reports: Reports;
   readonly #checks: ReadonlySet<SanitizerCheck>;
@@ -47,16 +47,17 @@ export class Sanitizer {
   readonly #kernels: KernelOptions;
   /** Removes this sanitizer's listener for the end of the process. */
   readonly #forgetEnd: () => void;
-  /** Removes this sanitizer's observer of reads of the program's memory by the library. */
+  /** Removes this sanitizer's observer, which is notified before the library reads memory of the program. */
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
   readonly #unfreed = new LeakCandidates((at) => this.#observer?.allocationAt(at));
-  /** Called before the process ends, unless `finish` is called first. */
+  /** Called before the process ends, if the process ends without a call of `finish`. */
   #beforeEnd: () => void = () => {};
 
   /**
-   * @param checks the checks to make
-   * @param onReport called with every report; by default, each report is printed, and `finish` throws an error with all
+   * @param checks the enabled checks
+   * @param onReport called with each report; by default, reports are printed, and `finish` throws an error with all of
+   * them
    * @param outputs the suppressions, the log file and the annotations of reports
    * @param kernels how to find the accesses of kernels that the driver does not observe
    */
@@ -82,32 +83,35 @@ export class Sanitizer {
     if (!this.#hasListener && suppressions !== undefined) warnOfUnused(suppressions);
   }
 
-  /** Returns a layer over a driver that observes all calls and forwards them. */
+  /** Returns a layer over a driver that observes and forwards all calls. */
   observe(driver: Driver): Driver {
     this.#observer = new Observer(driver, this.#reports, this.#kernels);
     return this.#observer.layer();
   }
 
-  /** Call when the program receives a buffer of page-locked memory, which it can then access unobserved. */
+  /** Call when the program receives a buffer of page-locked memory. Its accesses to the buffer cannot be observed. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#observer?.onExposedToProgram(buffer);
   }
 
-  /** Whether the program knows, by a wait or query of its own, that the work before an event's record is complete. */
+  /**
+   * Returns whether the program has learned, by its own wait or query, that the work before an event's record is
+   * complete.
+   */
   isKnown(event: bigint): boolean {
     return this.#observer?.isKnown(event) ?? true;
   }
 
   /**
-   * Adds a rank of a communicator.
+   * Call when a rank of this process has joined a communicator.
    *
-   * @param key identifies the communicator: the same for all of its ranks
+   * @param key a name that all ranks of the communicator share, and that no other communicator has
    */
   onRankJoined(key: string, rank: number, size: number): CommunicatorRank | undefined {
     return this.#observer?.onRankJoined(key, rank, size);
   }
 
-  /** Removes a rank, which enqueues no more collectives. */
+  /** Call when a rank has left its communicator and enqueues no more collectives. */
   onRankLeft(rank: CommunicatorRank): void {
     this.#observer?.onRankLeft(rank);
   }
@@ -119,21 +123,23 @@ export class Sanitizer {
   }
 
   /**
-   * Call when an allocator has allocated a part of its memory in the order of a stream: no driver call shows it.
+   * Call when an allocator has allocated a part of its memory to the program, in the order of a stream: no driver call
+   * shows this.
    */
   partAllocated(stream: StreamHandle, part: MemoryRange): void {
     this.#observer?.partAllocated(stream, part);
   }
 
-  /** Call when a part was freed to its allocator, in the order of a stream. */
+  /** Call when the program has freed a part of an allocator's memory, in the order of a stream. */
   partFreed(stream: StreamHandle, address: bigint): void {
     this.#observer?.partFreed(stream, address);
   }
 
   /**
-   * Adds memory that was not freed before its pool or allocator was disposed. It is a leak unless it is freed later.
+   * Adds memory that the program has not freed before the memory's pool or allocator was disposed. The memory is a leak
+   * unless the program frees it later.
    *
-   * @returns whether leaks are checked
+   * @returns whether the check for leaks is enabled
    */
   addUnfreed(...unfreed: readonly UnfreedPieces[]): boolean {
     if (!this.#checks.has("leak")) return false;
@@ -142,10 +148,10 @@ export class Sanitizer {
   }
 
   /**
-   * Reports memory that was not freed, if leaks are checked.
+   * Reports leaks: the given unfreed memory and the memory added before, if it is still not freed.
    *
    * @param before the event before which the memory should have been freed: "the Cuda object was disposed"
-   * @returns whether leaks are checked
+   * @returns whether the check for leaks is enabled
    */
   reportLeaks(unfreed: readonly UnfreedPieces[], before: string): boolean {
     if (!this.addUnfreed(...unfreed)) return false;
@@ -155,7 +161,7 @@ export class Sanitizer {
     return true;
   }
 
-  /** Sets a function that is called before the process ends, unless `finish` is called first. */
+  /** Sets a function to call before the process ends, if it ends without a call of `finish`. */
   beforeProcessEnd(report: () => void): void {
     this.#beforeEnd = report;
   }
@@ -179,8 +185,9 @@ export class Sanitizer {
   /**
    * Delivers the last reports, and stops observing.
    *
-   * @param called the public function that the program called: the error's stack begins at its caller
-   * @throws {SanitizerError} If there were reports, and there was no listener
+   * @param called the library's function that the program called; the error's stack begins at the caller of this
+   * function
+   * @throws {SanitizerError} If there were reports and there is no listener
    */
   finish(called: () => void): void {
     this.#observer?.finish();
@@ -195,9 +202,11 @@ export class Sanitizer {
     throw startStackAbove(new SanitizerError(all), called);
   }
 
-  /** Delivers the last reports and prints a summary. Called if the process ends without disposing the `Cuda` object. */
+  /**
+   * Delivers the last reports and prints a summary. Called if the process ends before the `Cuda` object is disposed.
+   */
   #endWithProcess(hasFailed: boolean): void {
-    // A program that fails frees nothing, so there are no leaks to report.
+    // Do not report leaks of a program that fails, because it does not free its memory.
     if (!hasFailed) this.#beforeEnd();
     this.#reports.deliver();
     const { all } = this.#reports;
@@ -218,7 +227,9 @@ export class Sanitizer {
   }
 }
 
-/** Prints text to standard error, with control characters escaped: names may come from PTX or other processes. */
+/**
+ * Prints text to standard error with control characters escaped, because names may come from PTX or other processes.
+ */
 function print(text: string): void {
   console.error(escapeControlsInLines(text));
 }
@@ -227,10 +238,10 @@ function isSanitizerError(error: unknown): boolean {
   return error instanceof SanitizerError;
 }
 
-/** The suppressions whose unused entries will be printed at the end of the process. */
+/** The suppressions whose unused entries will be printed when the process ends. */
 const watched = new WeakSet<Suppressions>();
 
-/** Prints the unused entries of a suppression file at the end of the process, once per file. */
+/** Makes the process print the unused entries of a suppression file when it ends, once per file. */
 function warnOfUnused(suppressions: Suppressions): void {
   if (watched.has(suppressions)) return;
   watched.add(suppressions);
@@ -239,22 +250,25 @@ function warnOfUnused(suppressions: Suppressions): void {
   });
 }
 
-/** The checks that the user asked for. */
+/** The checks that the program or the environment enables. */
 export interface WantedChecks {
   readonly checks: ReadonlySet<SanitizerCheck>;
-  /** The name of the option or variable that lists the checks. Undefined if all available checks are wanted. */
+  /**
+   * The name of the option or environment variable that lists the checks. Undefined if all available checks are
+   * enabled.
+   */
   readonly namedBy: string | undefined;
 }
 
 const allChecks: WantedChecks = { checks: new Set(availableChecks), namedBy: undefined };
 
 /**
- * Returns the checks that the option or the variable asks for, or undefined if neither asks for any.
+ * Returns the checks that the option or the environment variable enables, or undefined if the sanitizer is not enabled.
  *
  * @param option the option `sanitize` of `open`
  * @param variable the value of POOLPASS_SANITIZE, which is used if the option is undefined
  * @throws {TypeError} If the option has the wrong type
- * @throws {RangeError} If a name is not that of a check
+ * @throws {RangeError} If a name is not the name of a check
  */
 export function wantedChecks(option: unknown, variable: string | undefined): WantedChecks | undefined {
   if (option !== undefined) {
@@ -281,15 +295,15 @@ function checksAmong(names: readonly unknown[], namedBy: string): WantedChecks |
   return checks.size === 0 ? undefined : { checks, namedBy };
 }
 
-/** Returns the wanted checks that the driver makes inside kernels. */
+/** Returns the enabled checks that the driver performs inside kernels. */
 export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelCheck> {
   return new Set(kernelChecks.filter((check) => checks.has(check)));
 }
 
 /**
- * Checks that the driver supports every kernel check that was asked for by name.
+ * Throws unless the driver supports every kernel check that was enabled by name.
  *
- * @throws {RangeError} If the driver does not support one
+ * @throws {RangeError} If the driver does not support a check
  */
 export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "checker">): void {
   if (wanted.namedBy === undefined) return;

@@ -298,7 +298,10 @@ export class OtherProcesses implements BoardReader {
     this.#parts.order.add({ then, accesses: [] });
   }
 
-  /** Compares an access of another process, once all operations that this process enqueued earlier are checked. */
+  /**
+   * Compares an access of another process with this process's accesses, after all operations that this process has
+   * enqueued so far have been checked.
+   */
   #onAccess(peer: PeerState, sent: SentAccess): void {
     const timeline = peer.timeline(sent.stream);
     if (timeline === undefined) return;
@@ -314,14 +317,16 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const made: RemoteAccess = { operation, kind: access, begin, end, source, peer };
-    // Captured now, because only operations enqueued from now on are ordered after the work that the host knows now.
+    // Take the host's point now: work that the host learns to be complete later does not order operations enqueued
+    // before.
     const known = lastPoint(this.#parts.host);
     this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
   }
 
   /**
-   * Returns whether a conflict with an access of another process may be reported. Not if that process has ended, since
-   * its order is unknown, and not if a process that does not publish may have synchronized the two.
+   * Returns whether a conflict with an access of another process may be reported. False if the other process has ended,
+   * because the order of its work is unknown, and if a process that publishes nothing may have synchronized the two
+   * processes.
    */
   #isReportable(own: Operation, { peer, operation }: RemoteAccess): boolean {
     const { board } = this.#publisher;
@@ -331,7 +336,7 @@ export class OtherProcesses implements BoardReader {
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);
   }
 
-  /** Counts all operations that other processes have enqueued so far as ordered. */
+  /** Assumes that all operations that other processes have enqueued so far are ordered with those of this process. */
   #orderAll(): void {
     const { board } = this.#publisher;
     for (const peer of this.#peers!) peer.horizon = Math.max(peer.horizon, board?.sequenceOf(peer) ?? Infinity);
@@ -340,7 +345,8 @@ export class OtherProcesses implements BoardReader {
   #retire(timeline: PeerTimeline | undefined): void {
     if (timeline === undefined) return;
     timeline.peer.timelines.delete(timeline.number);
-    // Deferred, because operations that were enqueued earlier must not count as ordered after the stream's work.
+    // Queued, so that operations enqueued earlier, which are still to be checked, do not count as ordered after this
+    // stream's work.
     this.#inOrder(() => {
       timeline.isRetired = true;
       this.#publisher.retire(timeline);

@@ -7,10 +7,10 @@ import { type Clock, Timeline } from "../order/timelines.ts";
 import type { BoardPeer, BoardSlot } from "./board.ts";
 import type { SentPoint } from "./records.ts";
 
-/** A stream of another process. */
+/** The timeline of a stream of another process. */
 export class PeerTimeline extends Timeline {
   readonly peer: PeerState;
-  /** The number that the process has given the stream. */
+  /** The stream's number in the records of its process. */
   readonly number: number;
 
   constructor(peer: PeerState, number: number) {
@@ -20,50 +20,53 @@ export class PeerTimeline extends Timeline {
   }
 }
 
-/** Memory that another process shares by one or several handles. */
+/** Memory that another process has exported by one or several handles. */
 interface PeerMemory {
   readonly handles: readonly string[];
   readonly byteLength: number;
 }
 
 /**
- * The maximum number of streams kept per peer. If a peer exceeds this or one of the limits below, all of its operations
- * count as ordered.
+ * The maximum number of streams stored for each peer. If a peer exceeds this limit or one of the limits below, all of
+ * its operations are assumed to be ordered, so that no conflicts with them are reported.
  */
 const maximumTimelines = 4096;
-/** The maximum number of handles to shared memory kept per peer. */
+/** The maximum number of memory handles stored for each peer. */
 const maximumMemory = 65_536;
-/** The maximum number of events kept per peer. */
+/** The maximum number of events stored for each peer. */
 const maximumEvents = 16_384;
-/** The maximum number of connected processes kept per peer, and of publishing processes in `publishers`. */
+/** The maximum number of connected processes stored for each peer, and the maximum size of `publishers`. */
 const maximumConnected = 4096;
 
-/** The pids of processes that publish their work, or did so before they ended. */
+/** The process IDs of all processes that publish their work or have done so before they ended. */
 const publishers = new Set<number>();
 
-/** Returns whether a process publishes its work, or did so before it ended. */
+/** Returns whether a process publishes its work or has done so before it ended. */
 export function publishes(pid: number): boolean {
   return publishers.has(pid);
 }
 
-/** The state of another process, as its records describe it. */
+/** The state of another process, according to the records that it has published. */
 export class PeerState implements BoardPeer {
   readonly slot: number;
   readonly generation: number;
   readonly pid: number;
-  /** The peer's operations up to this sequence number count as ordered with all other operations. */
+  /** The sequence number up to which the peer's operations are assumed to be ordered with all other operations. */
   horizon = 0;
-  /** Whether the peer has collectives with ranks of other processes pending: enqueued, and not known to be complete. */
+  /** Whether the peer has enqueued collectives with ranks of other processes that it does not know to be complete. */
   hasCollectives = false;
-  /** The peer's streams, by number. */
+  /** The timelines of the peer's streams, keyed by the stream's number. */
   readonly timelines: Map<number, PeerTimeline> = new Map();
-  /** The peer's shared memory, by number. */
+  /** The peer's exported memory, keyed by the memory's number. */
   readonly #memory: Map<number, PeerMemory> = new Map();
-  /** The number of the peer's shared memory, by handle. */
+  /** For each handle of exported memory, the memory's number. */
   readonly #shares: Map<string, number> = new Map();
-  /** The processes that the peer is connected to, without those that it knows to publish their work. */
+  /** The IDs of the processes that the peer is connected to, except those that it knows to publish their work. */
   readonly connected: Set<number> = new Set();
-  /** The clock of each event's last record, by handle. Undefined if all work counts as ordered before the record. */
+  /**
+   * For each handle of an event, the clock of the event's last record by the peer. Undefined if all work is assumed to
+   * be ordered before the record.
+   */
   readonly events: Map<string, Clock | undefined> = new Map();
 
   constructor({ slot, generation, pid }: BoardPeer) {
@@ -72,7 +75,10 @@ export class PeerState implements BoardPeer {
     this.pid = pid;
   }
 
-  /** Returns the stream with a number. Undefined if the peer has too many streams. */
+  /**
+   * Returns the timeline of the stream with a number, creating it if needed. Undefined if the peer has too many
+   * streams.
+   */
   timeline(number: number): PeerTimeline | undefined {
     let timeline = this.timelines.get(number);
     if (timeline === undefined && this.#hasPlaceIn(this.timelines, maximumTimelines)) {
@@ -81,31 +87,36 @@ export class PeerState implements BoardPeer {
     return timeline;
   }
 
-  /** Adds memory that the peer has shared, or another handle to such memory. */
+  /** Adds memory that the peer has exported, or another handle to memory that was added before. */
   addMemory({ share, handle, byteLength }: { share: number; handle: string; byteLength: number }): void {
     if (!this.#hasPlaceIn(this.#shares, maximumMemory)) return;
     this.#shares.set(handle, share);
     this.#memory.set(share, { handles: [...this.#memory.get(share)?.handles ?? [], handle], byteLength });
   }
 
-  /** Removes shared memory that the peer has freed. */
+  /** Removes exported memory that the peer has freed. */
   deleteMemory(share: number): void {
     for (const handle of this.#memory.get(share)?.handles ?? []) this.#shares.delete(handle);
     this.#memory.delete(share);
   }
 
-  /** Returns the peer's memory with a handle, or an empty array if the handle is unknown. */
+  /**
+   * Returns the memory that the peer has exported by a handle, as a list. The list is empty if the handle is unknown.
+   */
   memoryOf(handle: string): { readonly peer: PeerState; readonly share: number; readonly byteLength: number }[] {
     const share = this.#shares.get(handle);
     return share === undefined ? [] : [{ peer: this, share, byteLength: this.#memory.get(share)!.byteLength }];
   }
 
-  /** Adds a record of an event. */
+  /** Stores the clock of the last record of a shared event. */
   addEvent(handle: string, clock: Clock | undefined): void {
     if (this.events.has(handle) || this.#hasPlaceIn(this.events, maximumEvents)) this.events.set(handle, clock);
   }
 
-  /** Adds processes that the peer is connected to. `pids` is undefined if there are too many to list. */
+  /**
+   * Adds processes that the peer is connected to. `pids` is undefined if the peer has too many connections to list
+   * them.
+   */
   addConnected(pids: readonly number[] | undefined): void {
     if (pids === undefined) this.horizon = Infinity;
     for (const pid of pids ?? []) if (this.#hasPlaceIn(this.connected, maximumConnected)) this.connected.add(pid);
@@ -118,7 +129,7 @@ export class PeerState implements BoardPeer {
   }
 }
 
-/** The other processes on the board. */
+/** The states of the other processes that hold slots on the board. */
 export class Peers implements Iterable<PeerState> {
   readonly #states = new Map<string, PeerState>();
   readonly #own: BoardPeer;
@@ -126,7 +137,7 @@ export class Peers implements Iterable<PeerState> {
 
   /**
    * @param own this process's slot on the board
-   * @param ownTimeline finds a stream of this process by number
+   * @param ownTimeline returns the timeline of this process's stream with a number
    */
   constructor(own: BoardPeer, ownTimeline: (number: number) => Timeline | undefined) {
     this.#own = own;
@@ -137,7 +148,7 @@ export class Peers implements Iterable<PeerState> {
     return this.#states.values();
   }
 
-  /** Returns the state of a process, which is created on first use. */
+  /** Returns the state of a process, creating it on the first call. */
   of(peer: BoardPeer): PeerState {
     const key = keyOf(peer);
     let state = this.#states.get(key);
@@ -148,7 +159,7 @@ export class Peers implements Iterable<PeerState> {
     return state;
   }
 
-  /** Returns whether every one of the given processes publishes its work. */
+  /** Returns whether all of the given processes publish their work. */
   include(pids: Iterable<number>): boolean {
     return [...pids].every((pid) => pid === this.#own.pid || publishes(pid));
   }
@@ -158,7 +169,7 @@ export class Peers implements Iterable<PeerState> {
     this.#states.delete(keyOf(peer));
   }
 
-  /** Decodes a clock. Omits unknown streams. */
+  /** Decodes a published clock. Omits streams that this process does not know. */
   clockOf(points: readonly SentPoint[]): Map<Timeline, number> {
     const clock = new Map<Timeline, number>();
     for (const [slot, generation, stream, position] of points) {
@@ -167,7 +178,7 @@ export class Peers implements Iterable<PeerState> {
         ? this.#ownTimeline(stream)
         : this.#states.get(keyOf({ slot, generation }))?.timeline(stream);
       if (timeline === undefined) continue;
-      // Clamp: a malformed record may claim more operations of this process than were enqueued.
+      // Clamp the position: a malformed record may contain a position that a stream of this process has not reached.
       const limit = isOwn ? timeline.position : Infinity;
       clock.set(timeline, Math.max(clock.get(timeline) ?? 0, Math.min(position, limit)));
     }

@@ -12,32 +12,35 @@ import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, publishes } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
-/** The maximum number of accessed ranges published per operation: a kernel may access every other element. */
+/** The maximum number of accessed ranges published for one operation: a kernel may access every other element. */
 const maximumPieces = 64;
 
-/** Publishes the records of this process, in which streams are numbered. */
+/** Publishes this process's records on the board, and numbers the streams for them. */
 export class Publisher {
   /** The number of operations that this process has enqueued so far. */
   sequence = 0;
   readonly #host: Timeline;
   #board: Board | undefined;
   #bystander: Bystander | undefined;
-  /** The numbers of this process's streams. */
+  /** The number of each of this process's streams that records mention. */
   readonly #numbers = new Map<Timeline, number>();
-  /** The streams of this process, by number. */
+  /** The timelines of this process's streams, keyed by the stream's number. */
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
-  /** For each timeline, the position that was already published or received as complete. */
+  /**
+   * For each timeline, the position up to which all processes can already know the work to be complete, from published
+   * or received records.
+   */
   readonly #published = new Map<Timeline, number>();
   /** The operation of the last published access. */
   #lastOperation: Operation | undefined;
-  /** The number of accessed ranges of `#lastOperation` that were published so far. */
+  /** The number of accessed ranges of `#lastOperation` published so far. */
   #pieceCount = 0;
   /** The value of `connectionCount()` when connections were last published. */
   #connectionCount = 0;
-  /** The processes that were published as connected to this process. */
+  /** The IDs of the processes that were published as connected to this process. */
   readonly #publishedConnections = new Set<number>();
-  /** The number of ended processes that were published so far. */
+  /** The number of elements of `endedProcesses` that were processed so far. */
   #endedCount = 0;
 
   constructor(host: Timeline) {
@@ -50,7 +53,7 @@ export class Publisher {
     this.publishKnown();
   }
 
-  /** Leaves the board. Other processes assume from now on that this process may order everything. */
+  /** Leaves the board. From now on, other processes assume that this process may synchronize any work. */
   stop(): void {
     this.#board?.leave();
     this.#board = undefined;
@@ -58,12 +61,15 @@ export class Publisher {
     this.#bystander = undefined;
   }
 
-  /** Stores the bystander that this process became because the board is full. `stop` releases it. */
+  /** Stores the `Bystander` that represents this process if the board is full. `stop` releases it. */
   setBystander(bystander: Bystander): void {
     this.#bystander = bystander;
   }
 
-  /** Makes this process a bystander. Called if it cannot publish its records or read those of others. */
+  /**
+   * Makes this process a bystander. Called if this process cannot publish records or cannot read other processes'
+   * records.
+   */
   becomeBystander(): void {
     try {
       this.#bystander = this.#board?.abandon();
@@ -73,12 +79,12 @@ export class Publisher {
     }
   }
 
-  /** The board. Undefined if this process does not publish. */
+  /** The board that this process publishes on. Undefined if this process does not publish. */
   get board(): Board | undefined {
     return this.#board;
   }
 
-  /** Returns the stream of this process with a number. */
+  /** Returns the timeline of this process's stream with a number. */
   timelineOf(number: number): Timeline | undefined {
     return this.#timelines.get(number);
   }
@@ -88,12 +94,14 @@ export class Publisher {
     try {
       this.#board?.append(encodeRecord(record), this.sequence);
     } catch {
-      // Memory is exhausted, or the record is too long.
+      // The record is too long, or the memory of the board is exhausted.
       this.becomeBystander();
     }
   }
 
-  /** Publishes the work that is ordered before the record of an event: `points`, and the work up to `clock`. */
+  /**
+   * Publishes a record of a shared event. `points` and the work that `clock` includes are ordered before the record.
+   */
   publishEventRecord(handle: string, points: readonly Point[], clock: Clock): void {
     if (this.#board === undefined) return;
     const all = new Map(clock);
@@ -103,7 +111,10 @@ export class Publisher {
     this.publish({ type: "event", handle, ...sent === undefined ? {} : { clock: sent } });
   }
 
-  /** Publishes the positions up to which the host knows work to be complete, if they have changed. */
+  /**
+   * Publishes, for each stream, the position up to which the work precedes the host's current point, if that has
+   * changed.
+   */
   publishKnown(): void {
     if (this.#board === undefined) return;
     const changed = new Map<Timeline, number>();
@@ -118,13 +129,16 @@ export class Publisher {
     }
   }
 
-  /** Call when a record of another process advanced the host's clock for a timeline: no need to publish that again. */
+  /**
+   * Call when another process's record has advanced the host's clock for a timeline. Prevents that the position is
+   * published again.
+   */
   addReceived(timeline: Timeline): void {
     const position = this.#host.known().get(timeline);
     if (position !== undefined) this.#published.set(timeline, position);
   }
 
-  /** Removes a retired stream, and publishes the retirement if the stream belongs to this process. */
+  /** Removes a retired timeline. If it is a stream of this process, publishes that the stream is retired. */
   retire(timeline: Timeline): void {
     this.#published.delete(timeline);
     const number = this.#numbers.get(timeline);
@@ -135,8 +149,8 @@ export class Publisher {
   }
 
   /**
-   * Publishes new connections to processes, which may order the work of this process, and the connected processes that
-   * have ended. Returns whether a process has ended that never published its own work.
+   * Publishes new connections to processes, which may synchronize the work of this process, and which connected
+   * processes have ended. Returns whether a process has newly ended that never published its own work.
    */
   publishConnections(): boolean {
     const ended = endedProcesses({ isLeftOut: publishes, hasEnded });
@@ -154,7 +168,7 @@ export class Publisher {
 
   /**
    * Publishes an access to shared memory, even if the host knows by now that the access is complete: other processes
-   * may have enqueued work before they could know that.
+   * may have enqueued conflicting work before this was published.
    */
   publishAccess(share: ShareName, { operation, kind, begin, end, source }: TrackedAccess): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
@@ -163,7 +177,8 @@ export class Publisher {
     if (++this.#pieceCount > maximumPieces) return;
     const clock = this.#sentClock(new Map([...operation.clock].filter(([each]) => each instanceof PeerTimeline)));
     const [point] = this.#pointsOf(new Map([[operation.timeline, operation.position]]));
-    // Do not publish an access without its complete clock: other processes would report it as unordered.
+    // Do not publish an access with an incomplete clock: other processes would report conflicts that the omitted part
+    // excludes.
     if (clock === undefined || point === undefined) return;
     this.publish({
       type: "access",
@@ -191,7 +206,7 @@ export class Publisher {
     }
   }
 
-  /** Encodes a clock. Returns undefined if it is too long for a record. */
+  /** Encodes a clock. Returns undefined if the clock has too many points for a record. */
   #sentClock(clock: Clock): SentPoint[] | undefined {
     const points = this.#pointsOf(clock);
     return points.length > maximumPoints ? undefined : points;
@@ -201,7 +216,8 @@ export class Publisher {
     const points: SentPoint[] = [];
     const { slot, generation } = this.#board!.own;
     for (const [timeline, position] of clock) {
-      // Omit hosts, which are assumed to be ordered with each other, and retired streams, which precede everything.
+      // Omit the host, since hosts are assumed to be ordered with each other, and retired streams, which precede all
+      // work.
       if (timeline === this.#host || timeline.isRetired || timeline.isForeign) continue;
       if (timeline instanceof PeerTimeline) {
         points.push([timeline.peer.slot, timeline.peer.generation, timeline.number, position]);

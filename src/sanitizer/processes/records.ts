@@ -7,23 +7,26 @@
 import { escapeControlsInLines } from "../../support/printing.ts";
 import { sha256 } from "../../support/sha256.ts";
 
-/** A position in a stream: the slot and generation of the process, the stream's number there, and the position. */
+/**
+ * A position in a stream: the slot and generation of the stream's process, the stream's number in that process, and the
+ * number of the operation in the stream.
+ */
 export type SentPoint = readonly [slot: number, generation: number, stream: number, position: number];
 
 /**
- * The name of shared memory: the slot and generation of the process that allocated it, and the memory's number there.
- * Memory that belongs to no process has generation 0: see `shareNameOf`.
+ * The name of shared memory: the slot and generation of the process that allocated the memory, and the memory's number
+ * in that process. Memory without an owner has generation 0: see `shareNameOf`.
  */
 export type ShareName = readonly [slot: number, generation: number, share: number];
 
-/** Returns the name of memory that belongs to no process: a digest of its `identity`, equal in all processes. */
+/** Returns the name of memory without an owner: a digest of its `identity`, which is the same in all processes. */
 export function shareNameOf(identity: string): ShareName {
   const digest = new DataView(sha256(new TextEncoder().encode(identity)).buffer);
   const half = (offset: number) => digest.getUint32(offset) * 2 ** 16 + digest.getUint16(offset + 4);
   return [half(0), 0, half(6)];
 }
 
-/** An access to shared memory. */
+/** A record of an access to shared memory. */
 export interface SentAccess {
   readonly type: "access";
   readonly share: ShareName;
@@ -32,9 +35,9 @@ export interface SentAccess {
   readonly end: number;
   readonly stream: number;
   readonly position: number;
-  /** The `sequence` of the operation: its number in the order of enqueueing. */
+  /** The operation's `sequence`: its number in the order in which its process enqueued operations. */
   readonly asked: number;
-  /** The positions in other processes' streams up to which work is ordered before the access. */
+  /** The points in streams of other processes up to which work is ordered before the access. */
   readonly clock: readonly SentPoint[];
   readonly operation: string;
   readonly streamName: string;
@@ -42,33 +45,36 @@ export interface SentAccess {
   readonly stack: string;
 }
 
-/** A record of any type. */
+/** A record on the board, of any type. "The sender" is the process that has published the record. */
 export type SentRecord =
   | SentAccess
-  /** Other processes can map memory by a handle. `handle` is in hexadecimal. */
+  /** The sender has exported memory by a handle. `handle` is in hexadecimal. */
   | { readonly type: "share"; readonly share: number; readonly handle: string; readonly byteLength: number }
-  /** Memory was freed. */
+  /** The sender has freed exported memory. */
   | { readonly type: "free"; readonly share: number }
-  /** The process knows that the work up to `clock` is complete. */
+  /** The sender's host knows that the work up to the points in `clock` is complete. */
   | { readonly type: "known"; readonly clock: readonly SentPoint[] }
-  /** An event was recorded. Without `clock`, all work so far counts as ordered before the record. */
+  /**
+   * The sender has recorded a shared event. Without `clock`, all work so far is assumed to be ordered before the
+   * record.
+   */
   | { readonly type: "event"; readonly handle: string; readonly clock?: readonly SentPoint[] }
-  /** The process is connected to others. Without `pids`, it may be connected to any process. */
+  /** The sender is connected to the processes `pids`. Without `pids`, it may be connected to any process. */
   | { readonly type: "connected"; readonly pids?: readonly number[] }
-  /** A process that the sender is connected to publishes its work. */
+  /** The process `pid`, which the sender is connected to, publishes its work. */
   | { readonly type: "publishes"; readonly pid: number }
-  /** A process that the sender was connected to has ended without ever publishing its work. */
+  /** The process `pid`, which the sender was connected to, has ended without ever publishing its work. */
   | { readonly type: "ended"; readonly pid: number }
   /**
-   * The process has enqueued a collective with ranks of other processes (`isPending`), or knows all such collectives to
-   * be complete. In between, everything counts as ordered: the work of other processes before the collective is ordered
-   * before this process's work after the collective.
+   * The sender has enqueued a collective with ranks of other processes (`isPending`), or knows all such collectives to
+   * be complete. Everything in between is assumed to be ordered, because the collective orders work that other
+   * processes have enqueued before it before work that the sender enqueues after it.
    */
   | { readonly type: "collective"; readonly isPending: boolean }
-  /** A stream was destroyed and all of its work is complete. */
+  /** A stream of the sender was destroyed, and all of its work is complete. */
   | { readonly type: "retired"; readonly stream: number };
 
-/** The maximum number of points in a clock. */
+/** The maximum number of points in a record's clock. */
 export const maximumPoints = 300;
 /** The maximum length of names and source lines, in UTF-16 code units. */
 const maximumText = 100;
@@ -153,7 +159,7 @@ function isLine(value: unknown): boolean {
   return isText(value) && !(value as string).includes("\n");
 }
 
-/** Returns whether a value is a short string that is safe to print: without control characters for a terminal. */
+/** Returns whether a value is a string that is short and has no control characters, so that it is safe to print. */
 function isText(value: unknown): boolean {
   return typeof value === "string" && value.length <= maximumStack && escapeControlsInLines(value) === value;
 }

@@ -18,11 +18,11 @@ export interface SharedMemory {
   readonly name: ShareName;
   readonly address: number;
   readonly byteLength: number;
-  /** Whether this process has allocated the memory. Mapped memory may belong to no process. */
+  /** Whether this process allocated the memory. False for memory of another process and for memory without an owner. */
   readonly isOwn: boolean;
 }
 
-/** An access of another process. */
+/** An access that another process has published. */
 export interface RemoteAccess extends TrackedAccess {
   readonly peer: PeerState;
 }
@@ -33,21 +33,29 @@ export interface FreedMemory {
   readonly byteLength: number;
 }
 
-/** The maximum number of other processes' accesses that are kept per shared memory. */
+/** The maximum number of accesses by other processes that are stored for one shared memory. */
 const maximumAccesses = 256;
-/** The maximum number of shared memories whose accesses are kept. */
+/** The maximum number of shared memories for which accesses are stored. */
 const maximumNames = 16_384;
-/** The maximum number of freed shared memories that are kept. */
+/** The maximum number of freed shared memories that are stored. */
 const maximumFreed = 1024;
 
-/** The shared memory of this process, and the accesses of other processes to any shared memory. */
+/**
+ * The shared memory that this process has mapped, and accesses of other processes to this and to other shared memory.
+ */
 export class SharedMemories {
-  /** The shared memory of this process, in the order of addresses. */
+  /** The mappings of shared memory in this process, sorted by address. */
   readonly #memories: SharedMemory[] = [];
-  /** Other processes' accesses that may be pending, by the memory's name, even if this process has not mapped it. */
+  /**
+   * The accesses of other processes that may be pending, keyed by the memory's name. Includes memory that this process
+   * has not mapped.
+   */
   readonly #accesses = new Map<string, RemoteAccess[]>();
 
-  /** The last shared memories that this process has freed, by name: records of earlier accesses may arrive later. */
+  /**
+   * The shared memory that this process has freed most recently, keyed by name. Records of accesses before the free may
+   * arrive later.
+   */
   readonly #freed = new Map<string, FreedMemory>();
 
   /** Adds a mapping of shared memory. */
@@ -61,7 +69,7 @@ export class SharedMemories {
     return this.#memories[index]?.address === address ? this.#memories.splice(index, 1)[0] : undefined;
   }
 
-  /** Returns the shared memories that overlap a range of addresses. */
+  /** Returns the mappings that overlap a range of addresses. */
   overlapping(begin: number, end: number): SharedMemory[] {
     const found: SharedMemory[] = [];
     for (let index = this.#indexFrom(begin); index < this.#memories.length; index++) {
@@ -72,18 +80,21 @@ export class SharedMemories {
     return found;
   }
 
-  /** Returns the mappings of the shared memory with a name. */
+  /** Returns this process's mappings of the shared memory with a name. */
   named(name: ShareName): SharedMemory[] {
     const key = name.join();
     return this.#memories.filter((memory) => memory.name.join() === key);
   }
 
-  /** Returns the accesses of other processes to a shared memory. */
+  /** Returns the stored accesses of other processes to a shared memory. */
   remoteAccessesOf(name: ShareName): readonly RemoteAccess[] {
     return this.#accesses.get(name.join()) ?? [];
   }
 
-  /** Adds an access of another process. Drops accesses that are ordered before `known` or superseded by the new one. */
+  /**
+   * Stores an access of another process. Drops stored accesses that are ordered before `known` or that `access`
+   * supersedes.
+   */
   addAccess(name: ShareName, access: RemoteAccess, known: Point): void {
     const key = name.join();
     const isNeeded = (other: RemoteAccess) => !isBefore(other.operation, known) && !supersedes(other, access);
@@ -93,23 +104,23 @@ export class SharedMemories {
     if (this.#accesses.size > maximumNames) this.#accesses.delete(this.#accesses.keys().next().value!);
   }
 
-  /** Adds a shared memory that this process has freed. */
+  /** Stores that this process has freed a shared memory. */
   addFreed(name: ShareName, freed: FreedMemory): void {
     this.#freed.set(name.join(), freed);
     if (this.#freed.size > maximumFreed) this.#freed.delete(this.#freed.keys().next().value!);
   }
 
-  /** Returns the freed memory with a name. Undefined if this process has not freed it. */
+  /** Returns the free of the shared memory with a name. Undefined if this process has not freed that memory. */
   freedOf(name: ShareName): FreedMemory | undefined {
     return this.#freed.get(name.join());
   }
 
-  /** Drops the accesses of other processes to a shared memory. */
+  /** Drops the stored accesses of other processes to a shared memory. */
   forget(name: ShareName): void {
     this.#accesses.delete(name.join());
   }
 
-  /** Returns the index of the first memory that ends after an address. */
+  /** Returns the index of the first mapping that ends after an address. */
   #indexFrom(address: number): number {
     let low = 0, high = this.#memories.length;
     while (low < high) {
@@ -123,8 +134,8 @@ export class SharedMemories {
 }
 
 /**
- * Returns whether `second` supersedes `first`: both are of the same stream, kind and range, so an operation ordered
- * after `second` is also ordered after `first`.
+ * Returns whether `second` makes storing `first` unnecessary: they have the same stream, kind and range, so an
+ * operation that is ordered after `second` is also ordered after `first`.
  */
 function supersedes(first: RemoteAccess, second: RemoteAccess): boolean {
   return first.operation.timeline === second.operation.timeline && first.kind === second.kind &&
@@ -132,8 +143,8 @@ function supersedes(first: RemoteAccess, second: RemoteAccess): boolean {
 }
 
 /**
- * Returns an identity of the memory that a handle refers to, which is the same in all processes. Undefined for a file
- * descriptor of GPU memory, which refers to a device file. Call after a driver has created or accepted the handle.
+ * Returns a name, the same in all processes, of the memory that a handle refers to. Undefined for a file descriptor of
+ * GPU memory, because it refers to a device file. Call after a driver has created or accepted the handle.
  */
 export function identityOf(handle: OsHandle): string | undefined {
   if (typeof handle !== "number") return `fabric ${handle.toHex()}`;
@@ -150,11 +161,13 @@ interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly publisher: Publisher;
-  /** Returns whether a conflict between an operation of this process and an access of another one may be reported. */
+  /**
+   * Returns whether a conflict between an operation of this process and an access of another process may be reported.
+   */
   readonly isReportable: (own: Operation, access: RemoteAccess) => boolean;
 }
 
-/** Checks the accesses to shared memory. The methods are called in the order in which operations are checked. */
+/** Checks accesses to shared memory. The methods must be called in the order in which operations are checked. */
 export class SharedAccesses {
   readonly #parts: Parts;
   readonly #memories = new SharedMemories();
@@ -164,9 +177,10 @@ export class SharedAccesses {
   }
 
   /**
-   * Adds memory that this process allocated or that belongs to no process, and publishes accesses that may be pending.
+   * Adds memory that this process allocated or that has no owner, and publishes this process's accesses that may be
+   * pending.
    *
-   * @param known the host's clock before other processes could map the memory: the work known to be complete
+   * @param known the host's point before other processes could map the memory: accesses before this point are complete
    */
   share(memory: SharedMemory, known: Point): void {
     this.#memories.add(memory);
@@ -175,15 +189,18 @@ export class SharedAccesses {
     }
   }
 
-  /** Adds memory of another process that this process has mapped. */
+  /** Adds memory of another process, which this process has mapped. */
   map(memory: SharedMemory): void {
     this.#memories.add(memory);
   }
 
-  /** Removes memory that is freed or unmapped. Reports accesses of other processes that may come after a free. */
+  /**
+   * Removes memory that this process frees or unmaps. In the case of a free, reports accesses of other processes that
+   * may happen after the free.
+   */
   remove(address: number, operation: Operation): void {
     const memory = this.#memories.remove(address);
-    // Unmapping memory is harmless while other processes access it.
+    // Nothing to report for an unmapping: other processes may continue to access the memory.
     if (memory?.isOwn !== true) return;
     const freed = { operation, byteLength: memory.byteLength };
     for (const access of this.#memories.remoteAccessesOf(memory.name)) this.#checkFreed(freed, access);
@@ -191,12 +208,12 @@ export class SharedAccesses {
     this.#memories.addFreed(memory.name, freed);
   }
 
-  /** Drops the accesses of other processes to a shared memory. */
+  /** Drops the stored accesses of other processes to a shared memory. */
   forget(name: ShareName): void {
     this.#memories.forget(name);
   }
 
-  /** Compares an access of this process with those of other processes, and publishes it. */
+  /** Compares an access of this process with other processes' accesses to the same memory, and publishes the access. */
   addOwn(operation: Operation, { address, byteLength, access: kind, source, parts }: RangeAccess): void {
     for (const memory of this.#memories.overlapping(address, address + byteLength)) {
       const begin = Math.max(0, address - memory.address);
@@ -217,9 +234,10 @@ export class SharedAccesses {
   }
 
   /**
-   * Compares an access of another process with those of this process, and stores it for comparison with later ones.
+   * Compares an access of another process with this process's accesses to the same memory, and stores the access for
+   * later comparisons.
    *
-   * @param known the host's clock when the access was read: the work known to be complete
+   * @param known the host's point when the access was received: operations before this point are complete
    */
   addOfPeer(name: ShareName, access: RemoteAccess, known: Point): void {
     for (const memory of this.#memories.named(name)) {
@@ -233,13 +251,13 @@ export class SharedAccesses {
     if (!isBefore(access.operation, known)) this.#memories.addAccess(name, access, known);
   }
 
-  /** Reports an access of another process that may come after a free by this process. */
+  /** Reports an access of another process if it may happen after the memory's free by this process. */
   #checkFreed({ operation, byteLength }: FreedMemory, access: RemoteAccess): void {
     if (isBefore(access.operation, operation) || !this.#parts.isReportable(operation, access)) return;
     this.#parts.reports.addFreed({ region: { byteLength }, access, freed: operation });
   }
 
-  /** Returns the last writes of this process to a shared memory, and its accesses since then. */
+  /** Returns this process's latest accesses to each byte of a mapping, with offsets in the mapping. */
   #accessesIn({ address, byteLength }: SharedMemory): TrackedAccess[] {
     return this.#parts.order.accessesIn(address, address + byteLength).map((access) => {
       return { ...access, begin: access.begin - address, end: access.end - address };

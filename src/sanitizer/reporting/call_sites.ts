@@ -5,37 +5,39 @@
  */
 import type { SanitizerAccess, SanitizerReport } from "./sanitizer_report.ts";
 
-/** A captured call stack. Engines format `stack` lazily when it is first read, which is slower than the capture. */
+/**
+ * A captured call stack. JavaScript engines format `stack` when it is first read, which takes longer than the capture.
+ */
 export interface CallSite {
   readonly stack?: string;
 }
 
 /**
- * The minimum number of frames to capture: the engines' default. The innermost two to seven are the library's own. Each
- * frame costs V8 0.25 to 0.5 microseconds in each call of the program.
+ * The minimum number of stack frames to capture, which is the engines' default. The two to seven innermost frames are
+ * the library's own. On V8, each frame costs every call of the program 0.25 to 0.5 microseconds.
  */
 export const frameCount = 10;
-/** `Error` with the `stackTraceLimit` of V8 and JavaScriptCore, which TypeScript does not declare. */
+/** `Error`, typed with the property `stackTraceLimit` of V8 and JavaScriptCore, which TypeScript does not declare. */
 export const errors = Error as unknown as { stackTraceLimit: number };
-/** Matches a frame in a runtime's or an engine's own code. */
+/** Matches a stack frame in code of a runtime or an engine. */
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
 /** Captures the current call stack. */
 export function callSiteHere(): CallSite {
   const limit = errors.stackTraceLimit;
   if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
-  // Not Error.captureStackTrace, which formats the stack eagerly in JavaScriptCore.
+  // Do not use Error.captureStackTrace, which formats the stack immediately in JavaScriptCore.
   const site = new Error();
   errors.stackTraceLimit = limit;
   return site;
 }
 
-/** A cache of formatted stacks: reports read the same call sites many times. */
+/** The formatted stacks of call sites. Cached, because reports use the same call sites many times. */
 const stacks = new WeakMap<CallSite, string>();
-/** Matches a frame in the library's own files. Null if the library is bundled; undefined until the first use. */
+/** Matches a stack frame in a file of the library. Null if the library is bundled; undefined until the first use. */
 let libraryFrame: RegExp | null | undefined;
 
-/** Returns the lines of a call stack, without the frames of the library and the engine. */
+/** Returns the lines of a call stack without the frames of the library and of the engine. */
 export function stackOf(site: CallSite): string {
   let stack = stacks.get(site);
   if (stack === undefined) stacks.set(site, stack = ownFrames(site));
@@ -50,8 +52,9 @@ function ownFrames(site: CallSite): string {
 }
 
 /**
- * Returns a pattern that matches a frame in the library's own files, or null if the library is bundled. Not called at
- * import, because formatting the first call stack of a bundle costs 80 ms: the engine scans the source for line starts.
+ * Returns a pattern that matches a stack frame in a file of the library, or null if the library is bundled. Do not call
+ * at import: formatting the first call stack of a bundle takes 80 ms, because the engine scans the source for line
+ * breaks.
  */
 function framesOfLibrary(): RegExp | null {
   const root = /([^\s(@]*)src\/sanitizer\/reporting\/call_sites\./.exec(callSiteHere().stack ?? "")?.[1];
@@ -64,9 +67,9 @@ function escaped(text: string): string {
 
 /** A frame of a call stack. */
 export interface StackFrame {
-  /** The name of the function, if it has one. */
+  /** The function's name. Undefined for an anonymous function. */
   readonly name: string | undefined;
-  /** The path of the file, or the URL of a module that is not a file. */
+  /** The file's path, or the module's URL if the module is not a local file. */
   readonly file: string;
   readonly line: number;
   readonly column: number | undefined;
@@ -90,7 +93,9 @@ export function framesOf(stack: string): StackFrame[] {
   });
 }
 
-/** Returns the innermost frame of a report's later access, or of the earlier access if the later has no stack. */
+/**
+ * Returns the innermost stack frame of a report's later access, or of its earlier access if the later one has no stack.
+ */
 export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undefined {
   for (const { stack } of accesses) {
     const [place] = framesOf(stack);
@@ -100,8 +105,8 @@ export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undef
 }
 
 /**
- * Returns the location of a report for summaries: the kernel's source line for mistakes of threads, else the innermost
- * frame, such as `script.ts:14`. Undefined if the location is unknown.
+ * Returns the location of a report for summaries: the kernel's source line if the mistake concerns single threads,
+ * otherwise the innermost stack frame, such as `script.ts:14`. Undefined if the location is unknown.
  */
 export function shortLocationOf(report: SanitizerReport): string | undefined {
   const access: SanitizerAccess | undefined = report.accesses[0];

@@ -14,24 +14,26 @@ export interface ReportedMemory {
   readonly allocated?: Operation;
 }
 
-/** The parts of a report's message. */
+/** A report before its message is composed. */
 export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "count"> {
   /** The check that found the mistake. Default: "stream-order". */
   readonly check?: SanitizerCheck;
   readonly kind: string;
-  /** The later access, then the earlier one if there are two. */
+  /** The later access, followed by the earlier one if there are two. */
   readonly accesses: readonly SanitizerAccess[];
   /** The buffer that the report is about, if any. */
   readonly memory?: ReportedMemory | undefined;
-  /** The subject of the report if it is not a buffer: "the array tile in shared memory". */
+  /** A description of the report's subject if it is not a buffer: "the array tile in shared memory". */
   readonly place?: string | undefined;
-  /** The operations for whose streams the message lists the line of creation. */
+  /**
+   * The operations whose streams the message describes, each with the location in the program at which it was created.
+   */
   readonly operations?: readonly Operation[];
-  /** The affected bytes of the memory. Undefined if all are. */
+  /** The affected bytes of the memory. Undefined if all bytes are affected. */
   readonly bytes?: { readonly begin: number; readonly end: number } | undefined;
-  /** The mistake, as a sentence without a full stop. */
+  /** A description of the mistake: a sentence without a full stop. */
   readonly problem: string;
-  /** The advice, as a sentence without a full stop. */
+  /** Advice for fixing the mistake: a sentence without a full stop. */
   readonly advice: string;
 }
 
@@ -51,7 +53,9 @@ export function messageOf(finding: UnwordedReport): string {
   ].join("\n");
 }
 
-/** Returns a line for each distinct stream of the operations with the location of its creation. */
+/**
+ * Returns a line for each distinct stream of the operations, which says where in the program the stream was created.
+ */
 function creationsOf({ operations = [] }: UnwordedReport): string[] {
   return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
     const [place] = created === undefined ? [] : framesOf(stackOf(created));
@@ -74,13 +78,13 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
   barrier: "waits",
 };
 
-/** The participles for operations whose name is the same as their kind of access. */
+/** The participles that describe operations whose name is also the kind of access, such as "allocate". */
 const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allocated", free: "Freed", read: "Read" };
 
 /**
  * Returns the lines that describe an access.
  *
- * @param before the access described before this one: if both belong to the same call, the stack is not repeated
+ * @param before the access described before `current`; if both are of the same call, the call stack is not repeated
  */
 function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
   const { operation, access, stream, source, stack, block, thread } = current;
@@ -95,7 +99,7 @@ function describe(current: SanitizerAccess, before: SanitizerAccess | undefined)
   const participle = operation === access ? participles[operation] : undefined;
   const what = participle ?? `${capitalized(operation)}${who} ${verbs[access]}${at}`;
   const isSameCall = block !== undefined && before?.operation === operation && before.stack === stack;
-  // For memory from a kernel's malloc, the launch is unknown.
+  // A kernel's malloc has no call stack, because the launch is unknown.
   if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
   if (participle !== undefined) {
     return [`  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}`, ...indented(stack)];
@@ -111,7 +115,7 @@ function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Returns advice on how to order two operations, as a sentence. */
+/** Returns a sentence that advises how to order `second` after `first`. */
 export function orderBy(first: Operation, second: Operation): string {
   const { timeline: a, name } = first;
   const { timeline: b } = second;
@@ -121,7 +125,10 @@ export function orderBy(first: Operation, second: Operation): string {
   return `Record an event on ${a.name} after ${what}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
 }
 
-/** Returns a clause about an existing wait whose event was recorded too early, before the first operation; or "". */
+/**
+ * Returns a clause about an existing wait for an event that was recorded before the first operation, and thus too
+ * early. Empty if there is no such wait.
+ */
 function earlyRecord(first: Operation, { timeline, position }: Operation): string {
   const wait = timeline.waitFor(first, position);
   const [place] = wait === undefined ? [] : framesOf(stackOf(wait.recorded));
@@ -129,7 +136,7 @@ function earlyRecord(first: Operation, { timeline, position }: Operation): strin
   return `: the one that it waits for was recorded before ${first.name}, at ${shortNameOf(place)}`;
 }
 
-/** Returns advice on how to order a free after a use, as a sentence. */
+/** Returns a sentence that advises how to order a free after a use of the memory. */
 export function freeLater(use: Operation, freed: Operation): string {
   const { timeline: { name, pid, device } } = use;
   if (pid !== freed.timeline.pid || device === undefined || freed.timeline.device === undefined) {

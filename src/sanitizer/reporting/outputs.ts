@@ -11,7 +11,7 @@ import { frameOfReport } from "./call_sites.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
 import { Suppressions, type UsedSuppression } from "./suppressions.ts";
 
-/** A file that lines are appended to. */
+/** A file to which lines are appended. */
 export interface LogFile {
   /** The file's name in messages. */
   readonly name: string;
@@ -23,13 +23,16 @@ export interface LogFile {
   append(line: string): void;
 }
 
-/** Appends the reports of one `Cuda` object to a file, as lines of JSON. */
+/** Appends the reports of one `Cuda` object to a file, each as a line of JSON. */
 export class ReportLog {
   readonly #file: LogFile;
   readonly #pid: number;
-  /** Identifies the lines of one `Cuda` object. The pid does not: pids are reused, and Workers share one. */
+  /**
+   * A random identifier, in each line, of the `Cuda` object. The process ID does not suffice: it may be reused, and
+   * Workers share it.
+   */
   readonly #run: string = crypto.randomUUID();
-  /** The number of each report, from 1. */
+  /** The number of each appended report, counted from 1. */
   readonly #numbers = new Map<SanitizerReport, number>();
   #hasFailed = false;
 
@@ -46,7 +49,7 @@ export class ReportLog {
     this.#append({ type: "report", pid: this.#pid, run: this.#run, number, check, kind, message, accesses });
   }
 
-  /** Appends the last line: the final counts of the reports, and the suppressions that were used. */
+  /** Appends the last line, which has the final counts of all reports and the suppressions that were used. */
   end(suppressed: readonly UsedSuppression[]): void {
     const counts = Array.from(this.#numbers.keys(), ({ count }) => count);
     this.#append({
@@ -69,19 +72,19 @@ export class ReportLog {
   }
 }
 
-/** The outputs of a sanitizer in addition to its listener. */
+/** What a sanitizer does with reports in addition to calling its listener. */
 export interface Outputs {
-  /** The mistakes that are not reported. */
+  /** The suppressions: mistakes that match one are counted but not reported. */
   readonly suppressions?: Suppressions | undefined;
-  /** The file of `POOLPASS_SANITIZE_REPORT`. */
+  /** The log in the file that `POOLPASS_SANITIZE_REPORT` names. */
   readonly log?: ReportLog | undefined;
-  /** Returns the annotation that is printed after a report's message. */
+  /** Returns an annotation for a report, which is printed after the report's message. */
   readonly annotate?: ((report: SanitizerReport) => string) | undefined;
 }
 
-/** The suppressions by path: a process reads each file once, and prints the unused entries once. */
+/** The parsed suppression files, keyed by path. A process reads each file, and lists its unused entries, only once. */
 const known = new Map<string, Suppressions>();
-/** The paths of report files about which a warning was printed. */
+/** The paths of report files that cannot be written, and about which a warning was printed. */
 const refused = new Set<string>();
 
 /**
@@ -110,7 +113,10 @@ function suppressionsOfEnvironment(): Suppressions | undefined {
   return suppressions;
 }
 
-/** Opens the report file. Only warns if it cannot be written, because the program itself did not ask for it. */
+/**
+ * Opens the file that `POOLPASS_SANITIZE_REPORT` names. If it cannot be written, prints a warning instead of throwing,
+ * because the variable is set outside of the program.
+ */
 function logOfEnvironment(): ReportLog | undefined {
   const pattern = environmentVariable("POOLPASS_SANITIZE_REPORT");
   if (pattern === undefined || pattern === "") return undefined;
@@ -146,7 +152,7 @@ function annotationsOfEnvironment(): Outputs["annotate"] {
 export function annotationOf(report: SanitizerReport, workspace: string | undefined): string {
   const place = frameOfReport(report);
   const properties = Object.entries({
-    // A module from the network is not in the repository, so it gets no file and line.
+    // A module loaded from the network is not in the repository, so its annotation has no file and line.
     ...place === undefined || /^\w+:\/\//.test(place.file)
       ? {}
       : { file: relativeTo(workspace, place.file), line: `${place.line}`, col: place.column?.toString() },

@@ -17,14 +17,14 @@ interface Process {
   exitCode?: number | string | undefined;
 }
 
-/** The objects that called `letProcessFail` and not yet `letProcessSucceed`. */
+/** The objects for which `letProcessFail` was called, but not yet `letProcessSucceed`. */
 const failing = new Set<object>();
-/** Whether the exit code is currently set to 1. */
+/** Whether this module has set the exit code to 1. */
 let isFailing = false;
-/** The exit code that the program had set before. */
+/** The exit code that the program had set before this module changed it. */
 let exitCodeBefore: number | string | undefined;
 
-/** Makes the process exit with code 1, unless `letProcessSucceed` is called with the same object before. */
+/** Makes the process exit with code 1, unless `letProcessSucceed` is called with the same object before the end. */
 export function letProcessFail(who: object): void {
   failing.add(who);
   setExitCode();
@@ -41,21 +41,24 @@ function setExitCode(): void {
   if (process === undefined || (failing.size > 0) === isFailing) return;
   isFailing = failing.size > 0;
   if (isFailing) exitCodeBefore = process.exitCode;
-  // Bun ignores an assignment of undefined.
+  // Restore with 0 instead of undefined, because Bun ignores an assignment of undefined.
   process.exitCode = isFailing ? 1 : exitCodeBefore ?? 0;
 }
 
 /**
  * Called when the process ends.
  *
- * @param hasFailed whether the process fails for another reason than `letProcessFail`
+ * @param hasFailed whether the process fails for a reason other than `letProcessFail`
  */
 export type EndListener = (hasFailed: boolean) => void;
 
-/** The listeners in the order of their calls. Undefined until the first is added. */
+/** The listeners, in the order in which they are called. Undefined until the first listener is added. */
 let listeners: Set<EndListener> | undefined;
 
-/** Calls a listener once when the process ends, unless it is killed. Returns a function that removes the listener. */
+/**
+ * Adds a listener, which is called once when the process ends, unless it is killed. Returns a function that removes the
+ * listener.
+ */
 export function atProcessEnd(listener: EndListener): () => void {
   listeners ??= listen();
   const own: EndListener = (hasFailed) => listener(hasFailed);
@@ -75,9 +78,9 @@ function listen(): Set<EndListener> {
   const globals = globalThis as unknown as Globals;
   globals.process?.on?.("exit", run);
   if (globals.Deno?.permissions !== undefined) {
-    // `Deno.exit` and `deno test` emit no other event.
+    // Also listen for "unload": `Deno.exit` and `deno test` do not emit "exit".
     globals.addEventListener?.("unload", run);
-    // An uncaught error ends the process without an "unload" event.
+    // Also listen for uncaught errors, which end the process without "unload".
     globals.process?.on?.("uncaughtExceptionMonitor", () => {
       if (globals.process?.listenerCount?.("uncaughtException") === 0) run(1);
     });
@@ -85,15 +88,16 @@ function listen(): Set<EndListener> {
   return all;
 }
 
-/** The predicates that were passed to `printSuppressed`: each is registered once. */
+/** The predicates passed to `printSuppressed`, so that each is registered only once. */
 const printed = new Set<(error: unknown) => boolean>();
 
 /**
- * From now on, prints the errors inside each uncaught `SuppressedError` that contains an error of a kind. JavaScript
- * throws a `SuppressedError` when an error ends a `using` block and the disposal throws another one, and runtimes print
- * neither of the two. The process still fails with the error: a monitor does not handle it.
+ * Prints, from now on, all errors contained in an uncaught `SuppressedError` if one of them is of a certain kind.
+ * JavaScript throws a `SuppressedError` if an error ends a `using` block and the disposal throws another error, and
+ * runtimes print neither of these. The process still fails with the uncaught error, because a monitor does not handle
+ * it.
  *
- * @param isOfKind returns whether an error is of the kind
+ * @param isOfKind returns whether an error is of that kind
  */
 export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
   if (printed.has(isOfKind)) return;
@@ -107,7 +111,10 @@ export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
   });
 }
 
-/** Returns the errors in a `SuppressedError`, in the order in which they were thrown, or any other error alone. */
+/**
+ * Returns the errors contained in a `SuppressedError`, in the order in which they were thrown. Returns any other error
+ * alone.
+ */
 function partsOf(error: unknown): unknown[] {
   if (!(error instanceof Error) || error.name !== "SuppressedError") return [error];
   const { error: later, suppressed } = error as SuppressedError;

@@ -14,9 +14,11 @@ import { isBefore, type Operation, type Timeline } from "../order/timelines.ts";
 import type { Suppression, Suppressions, UsedSuppression } from "./suppressions.ts";
 import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
 
-/** An occurrence of a mistake. */
+/** One occurrence of a mistake in the program. */
 export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
-  /** The two conflicting operations. A pair counts as one occurrence, however many ranges it conflicts in. */
+  /**
+   * The two conflicting operations. A pair is counted once, regardless of how many ranges the operations conflict in.
+   */
   readonly operationPair?: readonly [later: object, earlier: object] | undefined;
   /** The number of occurrences to add. Default: 1. */
   readonly count?: number | undefined;
@@ -24,14 +26,14 @@ export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "
   message(): string;
 }
 
-/** A mistake, with its count. */
+/** A distinct mistake, which may occur many times. */
 interface Mistake {
-  /** The report of the mistake, whose count grows. Undefined if it is suppressed. */
+  /** The report of the mistake, with the count of occurrences. Undefined if the mistake is suppressed. */
   readonly report: { -readonly [Name in keyof SanitizerReport]: SanitizerReport[Name] } | undefined;
   readonly suppression: Suppression | undefined;
-  /** The later operation of the last occurrence. */
+  /** The later operation of the last counted occurrence. */
   later: object | undefined;
-  /** The earlier operations that were already counted as conflicting with `later`. */
+  /** The earlier operations that have been counted together with `later`. */
   readonly earlier: Set<object>;
 }
 
@@ -50,12 +52,12 @@ export class FoundMistakes {
     return [...this.#mistakes.values()].flatMap(({ report }) => report ?? []);
   }
 
-  /** The suppressions that were used, with the number of mistakes of each. */
+  /** The suppressions that matched a mistake, with the number of suppressed occurrences. */
   get suppressed(): readonly UsedSuppression[] {
     return Array.from(this.#suppressed, ([suppression, count]) => ({ suppression, count }));
   }
 
-  /** Counts an occurrence. Returns the report if the mistake is new and not suppressed. */
+  /** Counts an occurrence. Returns a report if the mistake is new and not suppressed, otherwise undefined. */
   add(sighting: FoundMistake): SanitizerReport | undefined {
     const { check, kind, accesses, operationPair, count = 1 } = sighting;
     const key = [kind, ...accesses.flatMap(({ operation, source, stack }) => [operation, source, stack])].join("\0");
@@ -91,7 +93,7 @@ export class FoundMistakes {
   }
 }
 
-/** A mistake that a driver found in a kernel, with the operation of the launch and the affected buffer. */
+/** A mistake in a kernel that the driver has found, with the launch's operation and the affected buffer. */
 export interface KernelMistake {
   readonly finding: LaunchFinding;
   readonly operation: Operation;
@@ -100,17 +102,17 @@ export interface KernelMistake {
     | undefined;
 }
 
-/** The reports of a `Cuda` object. */
+/** Composes, counts and delivers the reports of one `Cuda` object. */
 export class Reports {
   readonly #checks: ReadonlySet<SanitizerCheck>;
   readonly #onReport: (report: SanitizerReport) => void;
   readonly #found: FoundMistakes;
-  /** The reports that the listener has not received yet. */
+  /** The reports that `deliver` has not passed to the listener yet. */
   readonly #undelivered: SanitizerReport[] = [];
 
   /**
-   * @param checks the wanted checks: mistakes of other checks are dropped
-   * @param onReport called with the report of each new mistake by `deliver`
+   * @param checks the enabled checks: mistakes found by other checks are dropped
+   * @param onReport the listener, which `deliver` calls with the report of each new mistake
    * @param suppressions the mistakes to suppress
    */
   constructor(
@@ -123,17 +125,17 @@ export class Reports {
     this.#found = new FoundMistakes(suppressions);
   }
 
-  /** All reports so far. */
+  /** All reports created so far. */
   get all(): readonly SanitizerReport[] {
     return this.#found.reports;
   }
 
-  /** The suppressions that were used. */
+  /** The suppressions that matched a mistake, with the number of suppressed occurrences. */
   get suppressed(): readonly UsedSuppression[] {
     return this.#found.suppressed;
   }
 
-  /** Adds an unordered pair of accesses to the same bytes. */
+  /** Adds a mistake: two accesses to the same bytes are unordered. */
   addConflict({ region, conflict }: { region: ReportedMemory; conflict: Conflict }): void {
     for (const part of partsOfConflict(conflict)) this.#addConflict(region, part);
   }
@@ -151,7 +153,7 @@ export class Reports {
     });
   }
 
-  /** Adds an access to memory that comes, or may come, after the free of that memory. */
+  /** Adds a mistake: an access may happen, or happens, after its memory was freed. */
   addFreed({ region, access, freed }: { region: ReportedMemory; access: TrackedAccess; freed: Operation }): void {
     for (const part of partsOfAccess(access)) this.#addFreed(region, part, freed);
   }
@@ -175,7 +177,7 @@ export class Reports {
     });
   }
 
-  /** Adds an access that may happen before the allocation. */
+  /** Adds a mistake: an access may happen before its memory is allocated. */
   addUnallocated({ region, access }: { region: Required<ReportedMemory>; access: TrackedAccess }): void {
     for (const part of partsOfAccess(access)) this.#addUnallocated(region, part);
   }
@@ -193,7 +195,7 @@ export class Reports {
     });
   }
 
-  /** Adds a free that may happen before the allocation. */
+  /** Adds a mistake: memory may be freed before it is allocated. */
   addFreedBeforeAllocation({ region, freed }: { region: Required<ReportedMemory>; freed: Operation }): void {
     this.#add({
       kind: "use-before-allocation",
@@ -205,7 +207,7 @@ export class Reports {
     });
   }
 
-  /** Adds a change of page-locked memory that a copy may still read. */
+  /** Adds a mistake: the program has changed page-locked memory that a pending copy may still read. */
   addEarlyChange({ operation, begin, end, byteLength }: EarlyChange, allocated: Operation | undefined): void {
     this.#add({
       kind: "source-overwritten",
@@ -226,14 +228,15 @@ export class Reports {
   }
 
   /**
-   * Adds a mistake of a kernel.
+   * Adds a mistake in a kernel.
    *
-   * @param finding the mistake as the driver describes it
-   * @param operation the launch
+   * @param finding the driver's description of the mistake
+   * @param operation the operation of the launch
    * @param region the affected buffer, if there is one
    */
   addOfKernel({ finding, operation, region }: KernelMistake): void {
-    // The check "stream-order" reports these kinds from the order of calls, independently of the timing of this run.
+    // The check "stream-order" finds mistakes of these two kinds from the order of calls, independently of a run's
+    // timing.
     const isOfOrder = finding.kind === "use-after-free" || finding.kind === "use-before-allocation";
     if (isOfOrder && region !== undefined && this.#checks.has("stream-order")) return;
     const { check, kind, problem, advice, memory, range, accesses, count } = finding;
@@ -255,7 +258,7 @@ export class Reports {
     });
   }
 
-  /** Adds memory that was not freed. `before` is the event that should have followed the free. */
+  /** Adds a mistake: memory was not freed. `before` describes the event that the free should have preceded. */
   addLeak({ kind, count, byteLength, operation }: LeakGroup, before: string): void {
     this.#add({
       check: "leak",
@@ -268,7 +271,10 @@ export class Reports {
     });
   }
 
-  /** Adds memory that kernels allocated with malloc and did not free. */
+  /**
+   * Adds a mistake: memory that a kernel's malloc has allocated was not freed. `before` describes the event that the
+   * free should have preceded.
+   */
   addHeapLeak({ kernel, source, count, byteLength }: UnfreedHeap, before: string): void {
     const operation = kernel === undefined ? "a kernel" : `kernel ${kernel}`;
     this.#add({
@@ -288,7 +294,7 @@ export class Reports {
     });
   }
 
-  /** Adds a copy of uninitialized bytes to the host. `at` is the address of the first such byte. */
+  /** Adds a mistake: a copy to the host reads uninitialized bytes. `at` is the address of the first such byte. */
   addUnwritten({ operation, region, at }: {
     operation: Operation;
     region: KernelMistake["region"];
@@ -306,7 +312,7 @@ export class Reports {
     });
   }
 
-  /** Adds a wait for an event that was never recorded. */
+  /** Adds a mistake: a wait for an event that was never recorded. */
   addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallSite; created: CallSite }): void {
     this.#add({
       kind: "unrecorded-event",
@@ -328,7 +334,9 @@ export class Reports {
     if (report !== undefined) this.#undelivered.push(report);
   }
 
-  /** Passes new reports to the listener. Deferred until then, because mistakes may be found during a driver call. */
+  /**
+   * Passes new reports to the listener. Call when no driver call is in progress: mistakes may be found during a call.
+   */
   deliver(): void {
     if (this.#undelivered.length === 0) return;
     for (let report = this.#undelivered.shift(); report !== undefined; report = this.#undelivered.shift()) {
@@ -338,9 +346,9 @@ export class Reports {
 }
 
 /**
- * Returns the description of an access for a report.
+ * Returns a report's description of an access.
  *
- * @param begin the offset of the first affected byte: the thread is known only for the first byte of an access
+ * @param begin the offset of the first affected byte; the description names the thread only if the access begins there
  */
 function accessOf(
   { operation, kind, source, first, ...access }: TrackedAccess,
@@ -372,7 +380,7 @@ function nounOf({ kind, operation, isPossible }: TrackedAccess): string {
   return isPossible ? `a possible ${noun} of ${operation.name}` : `the ${noun} of ${operation.name}`;
 }
 
-/** Returns the kind of a mistake, with the prefix "possible-" if one of the accesses is only possible. */
+/** Returns the kind of a mistake for reports: `kind`, with the prefix "possible-" if an access is only possible. */
 function kindOf(kind: string, accesses: readonly TrackedAccess[]): string {
   return accesses.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
 }

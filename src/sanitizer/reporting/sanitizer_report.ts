@@ -6,7 +6,7 @@
 import { countOf, listOf } from "../../support/printing.ts";
 import { shortLocationOf } from "./call_sites.ts";
 
-/** A kind of check. */
+/** A check of the sanitizer. */
 export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "race" | "synchronization" | "leak";
 
 /** One of the operations that a report is about. */
@@ -15,17 +15,17 @@ export interface SanitizerAccess {
   readonly operation: string;
   /** How the operation accesses the memory. */
   readonly access: "read" | "write" | "atomic" | "allocate" | "free" | "barrier";
-  /** The stream of the operation, such as `"stream 1 of device 0"`. Undefined for an operation of the host. */
+  /** The operation's stream, such as `"stream 1 of device 0"`. Undefined for an operation of the host. */
   readonly stream: string | undefined;
-  /** The lines of the operation's call stack in TypeScript, without the library's own frames. */
+  /** The lines of the call stack of the operation's call in the program, without the library's own frames. */
   readonly stack: string;
-  /** The block of the thread in the kernel, if it is known. */
+  /** The index of the accessing thread's block, if it is known. */
   readonly block?: readonly [x: number, y: number, z: number];
-  /** The thread in its block, if it is known. */
+  /** The index of the accessing thread in its block, if it is known. */
   readonly thread?: readonly [x: number, y: number, z: number];
-  /** The source line in the kernel: `"saxpy.cu:12"` if the PTX has line info, else `"PTX line 31"`. */
+  /** The accessing line of the kernel: `"saxpy.cu:12"` if the PTX has line information, otherwise `"PTX line 31"`. */
   readonly source?: string;
-  /** The id of the process, if the operation is of another process. */
+  /** The process ID, if the operation belongs to another process. */
   readonly pid?: number;
 }
 
@@ -35,15 +35,15 @@ export interface SanitizerReport {
   readonly check: SanitizerCheck;
   /** The kind of mistake: `"use-after-free"`, `"unordered-write-read"` and so on. */
   readonly kind: string;
-  /** The complete report as text of several lines. */
+  /** The complete report: a text of several lines. */
   readonly message: string;
-  /** The later access, then the earlier one. */
+  /** The later access, followed by the earlier one if there are two. */
   readonly accesses: readonly SanitizerAccess[];
-  /** How often the mistake was seen so far. Grows until the `Cuda` object is disposed. */
+  /** The number of occurrences so far. Increases until the `Cuda` object is disposed. */
   readonly count: number;
 }
 
-/** Thrown when a `Cuda` object without `onReport` is disposed and the sanitizer has found mistakes. */
+/** Thrown when a `Cuda` object is disposed, if the sanitizer has found mistakes and there is no `onReport` listener. */
 export class SanitizerError extends Error {
   /** The error's name. */
   override readonly name = "SanitizerError" as const;
@@ -55,7 +55,9 @@ export class SanitizerError extends Error {
     this.#reports = reports;
   }
 
-  /** The reports, one per mistake. An accessor, so that runtimes do not print them again with the error. */
+  /**
+   * The reports, one for each mistake. An accessor, because runtimes would print a data property along with the error.
+   */
   get reports(): readonly SanitizerReport[] {
     return this.#reports;
   }
@@ -70,7 +72,7 @@ export function summaryOfReports(reports: readonly SanitizerReport[]): string {
   return `${countOf(reports.length, "mistake")}${byKind.length === 0 ? "" : `: ${byKind.join("; ")}`}`;
 }
 
-/** Returns the suffix with the locations: ` at script.ts:14 (seen 12 times), script.ts:20`. */
+/** Returns the part of a summary that lists locations: ` at script.ts:14 (seen 12 times), script.ts:20`. */
 function placesIn(reports: readonly SanitizerReport[]): string {
   const byPlace = Array.from(Map.groupBy(reports, shortLocationOf), ([place = "an unknown place", at]) => {
     return `${place}${at.length === 1 ? countIn(at[0]!) : ` (${countOf(at.length, "mistake")})`}`;
@@ -78,12 +80,12 @@ function placesIn(reports: readonly SanitizerReport[]): string {
   return ` at ${listOf(byPlace)}`;
 }
 
-/** Returns a suffix with the count of a report. The count of a race is the number of conflicting access pairs. */
+/** Returns the part of a summary with a report's count, or "" if it is 1. For a race, it counts pairs of accesses. */
 function countIn({ check, count }: SanitizerReport): string {
   return check === "race" && count > 1 ? ` (in ${count} pairs of accesses)` : timesOf(count);
 }
 
-/** Returns a suffix for a count: `" (seen 3 times)"`, empty for 1. */
+/** Returns the part of a summary with a count: `" (seen 3 times)"`, or "" if the count is 1. */
 export function timesOf(count: number): string {
   return count > 1 ? ` (seen ${count} times)` : "";
 }

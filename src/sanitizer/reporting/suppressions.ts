@@ -8,28 +8,28 @@ import { countOf } from "../../support/printing.ts";
 import { framesOf } from "./call_sites.ts";
 import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 
-/** The maximum number of unused suppressions in a message. */
+/** The maximum number of unused suppressions that a message lists. */
 const maximumListed = 10;
 
-/** One suppression, written as a line `kind:place` of a suppression file. */
+/** A suppression: a line `kind:place` in a suppression file. */
 export interface Suppression {
-  /** The text of the line. */
+  /** The line as it is in the file. */
   readonly text: string;
-  /** The line number, from 1. */
+  /** The line number in the file, counted from 1. */
   readonly line: number;
-  /** Matches the kinds and checks of the suppressed reports. */
+  /** Matches the kind or the check of a suppressed report. */
   readonly kinds: RegExp;
-  /** Matches the functions, files, lines or kernels of the suppressed reports. */
+  /** Matches a function, file, line or kernel of a suppressed report. */
   readonly places: RegExp;
 }
 
-/** A suppression with the number of mistakes that it suppressed. */
+/** A suppression, with the number of mistakes that it has suppressed. */
 export interface UsedSuppression {
   readonly suppression: Suppression;
   readonly count: number;
 }
 
-/** The parts of a report that suppressions match. */
+/** The parts of a report that are compared with suppressions. */
 export type Suppressible = Pick<SanitizerReport, "check" | "kind" | "accesses">;
 
 const unordered = [
@@ -42,7 +42,7 @@ const unordered = [
   "unordered-atomic-read",
 ];
 
-/** The kinds of mistakes that each check finds. A suppression can only name a kind or check that is listed here. */
+/** For each check, the kinds of mistakes that it finds. A suppression must name a kind or check that is listed here. */
 export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = {
   "stream-order": [
     ...unordered,
@@ -87,8 +87,7 @@ export class Suppressions {
   readonly #used = new Set<Suppression>();
 
   /**
-   * Parses lines such as `unordered-write-read:src/pipeline.ts`. Empty lines and those that begin with `#` are left
-   * out.
+   * Parses lines such as `unordered-write-read:src/pipeline.ts`. Ignores empty lines and lines that begin with `#`.
    *
    * @throws {RangeError} If a line is malformed or names an unknown kind
    */
@@ -100,7 +99,7 @@ export class Suppressions {
     });
   }
 
-  /** Returns the first suppression that matches a report, and counts it as used. */
+  /** Returns the first suppression that matches a report, and marks it as used. */
   find(report: Suppressible): Suppression | undefined {
     let places: readonly string[] | undefined;
     const found = this.#all.find((suppression) => {
@@ -112,7 +111,7 @@ export class Suppressions {
     return found;
   }
 
-  /** The suppressions that have matched nothing so far. */
+  /** The suppressions that have not matched any report yet. */
   get unused(): readonly Suppression[] {
     return this.#all.filter((suppression) => !this.#used.has(suppression));
   }
@@ -144,11 +143,11 @@ function parse(text: string, { file, line }: { file: string; line: number }): Su
   const pattern = new RegExp(`^${globOf(kind)}$`);
   const isKnown = [...checks, ...kinds].some((known) => pattern.test(known));
   if (!isKnown) throw refusal(`there is no kind or check ${shown(kind)}${didYouMean(kind, [...kinds, ...checks])}`);
-  // The pattern may omit leading folders of the path.
+  // A path in a suppression may lack leading folders.
   return { text, line, kinds: pattern, places: new RegExp(`^(?:.*/)?${globOf(place)}$`, "s") };
 }
 
-/** Returns the strings that may match the second half of a suppression: names, files and lines of an access. */
+/** Returns the strings of an access that are compared with the second part of a suppression: names, files and lines. */
 function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] {
   const inStack = framesOf(stack).flatMap(({ name, file, line, column }) => [
     ...name === undefined ? [] : [name],
