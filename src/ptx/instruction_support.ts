@@ -9,8 +9,8 @@ import { PtxError } from "./syntax.ts";
 /** The uses of an instruction in the kernels of a module. */
 export interface InstructionUse {
   /**
-   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. For PTX that is not an instruction, such as a
-   * special register, its name alone.
+   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. For other PTX, such as a special register, only
+   * the name.
    */
   readonly instruction: string;
   /**
@@ -70,7 +70,7 @@ export type InstructionSupport =
   | IgnoredInstruction
   | ExactInstruction;
 
-/** PTX text, and its name in messages. PTX that is not linked with other images has no name. */
+/** PTX text, and the name by which messages refer to it. PTX that is not linked with other images has no name. */
 export interface SurveyedPtx {
   readonly name?: string;
   readonly ptx: string;

@@ -41,7 +41,7 @@ export interface KernelParameter {
   readonly isExact?: true;
 }
 
-/** A kernel's name and the layout of its parameters, which a launch needs. */
+/** A kernel's name and parameter layout, as required to launch the kernel. */
 export interface KernelSignature {
   readonly name: string;
   readonly parameters: readonly KernelParameter[];
@@ -144,7 +144,7 @@ export function untypedSignature(
 
 type ParameterLayout = Omit<KernelParameter, "offset">;
 
-/** Places parameters as in a C struct: each at the next multiple of its alignment. */
+/** Lays out parameters as in a C struct: each parameter begins at the next multiple of its alignment. */
 function placeParameters(name: string, layouts: readonly ParameterLayout[]): KernelSignature {
   let end = 0;
   const parameters = layouts.map((layout) => {

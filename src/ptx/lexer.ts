@@ -60,8 +60,8 @@ const numberPattern = new RegExp(
 );
 
 /**
- * Splits PTX text into tokens. The last token is the `end`. Throws {@linkcode PtxError} for an unterminated comment.
- * `firstLine` is the number of the first line.
+ * Splits PTX text into tokens. The last token has the kind `end`. Throws {@linkcode PtxError} for an unterminated
+ * comment. `firstLine` is the number of the first line.
  *
  * Works on character codes, because a regular expression for strings and comments overflows its stack on long ones.
  */

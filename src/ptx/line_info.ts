@@ -25,7 +25,7 @@ export interface LineEntry {
   readonly inlinedAt: SourceLine | undefined;
 }
 
-/** The `.file` directives of PTX text by their numbers, and its `.loc` directives in order. */
+/** The `.file` directives of PTX text, keyed by file number, and the `.loc` directives, in order. */
 export class LineInfo {
   readonly #files = new Map<number, string>();
   readonly #entries: LineEntry[] = [];
@@ -90,7 +90,7 @@ function partsOf(path: string): readonly string[] {
 }
 
 /**
- * Reads a file number and a line. Undefined if one is missing, and for line 0, which means code without a source.
+ * Reads a file number and a line. Undefined if one is missing, and for line 0, which marks code without a source line.
  */
 function sourceLineAt(tokens: readonly Token[], index: number): SourceLine | undefined {
   const [file, line] = [numberAt(tokens, index), numberAt(tokens, index + 1)];

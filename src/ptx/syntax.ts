@@ -21,7 +21,7 @@ export class PtxError extends Error {
 /** The header of PTX text. Lines are counted from 1. */
 export interface PtxHeader {
   readonly version: { readonly major: number; readonly minor: number; readonly line: number };
-  /** The target and its options, such as `sm_60`. */
+  /** The `.target` directive: the names of the architecture, such as `sm_60`, and of options. */
   readonly target: { readonly names: readonly string[]; readonly line: number };
 }
 
@@ -50,8 +50,7 @@ export interface FunctionDeclaration {
   readonly results: readonly VariableDeclaration[];
   readonly parameters: readonly VariableDeclaration[];
   /**
-   * The directives around the parameters, such as `maxntid` with its numbers, `noreturn`, or `unified` in an
-   * `.attribute`.
+   * The directives of the function, such as `maxntid` with its numbers, `noreturn`, or `unified` in an `.attribute`.
    */
   readonly directives: readonly FunctionDirective[];
   /** The statements of the body. Undefined for a declaration without a definition. */

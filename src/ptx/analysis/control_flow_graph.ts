@@ -190,7 +190,7 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
  */
 export function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
   const count = edges.length;
-  // From here on, nodes are identified by their number in a depth-first search.
+  // Below, nodes are identified by their number in a depth-first search.
   const { nodes, order, parent } = searchDepthFirst(edges);
   const before = Array.from({ length: count }, (): number[] => []);
   for (let node = 0; node < count; node++) {
@@ -243,9 +243,9 @@ export function immediateDominators(edges: readonly (readonly number[])[]): Int3
 }
 
 /**
- * Returns the immediate post-dominator of each node of a graph: the first other node on all paths from it to the exit.
- * The exit is a virtual node, numbered `edges.length`, which follows all nodes without successors. Undefined for a node
- * that does not reach the exit.
+ * Returns the immediate post-dominator of each node of a graph: the first other node on all paths from the node to the
+ * exit. The exit is a virtual node, numbered `edges.length`, which follows all nodes without successors. Undefined for
+ * a node that does not reach the exit.
  */
 export function immediatePostDominators(edges: readonly (readonly number[])[]): (number | undefined)[] {
   const end = edges.length;
@@ -324,8 +324,8 @@ export function loopsOf<Block>(entry: Block, next: (block: Block) => Iterable<Bl
 /** The loops of a reducible graph, by their headers. */
 export interface LoopForest<I> {
   /**
-   * Returns the header of the innermost loop that contains a block. For a header, returns the header of the loop around
-   * its own loop. Undefined outside of all loops.
+   * Returns the header of the innermost loop that contains a block. For the header of a loop, returns the header of the
+   * enclosing loop. Undefined for a block outside of all loops.
    */
   around(block: BasicBlock<I>): BasicBlock<I> | undefined;
   isHeader(block: BasicBlock<I>): boolean;

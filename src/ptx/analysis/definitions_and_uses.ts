@@ -16,7 +16,7 @@ export function resultsOf({ form, operands: [destination] }: ResolvedInstruction
 
 /**
  * Returns the operands that an instruction reads, except its predicate. Vectors, lists, pairs and addresses are split
- * into registers, numbers and so on.
+ * into their elements.
  */
 export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOperand[] {
   const sources: ResolvedOperand[] = [];
@@ -132,7 +132,7 @@ export interface RegisterUse<Name = Register> {
 }
 
 /**
- * Returns the registers that instructions read before setting them, and those that they set regardless of predicates.
+ * Returns the registers that instructions read before setting them, and the registers that they set unconditionally.
  */
 export function registerUseOf(instructions: Iterable<ResolvedInstruction>): RegisterUse {
   const uses = new Set<Register>(), definitions = new Set<Register>();
@@ -154,8 +154,8 @@ export function registerUseOf(instructions: Iterable<ResolvedInstruction>): Regi
 }
 
 /**
- * A graph of blocks, its edges, and the registers that each block uses. The edges include those to blocks where a
- * suspended thread resumes.
+ * A graph of blocks, its edges, and the registers that each block uses. The edges include the edges to blocks where
+ * suspended threads resume.
  */
 export interface LivenessGraph<Block, Name = Register> {
   readonly entry: Block;

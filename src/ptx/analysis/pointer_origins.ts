@@ -176,8 +176,8 @@ export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>
 const mostCopies = 4;
 
 /**
- * Finds the accesses of a kernel whose address is a parameter plus an offset. For kernels only: the parameters of the
- * functions they call are in frames.
+ * Finds the accesses of a kernel whose address is a parameter plus an offset. Not for other functions, because their
+ * parameters are in stack frames.
  */
 export function parameterOffsets(
   entry: BasicBlock<FlowStep>,

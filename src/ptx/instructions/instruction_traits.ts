@@ -92,8 +92,8 @@ export interface InstructionTraits {
   /** The integer operation that the instruction computes. Default: an operation that analyses do not track. */
   readonly arithmetic?: Arithmetic;
   /**
-   * How the instruction accesses the memory at its address operand. Default: if it has such an operand, it may access
-   * memory in any way.
+   * How the instruction accesses the memory at its address operand. Default: an instruction with an address operand may
+   * access memory in any way.
    */
   readonly access?: AccessKind;
   /** The threads with which the instruction synchronizes or exchanges values. Default: none. */
@@ -141,7 +141,10 @@ export interface InstructionTraits {
    * do not accept.
    */
   readonly takesVectorOfOne?: boolean;
-  /** Whether the memory that the instruction reads is constant while the kernel runs. Default: it may be written. */
+  /**
+   * Whether the memory that the instruction reads is constant while the kernel runs. Default: the memory may be
+   * written.
+   */
   readonly readsConstants?: boolean;
   /**
    * Whether the instruction is a non-coherent load: no thread may write the memory while the kernel runs. Default:

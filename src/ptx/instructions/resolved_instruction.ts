@@ -48,13 +48,13 @@ export interface FunctionName {
   readonly kind: "function";
   readonly name: string;
   readonly declaration: FunctionDeclaration;
-  /** The function's index among those of the module, which determines its address. */
+  /** The function's index in the module, which determines the function's address. */
   readonly index: number;
 }
 
 /**
- * The prototype of an indirect call. May be the declaration of one of the possible targets, because all of them have
- * the same parameters.
+ * The prototype of an indirect call: a `.callprototype`, or the declaration of one of the possible targets, which all
+ * have the same parameters.
  */
 export interface Prototype {
   readonly kind: "prototype";
@@ -75,13 +75,13 @@ export interface LabelList {
   readonly labels: readonly LabelName[];
 }
 
-/** An instruction with its form and its names resolved. `Form` is the type of the rows of the instruction table. */
+/** An instruction whose form and names have been resolved. `Form` is the type of the rows of the instruction table. */
 export interface ResolvedInstruction<Form extends InstructionRow = InstructionRow> {
   readonly kind: "instruction";
   readonly form: Form;
   /** The opcode and modifiers as written, for messages: `add.rn.f32`. */
   readonly text: string;
-  /** The instruction's modifiers, by the names of their slots in the form's syntax. */
+  /** The instruction's modifiers, keyed by the name of the slot in the form's syntax that each modifier fills. */
   readonly choices: ReadonlyMap<string, string>;
   /** The type in the slot `type`, or `b32` for a form without that slot. */
   readonly type: ScalarType;
@@ -92,7 +92,7 @@ export interface ResolvedInstruction<Form extends InstructionRow = InstructionRo
   readonly line: number;
 }
 
-/** An operand with its names resolved. */
+/** An operand whose names have been resolved. */
 export type ResolvedOperand =
   | Register
   | LabelName

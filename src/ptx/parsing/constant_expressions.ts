@@ -84,7 +84,7 @@ export function beginsConstant(token: Token, next: Token): boolean {
   return "+-~(".includes(token.text);
 }
 
-/** Parses and evaluates a constant expression. Throws {@linkcode PtxError} if there is none, or it is invalid. */
+/** Parses and evaluates a constant expression. Throws {@linkcode PtxError} if the expression is missing or invalid. */
 export function readConstant(source: TokenSource): IntegerOperand | FloatOperand {
   const constant = new ConstantReader(source).conditional();
   if (constant.kind === "integer") return { kind: "integer", value: constant.value };
@@ -144,7 +144,8 @@ class ConstantReader {
   }
 
   /**
-   * Returns the operator at the current token. May join two tokens, because the lexer splits operators into characters.
+   * Returns the operator at the current token. Joins the tokens of a two-character operator, because the lexer splits
+   * operators into characters.
    */
   #operator(): readonly [operator: string, precedence: number] | undefined {
     const first = this.#source.peek(0);

@@ -21,7 +21,7 @@ const scalarTypes: ReadonlySet<string> = new Set(
   ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 pred texref samplerref " +
     "surfref").split(" "),
 );
-/** Types that are accepted in kernel heads only. Other variables use `.b16` and `.b32` instead. */
+/** Types that are accepted only in the heads of kernels. Other declarations use `.b16` and `.b32` instead. */
 const laterTypes: ReadonlySet<string> = new Set(["bf16", "bf16x2"]);
 /** The length of a vector, by the name of its directive. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
@@ -140,7 +140,7 @@ export class DeclarationParser {
       last = order;
       if (name === "align") {
         const value = this.#alignment();
-        // After ".ptr", the alignment is that of the pointer's target.
+        // After ".ptr", `.align` specifies the alignment of the pointer's target, not of the parameter.
         if (!pointer) alignment = value;
       } else if (vectorLengths.has(name)) {
         vectorLength = vectorLengths.get(name)!;

@@ -60,8 +60,8 @@ export class InstructionParser {
   }
 
   /**
-   * Parses an operand that may be an element of a vector or a list. Such an operand is not itself a vector or a list,
-   * which bounds the nesting.
+   * Parses an operand that may be an element of a vector or a list. Elements cannot be vectors or lists, which bounds
+   * the nesting.
    */
   #element(): Operand {
     if (this.#reader.isAtConstant) return this.#reader.constant();

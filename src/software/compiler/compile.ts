@@ -57,10 +57,10 @@ export { UnsupportedPtxError } from "../../ptx/instruction_support.ts";
 /** A compiled PTX module. */
 export interface CompiledModule {
   /**
-   * The WebAssembly module. It imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an i64 with
-   * the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel it exports a
-   * function of the kernel's name, which takes the offset of a launch record (see `../abi/launch_record.ts`) and runs
-   * the blocks or threads that the record names.
+   * The WebAssembly module. The module imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an
+   * i64 with the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel, the
+   * module exports a function with the kernel's name, which takes the offset of a launch record (see
+   * `../abi/launch_record.ts`) and runs the blocks or threads that the record names.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
@@ -105,9 +105,9 @@ export interface CompiledKernel {
   /** The call sites, by the `resumeIndex` where the caller resumes. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
-   * The suspensions: the points where threads may be suspended. Such a kernel runs one block at a time, and its caller
-   * runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one call;
-   * all threads of such a kernel use the local memory of the first one.
+   * The suspensions: the points where threads may be suspended. A kernel with suspensions runs one block at a time: the
+   * caller runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one
+   * call; then all threads use the local memory of the first thread.
    */
   readonly suspensions: readonly Suspension[] | undefined;
   /**
@@ -115,15 +115,15 @@ export interface CompiledKernel {
    */
   readonly lockstepPointCount: number;
   /**
-   * Whether the kernel stores to memory that other lanes of a warp may access. If so, a launch may need other lockstep
-   * points if the threads of its warps are not adjacent along x, or if two of `pointerParameters` point into the same
-   * memory.
+   * Whether the kernel stores to memory that other lanes of a warp may access. If true, a launch may need other
+   * lockstep points if the threads of a warp are not adjacent along x, or if two of `pointerParameters` point into the
+   * same memory.
    */
   readonly ordersAccesses: boolean;
   /** The offsets of the parameters that the kernel uses as pointers, in bytes. */
   readonly pointerParameters: readonly number[];
   /**
-   * The variables that the kernel and the functions that it may call refer to. Empty unless the kernel makes checks.
+   * The variables that the kernel and the functions that it may call refer to. Empty unless kernel checks are enabled.
    */
   readonly variables: readonly Variable[];
   /**
@@ -149,23 +149,26 @@ export interface KernelForLaunch {
  */
 export interface GangKernel {
   /**
-   * The WebAssembly module, with the imports of {@linkcode CompiledModule}. It exports two functions. `gangs` runs the
-   * blocks that the launch record names and returns the index of the block where it stopped. If some blocks remain, the
-   * threads of the block where it stopped have been saved in thread records, and `threads` runs them to their end, like
-   * a kernel with suspensions.
+   * The WebAssembly module, with the imports of {@linkcode CompiledModule}. The module exports two functions. `gangs`
+   * runs the blocks that the launch record names and returns the index of the block where it stopped. If some blocks
+   * remain, the threads of the block where it stopped have been saved in thread records, and `threads` runs them to
+   * their end, like a kernel with suspensions.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   /** The number of threads in a gang. */
   readonly width: GangWidth;
-  /** The number of registers in the innermost loops that are held in vectors, with one value per member of the gang. */
+  /** The number of registers in the innermost loops that are held in vectors, with one value per thread of the gang. */
   readonly vectorRegisters: number;
   /** The number of 64-bit registers among `vectorRegisters`. */
   readonly wideRegisters: number;
   /** The size of each gang's save area, in bytes. */
   readonly gangBytes: number;
-  /** Whether the kernel has barriers, so that all gangs of a block are live at once. Otherwise, they run one by one. */
+  /**
+   * Whether the kernel has barriers, so that all gangs of a block are live at once. If false, the gangs run one after
+   * another.
+   */
   readonly hasBarriers: boolean;
-  /** Whether some loop runs under a mask, so that a gang finishes the loop although its members diverge. */
+  /** Whether some loop runs under a mask, so that a gang finishes the loop together even if its threads diverge. */
   readonly hasMaskedLoops: boolean;
   /** {@linkcode CompiledKernel.localBytes}, for threads that have left their gang. */
   readonly localBytes: number;

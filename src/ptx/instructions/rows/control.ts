@@ -117,8 +117,8 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
     row("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", exchange),
     row("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", exchange),
   ],
-  // The software device starts a kernel only after all earlier work has finished, as a GPU may also do, so `wait` never
-  // has to wait.
+  // The software device starts a kernel only after all earlier work has finished, which is also allowed on a GPU, so
+  // `wait` never blocks.
   griddepcontrol: row("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", {
     ...orderingFence,
     dividesBlock: ({ choices }) => choices.get("action") !== "wait",

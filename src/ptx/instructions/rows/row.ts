@@ -61,8 +61,8 @@ export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> im
 }
 
 /**
- * Returns a function that creates a value on its first call. Programs that need no rows also import the modules with
- * the rows, and should not spend time on creating them.
+ * Returns a function that creates a value on its first call. Programs that need no rows import these modules, too, and
+ * should not spend time on creating rows.
  */
 export function onFirstUse<Made>(make: () => Made): () => Made {
   let made: Made | undefined;

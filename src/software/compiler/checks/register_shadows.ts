@@ -37,7 +37,7 @@ export class RegisterShadows {
     this.#tracked = tracked;
   }
 
-  /** Returns the shadow of a register, or undefined if the register is certainly initialized. */
+  /** Returns the shadow of a register, or undefined if the register is known to be initialized. */
   of(register: Register): Register | undefined {
     if (!this.#tracked.has(register)) return undefined;
     let shadow = this.#shadows.get(register);
@@ -65,8 +65,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Returns the shadow of an operand that is a register or a negated predicate, or undefined if the operand is
-   * certainly initialized.
+   * Returns the shadow of an operand that is a register or a negated predicate, or undefined if the operand is known to
+   * be initialized.
    */
   #shadowOf(operand: ResolvedOperand | undefined): Register | undefined {
     if (operand?.kind === "not") return this.of(operand.register);
@@ -159,7 +159,7 @@ export class RegisterShadows {
 
   /**
    * Emits code that reports an uninitialized operand that determines a decision, such as which address is accessed.
-   * Afterward, the operand counts as initialized, so that each mistake is reported only once.
+   * Afterward, the operand counts as initialized, so that each error is reported only once.
    */
   require(operand: ResolvedOperand | undefined, decision: Decision): void {
     if (!this.mayBeUninitialized(operand)) return;

@@ -85,7 +85,7 @@ function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: Compil
     const unknown = e.temporary(type.value);
     pushUnion(e, shadows, [a, b], type);
     code.set(unknown);
-    // Two values certainly differ if they differ in a bit that is initialized in both.
+    // Two values are known to differ if they differ in a bit that is initialized in both.
     e.push(a, type);
     e.push(b, type);
     constant(code.ops(inType(type, "Xor")).get(unknown), type, -1).ops(inType(type, "Xor"), inType(type, "And"));
@@ -107,7 +107,7 @@ interface Ordered {
 
 /**
  * Emits code that pushes two flags: whether the first value may be less than the second (or, unless `isStrict`, equal
- * to it), and whether this relation certainly holds.
+ * to it), and whether this relation holds for all values of the uninitialized bits.
  */
 function pushMayAndMust(
   e: FunctionEmitter,

@@ -287,7 +287,7 @@ function integerType(type: ScalarType): ScalarType {
   return type.kind === "float" ? shadowType(type) : type;
 }
 
-/** Returns the shadow of a source operand, or 0 if the operand is certainly initialized. */
+/** Returns the shadow of a source operand, or 0 if the operand is known to be initialized. */
 function source(shadows: RegisterShadows, operand: ResolvedOperand): ResolvedOperand {
   if (operand.kind === "vector") return { ...operand, elements: operand.elements.map((each) => source(shadows, each)) };
   const register = operand.kind === "not" ? operand.register : operand;

@@ -137,8 +137,8 @@ export function generateKernel(name: string, resolved: ResolvedKernel, context: 
 }
 
 /**
- * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if that
- * requires more register saves than `mostSavedRegisters`: the code would be too large to be profitable.
+ * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if
+ * resuming requires more register saves than `mostSavedRegisters`: the code would be too large to be profitable.
  */
 export function generateResumableKernel(
   name: string,
@@ -159,7 +159,7 @@ interface GeneratedFunction {
   readonly live: (block: FlowBlock) => readonly Register[];
 }
 
-/** A suspend point, the function that contains it, and the index by which the kernel resumes there. */
+/** A suspend point, the function that contains it, and the resume index of the point. */
 interface NumberedSuspendPoint {
   readonly suspendPoint: SuspendPoint;
   readonly owner: GeneratedFunction;

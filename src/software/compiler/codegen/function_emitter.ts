@@ -50,13 +50,13 @@ const noRegisters: ReadonlySet<Register> = new Set();
 export interface SpaceSizes {
   readonly parameters: number;
   /**
-   * The size of the shared memory that the kernel certainly has: its static shared memory. A launch may add dynamic
+   * The minimum size of the kernel's shared memory: the size of the static shared memory. A launch may add dynamic
    * shared memory. Undefined if the kernel uses dynamic shared memory, whose size only the launch determines.
    */
   readonly shared: number | undefined;
   /** The size of the static shared memory that the kernel declares. */
   readonly staticShared: number;
-  /** Whether the kernel may access the reserved shared memory, because it reads that memory's offset. */
+  /** Whether the kernel reads the address of the reserved shared memory, and so may access that memory. */
   readonly usesReservedShared: boolean;
   /** The size of each thread's local memory, which contains the frames of all functions. */
   readonly local: number;
@@ -104,13 +104,13 @@ export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
   /**
-   * The local with the thread's index in its gang, for code that is emitted for one thread of a gang. Undefined if that
-   * is the gang's first thread.
+   * The local with the thread's index in its gang, for code that is emitted for one thread of a gang. Undefined for the
+   * first thread of the gang.
    */
   readonly member?: number;
 }
 
-/** The addresses of accesses that earlier checks have shown to be within bounds, if they are aligned. */
+/** The addresses of accesses whose bounds earlier checks have verified. Their alignment may still need a check. */
 export type ImpliedChecks = ReadonlySet<ResolvedAddress>;
 
 /** The locals of a pointer parameter of the kernel, for accesses of one size. */
@@ -423,7 +423,9 @@ export class FunctionEmitter {
     return encodePlace({ line, operation, space, bytes, thread: this.#threads });
   }
 
-  /** Emits code that pushes the encoded location of a possible fault, and the number of its thread. */
+  /**
+   * Emits code that pushes the encoded location of a possible fault, and the number that identifies the current thread.
+   */
   pushPlace(place: Partial<Omit<FaultPlace, "thread">> = {}): CodeWriter {
     this.code.i32(this.place(place));
     return this.pushThread();
@@ -435,8 +437,8 @@ export class FunctionEmitter {
     const standIn = this.#standIns?.fixed.get("threadX");
     this.getFixed("threadX");
     const member = this.#standIns?.member;
-    // If there is a stand-in for `threadX`, it holds the thread's own index; otherwise, `threadX` holds the index of
-    // the gang's first thread.
+    // A stand-in for `threadX` holds the thread's own index. Without a stand-in, `threadX` holds the index of the
+    // gang's first thread.
     return member === undefined || standIn !== undefined ? this.code : this.code.get(member).ops("i32Add");
   }
 
@@ -578,8 +580,8 @@ export class FunctionEmitter {
   }
 
   /**
-   * Returns the i64 locals that cache the allocation that a pointer was last found to point into: its start, and the
-   * number of aligned accesses of `bytes` bytes that fit in it. Both are initially 0.
+   * Returns the i64 locals that cache the allocation into which a pointer last pointed: `begin` is the start of the
+   * allocation, and `count` the number of aligned accesses of `bytes` bytes that fit in it. Both are initially 0.
    */
   rangeCache(base: ResolvedAddress["base"], bytes: number): { begin: number; count: number } {
     const root = base?.kind === "register" ? this.#underlyingPointerOf(base) : base;

@@ -28,8 +28,8 @@ import type { FunctionName } from "../../../ptx/instructions/resolved_instructio
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 
 /**
- * Returns the uneven functions: those in which lanes may execute different numbers of lockstep points, so that lanes
- * that entered together may no longer advance together when they return.
+ * Returns the uneven functions: functions in which lanes may pass different numbers of lockstep points, so that lanes
+ * that are in step on entry may be out of step on return.
  */
 export function unevenFunctions(
   flows: ReadonlyMap<ResolvedFunction, FunctionFlow>,
@@ -176,7 +176,7 @@ function waysAround(
 
 /**
  * Numbers the blocks that end with suspensions and calls, in program order within each function. Among the lanes of a
- * warp, those at the lowest number resume first, so that diverged lanes reconverge.
+ * warp, the lanes at the lowest-numbered block resume first, so that diverged lanes reconverge.
  */
 export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<FlowBlock, number> {
   const order = new Map<FlowBlock, number>();

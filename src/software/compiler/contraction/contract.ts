@@ -110,7 +110,7 @@ class Rewriter {
     }
   }
 
-  /** Returns the multiply-add that replaces a sum, preceded by the negations of operands that it needs. */
+  /** Returns the instructions that replace a sum: a multiply-add, preceded by negations of its operands if needed. */
   #fused(sum: Sum, term: Term): CompiledInstruction[] {
     const { instruction, terms } = sum;
     const { operands: [destination], choices, type } = instruction;
@@ -260,7 +260,7 @@ function targetsOf({ form: { flow }, operands }: CompiledInstruction): readonly 
 }
 
 /**
- * @param targets the blocks that the instruction may jump to, and last the block that follows it if it does not jump
+ * @param targets the blocks that the instruction may jump to, followed by the block where control continues otherwise
  */
 function terminatorOf(
   instruction: CompiledInstruction,

@@ -174,7 +174,10 @@ class ProductWalk implements Products {
     );
   }
 
-  /** If an instruction only copies, packs, unpacks or negates values, tracks them to its results and returns true. */
+  /**
+   * If an instruction only copies, packs, unpacks or negates values, records the values of its results and returns
+   * true.
+   */
   #copies(instruction: CompiledInstruction): boolean {
     const { form: { traits }, operands: [destination, source], choices } = instruction;
     if (destination === undefined || source === undefined) return false;

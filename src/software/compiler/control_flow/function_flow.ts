@@ -65,10 +65,13 @@ export function blockBefore(target: FlowBlock): FlowBlock {
   return block;
 }
 
-/** A point where the members of a gang may diverge. */
+/** A point where the threads of a gang may diverge. */
 export interface DivergencePoint {
   readonly instruction: CompiledInstruction;
-  /** The position: before the instruction, on one of the two edges of its branch, or where it suspends the thread. */
+  /**
+   * The position: before the instruction, on the taken or the other edge of the branch, or where the instruction
+   * suspends the thread.
+   */
   readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
 
@@ -259,7 +262,7 @@ class FlowBuilder {
     }
   }
 
-  /** Adds a suspend point. The caller emits the branch on the instruction's predicate before it. */
+  /** Adds a suspend point. If the instruction is predicated, the caller emits the branch around the suspend point. */
   #addSuspendPoint(
     instruction: CompiledInstruction,
     { next, request }: { next: FlowBlock; request?: SuspensionRequest },
@@ -275,8 +278,8 @@ class FlowBuilder {
 }
 
 /**
- * Returns the function that emits an instruction after which control continues with the next one. Undefined for a
- * control-flow instruction.
+ * Returns the function that emits an instruction or a call of a host function. Undefined for an instruction that ends a
+ * block.
  */
 function emitOf(instruction: CompiledInstruction): Emit | undefined {
   const { form, line, text } = instruction;

@@ -74,7 +74,7 @@ export function liveIntervals(
       }
       if (predicate !== undefined) read(predicate.register);
       readsToo.get(instruction)?.forEach(read);
-      // If the predicate is false, the result keeps its old value.
+      // If the predicate is false, the result keeps its old value, so a predicated instruction reads the result.
       if (result !== undefined) visitRegisters(result, predicate === undefined ? set : read);
     }
     uses.set(block, use);

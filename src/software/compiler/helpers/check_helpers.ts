@@ -37,8 +37,8 @@ export const isIndexBit: number = 1 << 27;
 export const wordShift = 2;
 
 /**
- * A block or loop as the target of branches, given by its nesting depth: the number of blocks that are open inside it,
- * including itself.
+ * The target of a branch, a block or loop, given by its nesting depth: the number of open blocks, loops and `if`s up to
+ * and including the target.
  */
 export type BranchTarget = number;
 
@@ -123,9 +123,9 @@ export class CheckWriter extends CodeWriter {
   }
 
   /**
-   * Emits code that pops the offset of a table and sets the local `table` to it. If the table is disabled, the emitted
-   * code returns from the helper. If the table is kept outside of WebAssembly, it calls the host function `name` and
-   * then returns.
+   * Emits code that pops the offset of a table into the local `table`. If the table is disabled, the emitted code
+   * returns from the helper. If the table is kept outside of WebAssembly, the emitted code calls the host function
+   * `name` and then returns.
    */
   table(table: number, name: HostFunctionName, parameters: readonly number[]): this {
     this.tee(table).i32(tableOutside).ops("i32LeU").ifUnlikely();

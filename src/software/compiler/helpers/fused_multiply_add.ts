@@ -223,7 +223,7 @@ function round(code: CodeWriter): void {
   code.get(distance).i32(64).ops("i32GeS").if("i64").i64(1n).else();
   pushLost(code, { of: high, distance: () => code.get(distance) }).get(high);
   amount().ops("i64ShrU", "i64Or").end().set(high).end();
-  // A sum that overflows is rounded like a number just above the largest finite one.
+  // A sum that overflows is rounded like a number just above the largest finite number.
   code.get(exponent).i32(2046).ops("i32GtS").if().i64(-1n).set(high).i32(2046).set(exponent).end();
   code.get(high).i64(0x7ffn).ops("i64And").set(rest);
   code.get(exponent).i32(1).ops("i32Sub", "i64ExtendI32U").i64(52n).ops("i64Shl");

@@ -30,7 +30,7 @@ function halfToSingle(): HelperFunction {
   code.get(half).i32(0x8000).ops("i32And").i32(16).ops("i32Shl").set(sign);
   code.i32(0x7c00).ops("i32LtU").if("f32");
   // After the half's bits are moved to the fields of a 32-bit float, the exponent is too small by the difference of the
-  // biases. The multiplication corrects it, and also normalizes subnormal numbers.
+  // biases. The multiplication corrects the exponent, and also normalizes subnormal numbers.
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or", "f32ReinterpretI32");
   code.f32(2 ** 112).ops("f32Mul").else();
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or").i32(0x7f80_0000).ops("i32Or");
@@ -53,8 +53,8 @@ function doubleToHalf(): HelperFunction {
   // 65520 is halfway between the largest finite half and the next power of two.
   code.get(magnitude).f64(65520).ops("f64Ge").if();
   code.i32(0x7c00).get(sign).ops("i32Or", "return").end();
-  // Below 2^-14, halves are multiples of 2^-24. The lowest bit of the 64-bit float 2^28 has that value, so adding 2^28
-  // rounds to such a multiple.
+  // Below 2^-14, halves are multiples of 2^-24. The lowest bit of the 64-bit float 2^28 also has the value 2^-24, so
+  // adding 2^28 rounds to a multiple of 2^-24.
   code.get(magnitude).f64(2 ** -14).ops("f64Lt").if();
   code.get(magnitude).f64(2 ** 28).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
   code.get(sign).ops("i32Or", "return").end();

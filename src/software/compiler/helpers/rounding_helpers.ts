@@ -40,11 +40,11 @@ function addToOdd(): HelperFunction {
   code.get(a).get(b).ops("f64Add").tee(sum).get(a).ops("f64Sub").set(back);
   code.get(a).get(sum).get(back).ops("f64Sub", "f64Sub").get(b).get(back).ops("f64Sub", "f64Add").set(error);
   code.get(sum).ops("i64ReinterpretF64").set(bits);
-  // Both comparisons are false if the error is NaN, which it is if the sum is not finite.
+  // If the sum is not finite, the error is NaN, and both comparisons are false.
   code.get(error).f64(0).ops("f64Lt").get(error).f64(0).ops("f64Gt", "i32Or");
   code.get(bits).i64(1n).ops("i64And", "i64Eqz", "i32And").if();
-  // If the error and the sum have the same sign, the exact sum is farther from zero, in which direction the bits
-  // increase by one.
+  // If the error and the sum have the same sign, the exact sum is farther from zero than the rounded sum, and the next
+  // number in that direction has bits greater by one.
   code.get(bits).i64(1n).i64(-1n).get(error).f64(0).ops("f64Lt").get(sum).f64(0).ops("f64Lt", "i32Eq", "select");
   code.ops("i64Add", "f64ReinterpretI64", "return").end().get(sum);
   return {

@@ -57,8 +57,8 @@ export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOp
 }
 
 /**
- * Reports a compilation error if registers are passed for an array that does not fit in them: only a `.param` variable
- * can.
+ * Reports a compilation error if registers are passed for an array of another size, which must be passed as a `.param`
+ * variable.
  */
 function checkWhole(
   e: FunctionEmitter,
@@ -250,8 +250,8 @@ export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address
 }
 
 /**
- * Emits code that compares an address with those of the given functions, and sets the resume index to that of the
- * function with this address. The code faults if no function has the address.
+ * Emits code that finds the function with the given address, and sets the resume index to the function's resume index.
+ * The code faults if no function has the address.
  */
 export function chooseFunction(
   e: FunctionEmitter,

@@ -45,7 +45,7 @@ export interface LoweringTraits extends InstructionTraits {
 
 /** An instruction that suspends the thread, for example until other threads have arrived at the same barrier. */
 export interface SuspendingInstruction {
-  /** Returns what the thread requests from the scheduler, such as to wait at a barrier. */
+  /** Returns the request that the thread makes to the scheduler, such as to wait at a barrier. */
   describe(instruction: ResolvedInstruction): SuspensionRequest;
   /** Emits code that stores the operands of the request in the thread's record. */
   readonly request: Emit;
@@ -103,7 +103,7 @@ export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Loweri
 
 /**
  * Returns the lowering of an instruction whose last operand is a cache policy. The policy is ignored, because it has no
- * effect. A gang executes such an instruction for one thread at a time.
+ * effect. A gang executes the instruction for one thread at a time.
  */
 function ignoringPolicy(lowering: Lowering): Emit {
   if (typeof lowering !== "function") throw new TypeError("Cannot ignore the policy of an instruction that waits");

@@ -133,7 +133,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   [
     "%lanemask_le",
     register((e) => {
-      // For lane 31, 2 << 31 is 0 modulo 2^32, and the mask is all ones, as it should be.
+      // For lane 31, 2 << 31 is 0 modulo 2^32, so that the mask is all ones, as required.
       pushMaskFrom(e, 2);
       e.code.i32(1).ops("i32Sub");
     }),

@@ -68,7 +68,7 @@ function parse(images: readonly SurveyedPtx[]): { module: PtxModule; placeOf: (l
 
 /**
  * Returns the instructions of a kernel and of the functions that it may call. If a declaration is not supported,
- * returns only its refusal.
+ * returns only that declaration's error.
  *
  * @param options.refusal the compiler's reason for refusing the kernel, if any
  */

@@ -24,7 +24,7 @@ import { LineInfo } from "../../../ptx/line_info.ts";
 
 export { LinkError } from "./symbols.ts";
 
-/** A PTX module, and its name in messages. */
+/** A PTX module, and the name by which messages refer to it. */
 export interface NamedPtx {
   readonly name: string;
   readonly ptx: string;
@@ -50,7 +50,7 @@ export function compileLinked(
     return compiled;
   } catch (error) {
     if (error instanceof PtxError) lines.locate(error);
-    // On a GPU, each module is compiled before linking, so its own errors take precedence over link errors.
+    // For a GPU, each module is compiled before linking, so errors in a single module take precedence over link errors.
     if (error instanceof LinkError) { for (const image of images) compileAlone(image); }
     throw error;
   }
@@ -65,7 +65,7 @@ export function linkModules(images: readonly NamedPtx[]): {
   return { module: merge(modules, images), lines };
 }
 
-/** Compiles one module, to throw the errors that it has by itself. */
+/** Compiles one module separately, to throw the errors that do not depend on linking. */
 function compileAlone(image: NamedPtx): void {
   nameIn(image, () => compilePtx(image.ptx, { gangs: false }));
 }

@@ -28,8 +28,8 @@ import { laneDifferences, usualLaunch } from "./warp_rules.ts";
 import type { FunctionAnalysis } from "../../../ptx/analysis/function_analysis.ts";
 
 /**
- * The maximum number of pending accesses that the analysis tracks. If there are more, the analysis adds lockstep points
- * that may be unnecessary, so that its time and memory stay proportional to the kernel's size.
+ * The maximum number of pending accesses that the analysis tracks. With more, the analysis adds lockstep points that
+ * may be unnecessary, to keep its time and memory proportional to the kernel's size.
  */
 const mostAccesses = 128;
 
@@ -396,16 +396,12 @@ function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]
   return Map.groupBy(accesses, ({ group }) => group);
 }
 
-/**
- * Returns a predicate that says whether an access may touch the same variable or allocation as any of the given
- * accesses.
- */
+/** Returns a predicate: whether an access may touch the same variable or allocation as any of the given accesses. */
 function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {
   const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));
   };
-  // Given accesses to variables are looked up by the variable. All others, of which there are few, are compared one by
-  // one.
+  // Given accesses to known variables are looked up by variable. The few other given accesses are compared one by one.
   const variables = new Map<string, RootedAccess>();
   const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
   for (const access of given) {

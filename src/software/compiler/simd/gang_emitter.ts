@@ -29,7 +29,7 @@ export type Holding =
 export interface Masking {
   /** The local with the mask: one bit for each thread of the gang that executes the code. At least one bit is set. */
   readonly mask: number;
-  /** Whether the threads outside the mask must keep their values of `register`. */
+  /** Whether threads outside the mask must keep their values of `register`, so that new values must be blended in. */
   blends(register: Register): boolean;
   /**
    * The locals with the mask as vectors: all ones in the lanes of threads that execute the code. Empty if no register

@@ -63,7 +63,8 @@ export class MaskedCode {
     const next = e.newLocal("i32");
     const saved = this.#savedLocals(loop);
     for (const [register, locals] of saved) {
-      // All threads of the gang enter the outermost loop, and all of them leave it.
+      // Threads that do not enter an inner loop keep their current values. All threads enter and leave the outermost
+      // loop.
       if (outer !== undefined) this.#gang.locals(register).forEach((local, part) => code.get(local).set(locals[part]!));
     }
     code.loop();

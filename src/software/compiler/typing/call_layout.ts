@@ -34,8 +34,8 @@ export interface CallLayout {
 }
 
 /**
- * The minimum alignment of stack frames, in bytes. All frames of a kernel have the same alignment: the largest that one
- * of them needs.
+ * The minimum alignment of stack frames, in bytes. All frames of a kernel have the same alignment: the maximum over its
+ * functions.
  */
 export const frameAlignment = 16;
 

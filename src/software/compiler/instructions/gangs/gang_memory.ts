@@ -105,8 +105,8 @@ function access(
 }
 
 /**
- * Emits code that pops a condition, and pushes whether it is true or the access of any thread of the gang is outside of
- * its origin.
+ * Emits code that pops a condition, and pushes whether the condition is true or the access of any thread of the gang is
+ * outside of its origin.
  */
 function orIsStray(
   { code, emitter: e, width }: GangEmitter,

@@ -102,8 +102,8 @@ function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
 }
 
 /**
- * Emits code that pushes a 64-bit sum or difference, and sets the carry flag. A sum has a carry if it is less than its
- * first operand; a difference has a borrow if its first operand is less than its second.
+ * Emits code that pushes a 64-bit sum or difference, and sets the carry flag. A sum has a carry if the sum is less than
+ * the first operand; a difference has a borrow if the first operand is less than the second.
  */
 function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;

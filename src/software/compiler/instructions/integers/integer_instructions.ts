@@ -21,7 +21,7 @@ export function constantOf(operand: ResolvedOperand | undefined): bigint | undef
   return operand?.kind === "integer" ? operand.value : undefined;
 }
 
-/** Whether two operands certainly have the same value. */
+/** Whether two operands are known to have the same value. */
 export function isSameOperand(a: ResolvedOperand | undefined, b: ResolvedOperand | undefined): boolean {
   return a?.kind === "register" ? a === b : a?.kind === "integer" && b?.kind === "integer" && a.value === b.value;
 }

@@ -51,8 +51,8 @@ export function extremeOfPairs(which: "min" | "max"): Emit {
 }
 
 /**
- * Emits code for `cvt.pack.sat`, which clamps two numbers to a few bits each. In the result, the second is in the
- * lowest bits, followed by the first and, if there is a third operand, its low bits.
+ * Emits code for `cvt.pack.sat`, which clamps two numbers to a few bits each. In the result, the second number is in
+ * the lowest bits, followed by the first number and, if there is a third operand, by the low bits of the third operand.
  */
 export const pack: Emit = (e, i) => {
   const { code } = e;

@@ -124,7 +124,9 @@ function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { byte
   e.code.get(location);
 }
 
-/** Emits code that pushes the offset of an access in linear memory, after the bounds check of its state space. */
+/**
+ * Emits code that pushes the offset of an access in linear memory, after a bounds check for the access's state space.
+ */
 function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
   if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
@@ -155,7 +157,7 @@ function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   }
 }
 
-/** Whether an access is certainly aligned and within a variable, so that it needs no check at run time. */
+/** Whether an access is known to be aligned and within a variable, so that no check is needed at run time. */
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
@@ -191,8 +193,8 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
 }
 
 /**
- * If an address is the sum of a kernel parameter and an offset, emits code that checks the access and pushes its offset
- * in linear memory, and returns true. Otherwise emits nothing and returns false.
+ * If an address is the sum of a kernel parameter and an offset, emits code that checks the access and pushes the
+ * access's offset in linear memory, and returns true. Otherwise emits nothing and returns false.
  */
 function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
   const { bytes, space, operation, alignment = bytes } = access;
@@ -386,8 +388,8 @@ function pushCapacity(
 }
 
 /**
- * Emits the code for an access that has failed the first check: it pops the address, calls the helper that checks the
- * address, and ends the `if`.
+ * Emits the slow path for an access that has failed the inline check: pops the address, calls the helper that checks
+ * the address again, and ends the `if`.
  */
 function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
   e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });

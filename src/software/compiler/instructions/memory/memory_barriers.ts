@@ -149,8 +149,8 @@ export const pendingCount: Emit = (e, i) => {
 
 /**
  * Emits code for `cp.async.mbarrier.arrive`. The arrival is immediate, because the thread's copies are already
- * complete. Without `.noinc`, the instruction also adds one to the arrivals that the phase expects, so that both cancel
- * out and the barrier remains unchanged.
+ * complete. Without `.noinc`, the instruction also adds one to the arrivals that the phase expects, which cancels the
+ * arrival, so that the barrier remains unchanged.
  */
 export const arriveAfterCopies: Emit = (e, i) => {
   pushOrder(e, orderBits.wait);
