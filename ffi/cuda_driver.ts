@@ -968,7 +968,8 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
     current.device = device;
     if (!this.#initialized[device]) {
-      // Before CUDA 12, cudaSetDevice did not create the context that calls of the driver library need.
+      // Before CUDA 12, cudaSetDevice did not create the context that calls of the driver library need, but cudaFree
+      // did.
       current.device = -1;
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
       current.device = device;
@@ -991,8 +992,8 @@ export class CudaDriver implements Driver {
   }
 
   #fail(result: number, call: string): never {
-    // The runtime keeps the error of a failed call until the next cudaGetLastError, so other code would attribute the
-    // error to another call. It does not keep cudaErrorNotReady.
+    // Clears the error of the failed call, which other code would otherwise attribute to another call: the runtime
+    // keeps an error until the next cudaGetLastError. It does not keep cudaErrorNotReady.
     this.#runtime.cudaGetLastError();
     throw new CudaError(result, call);
   }
@@ -1032,8 +1033,8 @@ function encodeAllocationProps({ handleTypes, location }: MemAllocationProps): U
 }
 
 /**
- * Returns whether a descriptor may be one that CUDA exported a pool to. To find out, the libraries make system calls on
- * any descriptor, and a file provided by another process could make them block forever.
+ * Returns whether a descriptor may represent a pool that CUDA has exported. CUDA's import functions make system calls
+ * on any descriptor, and a file provided by another process could make them block forever.
  */
 function isExportedPool(fd: number): boolean {
   try {

@@ -119,7 +119,7 @@ const resultNames = [
   "NVJITLINK_ERROR_LTO_NOT_ENABLED",
 ];
 
-/** The advice of an error's message on where to install nvJitLink. */
+/** Advice for error messages: how to make nvJitLink available. */
 export const whereNvJitLinkIs: string =
   "put libnvJitLink on the loader's path, or name a toolkit in CUDA_HOME or a Python environment with the package " +
   "nvidia-nvjitlink in VIRTUAL_ENV";

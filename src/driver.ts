@@ -202,7 +202,7 @@ export function oneThread(device: number, kernel: bigint): Omit<KernelLaunch, "p
   };
 }
 
-/** A buffer in memory of a driver, as the driver's error messages describe it. */
+/** A buffer in a driver's memory, described for the driver's error messages. */
 export interface NamedBuffer {
   readonly address: bigint;
   readonly byteLength: number;
@@ -251,7 +251,10 @@ export interface QueryOptions {
   readonly forLibrary?: boolean;
 }
 
-/** A CUDA driver. The module's documentation states the rules. Every method throws a `CudaError` if its call fails. */
+/**
+ * A CUDA driver. The documentation of this module states the rules for implementations. Every method throws a
+ * `CudaError` if its call fails.
+ */
 export interface Driver {
   /** The value of `Cuda.driver`. The library itself only uses the more specific properties below. */
   readonly kind: "cuda" | "software";
@@ -434,7 +437,7 @@ export interface Driver {
   /** Returns the address at which the kernels of all devices access the memory. */
   hostGetDevicePointer(allocation: HostAllocation): bigint;
   freeHost(allocation: HostAllocation): void;
-  /** Reads pageable memory before returning, and page-locked memory later, in the order of the stream. */
+  /** Reads pageable memory before returning, and page-locked memory later, in stream order. */
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
   /**
    * May block until the copy is done if the destination is pageable memory. A driver that performs the check

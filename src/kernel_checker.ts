@@ -17,7 +17,8 @@ export interface KernelChecker {
   /** Performs `launchKernel`, or `launchKernelEx` if there are `attributes`, and observes the launch. */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation): void;
   /**
-   * Records that an allocator has returned a part of an allocation to the program, in the order of a stream.
+   * Records that a caching allocator has allocated `part` of an allocation to the program. Later work of `stream` may
+   * use it.
    */
   partAllocated(part: MemoryRange, device: number, stream: bigint): void;
   /** Records that the program has freed a part of an allocation. */
@@ -57,7 +58,7 @@ export interface LaunchObservation {
   readonly onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
 }
 
-/** The global memory that a launch reads and writes. Memory that atomic operations update is listed in both. */
+/** The global memory that a launch reads and writes. Memory that atomic operations update is in both lists. */
 export interface GlobalAccesses {
   readonly reads: readonly MemoryRange[];
   readonly writes: readonly MemoryRange[];
@@ -86,7 +87,7 @@ export interface LaunchFinding {
   readonly allocation?: MemoryRange | undefined;
   /** The accesses that cause the error. If there are two, the later one is first. */
   readonly accesses: readonly ThreadAccess[];
-  /** The number of occurrences in the launch. */
+  /** The number of times that the error occurred in the launch. */
   readonly count: number;
 }
 

@@ -31,9 +31,11 @@ interface HostMemory {
  * throw the error if a wait for a stream, an event or a device would otherwise succeed.
  */
 export interface WaitErrors {
-  /** @param isDone whether the stream is idle, according to the driver */
+  /** Throws the error of a stream, if there is one. `isDone` is whether the stream is idle, according to the driver. */
   throwErrorOfStream(device: number, stream: bigint, isDone: boolean): void;
-  /** @param isDone whether the event is complete, according to the driver */
+  /**
+   * Throws the error of an event, if there is one. `isDone` is whether the event is complete, according to the driver.
+   */
   throwErrorOfEvent(event: bigint, isDone: boolean): void;
   /** Throws the error of a device, if there is one. Called after a wait has found all work of the device complete. */
   throwErrorOfDevice(device: number): void;
@@ -87,7 +89,7 @@ export class Session {
   readonly instructionSupport: SupportOfInstructions;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
-  /** The pools and caching allocators, which release memory for each other. */
+  /** The pools and caching allocators, each of which can release unused memory when another one needs memory. */
   readonly memory: MemoryRegistry;
   /**
    * Memory that was freed but is kept, because an ArrayBuffer of the memory was transferred, and the receiver may still
@@ -107,7 +109,7 @@ export class Session {
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
   /** The size in bytes of each host view. */
   readonly #hostViews = new Map<ArrayBuffer, number>();
-  /** The events that the library itself records, each with its device's ordinal. */
+  /** The library's own events, which are called markers. Maps each to the ordinal of its device. */
   readonly #markers = new Map<bigint, number>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
 
@@ -229,14 +231,16 @@ export class Session {
     return marker;
   }
 
-  /** Makes an event that the application is disposing a marker. */
+  /**
+   * Takes ownership of an event that the application is disposing. From then on, it is one of the library's own events.
+   */
   adoptMarker(event: bigint, device: number): void {
     this.#markers.set(event, device);
   }
 
   destroyMarker(marker: bigint): void {
     const device = this.#markers.get(marker);
-    // The end of the session destroys all remaining markers.
+    // At the end of the session, all remaining events of the library are destroyed.
     if (device === undefined || this.hasEnded) return;
     this.#markers.delete(marker);
     this.completed.deleteMarker(marker);
@@ -385,7 +389,8 @@ export class Session {
     releases.defer(() => this.#close(driver));
     const later = (release: () => void) => releases.defer(() => ignoreLoss(release));
     for (const [marker, device] of this.#markers) later(() => driver.eventDestroy(device, marker));
-    // Streams are released after the pools, which wait for the streams on which their memory was freed.
+    // Streams are released after the pools, because a pool's release waits for the streams on which its memory was
+    // freed.
     const streams = opened.filter(({ kind }) => kind === streamKind);
     for (const stream of streams) later(() => stream.release(driver));
     for (const object of opened) if (object.kind !== streamKind) later(() => object.release(driver));

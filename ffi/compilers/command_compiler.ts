@@ -186,8 +186,8 @@ export function runCommand(command: string, args: readonly string[]): CommandRes
 }
 
 /**
- * Returns the variables of the dynamic linker, such as LD_LIBRARY_PATH, that an error names: Deno passes them to a
- * command only if all commands are allowed. The compilers do not need them.
+ * Returns the names of the dynamic linker's variables, such as LD_LIBRARY_PATH, in the message of a permission error.
+ * Deno passes such variables to a command only if all commands are allowed, and the compilers do not need them.
  */
 function refusedVariables({ name, message }: Error): readonly string[] {
   return name === "NotCapable" ? message.match(/\b(?:LD|DYLD)_\w+/g) ?? [] : [];
@@ -294,8 +294,8 @@ const kernelDirectives = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)/gm
 const kernelDeclarations = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+[\w$]+\s*\([^)]*\)[^;{]*;[ \t]*\n/gm;
 
 /**
- * Matches `#include` and `__has_include` with the header's name. Also matches comments and literals, so that an include
- * within one of them is not matched.
+ * Matches `#include` and `__has_include` with the header's name. Also matches whole comments and literals, so that an
+ * include within one of them is skipped.
  */
 const includes = new RegExp(
   [
@@ -322,7 +322,7 @@ export function replaceIncludes(text: string, paths: ReadonlyMap<string, string>
   });
 }
 
-/** Prepends a `#line` directive, so that the compiler reports lines of the source under a name. */
+/** Prepends a `#line` directive, so that the compiler's messages refer to the lines of `text` under `name`. */
 function named(text: string, name: string): string {
   const literal = name.replaceAll(/["\\]/g, "\\$&").replaceAll("\n", "\\n");
   return `#line 1 "${literal}"\n${text}`;

@@ -70,7 +70,7 @@ export function withoutSign(integer: number): number {
   return integer + 0;
 }
 
-/** Returns the operating system and the processor, by the JavaScript runtime's names. */
+/** Returns the operating system and the processor, under the names that the JavaScript runtime uses for them. */
 export function platform(): { readonly os: string; readonly processor: string } {
   if (deno !== undefined) return { os: deno.build.os, processor: deno.build.arch };
   return { os: process?.platform ?? "unknown", processor: process?.arch ?? "unknown" };
@@ -264,7 +264,7 @@ const process = deno === undefined ? globals.process : undefined;
 export const jsRuntime: "deno" | "bun" | "node" = detectHost();
 
 /**
- * The libraries that are not closed. This reference prevents a library from being garbage-collected, and thus unloaded,
+ * The loaded libraries that are not closed. The set prevents a library from being garbage-collected, and thus unloaded,
  * while a program only references its functions.
  */
 const openLibraries = new Set<OpenLibrary>();

@@ -27,7 +27,7 @@ export interface CompilerInput {
   readonly flags: readonly string[];
 }
 
-/** The result of a compiler. */
+/** The output of a compilation. */
 export interface CompilerOutput {
   readonly ptx: string;
   /** The cubin; undefined if the architecture is a `compute_`. */
@@ -179,8 +179,8 @@ function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: 
 }
 
 /**
- * Throws if the driver only accepts the compiler's machine code, and that of the architecture does not run on the
- * device.
+ * Throws if the driver accepts only machine code from the compiler, and machine code for `architecture` does not run on
+ * the device.
  */
 function checkMachineCode(architecture: string, target: CompileTarget, compiler: Compiler): void {
   const number = Number(/\d+/.exec(architecture));
@@ -201,8 +201,8 @@ function formatCapability(number: number): string {
 const fileDirective = /^(\s*\.file\s+\d+\s+")([^"\n]*)(".*)$/gm;
 
 /**
- * Removes the compiler's working folder from the paths of source files, to whose names compilers prepend it, so that
- * the PTX is the same wherever it is compiled.
+ * Removes the compiler's working folder, which compilers prepend to file names, from the paths in `.file` directives,
+ * so that the PTX does not depend on where the source was compiled.
  */
 function removeWorkingFolder(ptx: string, name: string): string {
   const paths = Array.from(ptx.matchAll(fileDirective), ([, , path]) => path!);

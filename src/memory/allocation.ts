@@ -15,7 +15,8 @@ import type { Access } from "./pools/pool_attributes.ts";
 import { callStack } from "../support/leaks.ts";
 
 /**
- * The number of recorded streams of an allocation at which, and at whose multiples, disposed idle streams are removed.
+ * Each time the number of recorded streams of an allocation reaches a multiple of this value, disposed idle streams are
+ * removed.
  */
 const sweepSize = 64;
 
@@ -38,8 +39,8 @@ export interface AllocationOwner {
   /** Returns the 64-byte legacy IPC handle by which another process opens the memory. Only for memory outside pools. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
-   * Why the user may not free the memory; undefined if the user may. An owner with a reason but without `awaitRelease`
-   * does not allow `Allocation.keep` either.
+   * The reason why the user may not free the memory; undefined if the user may. If there is a reason and the owner has
+   * no `awaitRelease`, `Allocation.keep` is not allowed either.
    */
   readonly freeRefusal?: string;
   /**

@@ -20,7 +20,7 @@ import { allSettledUnseen } from "../support/lost_devices.ts";
 import type { Session } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 
-/** The number of streams at which, and at whose multiples, disposed streams are replaced by their devices. */
+/** Each time the number of streams reaches a multiple of this value, disposed streams are replaced by their devices. */
 const sweepSize = 64;
 
 /**
@@ -189,7 +189,7 @@ export interface Waitable {
   synchronize(): void;
 }
 
-/** Destroys markers, which are events of the library. Implemented by the session. */
+/** Destroys events of the library, which are called markers. Implemented by the session. */
 interface MarkerOwner {
   readonly driver: Driver;
   withoutCollectiveErrors<Result>(wait: () => Result): Result;
@@ -215,7 +215,7 @@ const maxKeptEvents = 64;
 export class CompletedEvents {
   readonly #session: MarkerOwner;
   readonly #markers = new Set<bigint>();
-  /** Complete events that the application has disposed, which the session now owns as markers. */
+  /** Complete events that the application has disposed. The session now owns and destroys them. */
   readonly #keptEvents = new Set<bigint>();
   readonly #waitables = new Set<Waitable>();
   /** The stream or event that was added last: programs that poll add the same one again and again. */
@@ -225,12 +225,12 @@ export class CompletedEvents {
     this.#session = session;
   }
 
-  /** Adds a complete marker of the library. It must not be recorded again before `deleteMarker`. */
+  /** Adds a completed event of the library. The event must not be recorded again before `deleteMarker`. */
   addMarker(marker: bigint): void {
     this.#markers.add(marker);
   }
 
-  /** Removes a marker that is about to be recorded again or destroyed. */
+  /** Removes an event of the library that is about to be recorded again or destroyed. */
   deleteMarker(marker: bigint): void {
     this.#markers.delete(marker);
     this.#keptEvents.delete(marker);

@@ -61,9 +61,9 @@ const benchmarkOptions: KnownOptions<BenchmarkOptions> = {
   meantBy: (value) => typeof value === "number" ? `{ repetitions: ${value} }` : undefined,
 };
 
-/** The default duration of the warm-up runs in milliseconds, which is that of Triton. */
+/** The default duration of the warm-up runs in milliseconds, the same as Triton's. */
 const warmUpMilliseconds = 25;
-/** The default duration of the measured runs in milliseconds, which is that of Triton. */
+/** The default duration of the measured runs in milliseconds, the same as Triton's. */
 const measuredMilliseconds = 100;
 /** The minimum number of measured runs by default. */
 const minimumRepetitions = 5;

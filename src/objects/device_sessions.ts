@@ -31,7 +31,7 @@ function deviceFinishedWithoutErrors(device: CudaDevice): Promise<void> {
   return parts.get(device)!.finishedWithoutErrors();
 }
 
-/** Returns the session of a device. Throws a `TypeError` if `device` is not one. */
+/** Returns the session of a device. Throws a `TypeError` if `device` is not a `CudaDevice`. */
 export function sessionOfDevice(device: CudaDevice): Session {
   return parts.get(device)?.session ?? refuseDevice(device);
 }
@@ -47,7 +47,10 @@ function refuseDevice(device: unknown): never {
   );
 }
 
-/** Calls a function that waits for a device's streams and events, without errors of collectives. Returns its result. */
+/**
+ * Calls a function that waits for a device's streams and events, and returns its result. The waits do not throw errors
+ * of collectives.
+ */
 export function withoutCollectiveErrors<Result>(device: CudaDevice, wait: () => Result): Result {
   return sessionOfDevice(device).withoutCollectiveErrors(wait);
 }

@@ -3,8 +3,8 @@ import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
 
 /**
- * The codes of errors after which the device's context is lost. The value is whether a kernel of this process has
- * caused the error.
+ * Maps the codes of errors after which the device's context is lost to whether a kernel of this process has caused the
+ * error.
  */
 const losses: Readonly<Record<string, boolean>> = {
   cudaErrorECCUncorrectable: false,
@@ -26,14 +26,17 @@ const losses: Readonly<Record<string, boolean>> = {
 };
 /** The driver's errors whose messages already state where the fault is. */
 const located = new WeakSet<CudaError>();
-/** The advice by error code if the caller of `cannot` passes no hint. */
+/** Maps error codes to the advice that `cannot` gives if its caller passes no hint. */
 const fallbackAdvice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
   cudaErrorNotSupported: "see CudaDevice.attribute for what the device supports",
 };
-/** The advice by error code for every call. Undefined if the error's own message already has advice. */
+/**
+ * Maps error codes to advice that replaces the hint of the caller of `cannot`; undefined if the error's own message has
+ * advice.
+ */
 const overridingAdvice: Readonly<Record<string, string | undefined>> = {
   cudaErrorOperatingSystem: "the process may have run out of file descriptors: close some, or raise ulimit -n",
   cudaErrorCallRequiresNewerDriver: undefined,

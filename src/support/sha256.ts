@@ -10,7 +10,7 @@ let roundConstants: Int32Array | undefined;
 
 const blockByteLength = 64;
 
-/** Returns the SHA-256 digest of `bytes`, which has 32 bytes. */
+/** Returns the 32-byte SHA-256 digest of `bytes`. */
 export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   // The initial hash value: the fractional parts of the square roots of the first 8 primes.
   const state = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));

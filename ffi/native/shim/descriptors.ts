@@ -32,7 +32,7 @@ export const sealShrink = 2;
 const pollIn = 1;
 /** The size in bytes of a buffer that is large enough for `/proc/self/limits`. */
 const limitsByteLength = 4096;
-/** The kernel's `PATH_MAX`. */
+/** The kernel's `PATH_MAX`, in bytes. */
 const maximumPathByteLength = 4096;
 
 const typesByMode: Readonly<Record<number, DescriptorStatus["type"]>> = {
@@ -210,8 +210,8 @@ export function judgeDescriptor(fd: number): Judgement {
 }
 
 /**
- * Returns whether a descriptor may be one that a pool was exported to, on any driver: a sealed memory file, or an
- * NVIDIA device. Such a descriptor can be closed without waiting for another process.
+ * Returns whether a descriptor may represent an exported pool, of any driver: a sealed memory file, or an NVIDIA
+ * device. Such a descriptor can be closed without waiting for another process.
  */
 export function canBePool(fd: number): boolean {
   const judgement = judgeDescriptor(fd);

@@ -42,9 +42,9 @@ export interface FileRange {
  * multiples of the page size, 4096.
  */
 export interface MemoryMapping {
-  /** The offset in the memory of the first byte that is mapped over. */
+  /** The offset in the memory, in bytes, at which the mapping begins. */
   readonly at: number;
-  /** The offset in the file of the first byte that is mapped. */
+  /** The offset in the file, in bytes, at which the mapped range begins. */
   readonly offset: number;
   readonly byteLength: number;
 }
@@ -193,7 +193,7 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
   return cString(`/${name}${ofUser()}`);
 }
 
-/** Returns a suffix with the user's ID, which the names of this user's memory have in `/dev/shm`. */
+/** Returns the suffix of the names of this user's named memory, which contains the user's ID. */
 function ofUser(): string {
   return `-${shim().poolpass_geteuid()}`;
 }

@@ -118,7 +118,10 @@ export function isGone(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
 }
 
-/** Returns whether a process has only one ID in all namespaces from that of `/proc` to its own. */
+/**
+ * Returns whether `/proc` shows a process with `pid` as its only ID, because the process is in the PID namespace of
+ * `/proc` itself and not in a nested one.
+ */
 function hasOneNumber(name: "self" | number, pid: number): boolean {
   const status = readSmallFile(`/proc/${name}/status`);
   const numbers = status && /^NSpid:(.*)$/m.exec(status)?.[1]?.trim();

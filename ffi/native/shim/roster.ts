@@ -247,8 +247,8 @@ function removeStale(fd: number): void {
 }
 
 /**
- * Adds a key to the index, unless all its slots are in use. Processes that use a slot at the same time usually add the
- * same key; otherwise one of the keys is lost, and its roster is not found later.
+ * Adds a key to the index, unless all slots for this key are in use. Processes that use a slot at the same time usually
+ * add the same key; otherwise one of the keys is lost, and its roster is not found later.
  */
 function addToIndex(fd: number, digits: string): void {
   const first = Number.parseInt(digits.slice(0, 4), 16);

@@ -32,8 +32,8 @@ export interface ReceivedMessage {
   /** The number of descriptors that arrived with the bytes. */
   readonly arrived: number;
   /**
-   * The received descriptors. If more arrived than `capacity`, or some were lost, all of them are being closed and this
-   * is empty.
+   * The received descriptors. Empty if more arrived than `capacity`, or some were lost: all of them are then being
+   * closed.
    */
   readonly fds: readonly number[];
   /** Whether descriptors were lost, because this process cannot open more. */
@@ -84,12 +84,18 @@ export function probe(path: string): { readonly live: number; readonly identity:
   return { live, identity };
 }
 
-/** Removes a socket file if it has this identity and no process listens there. Returns 1 if removed, 0 if not. */
+/**
+ * Removes a socket file if its device and inode equal `identity` and no process listens there. Returns 1 if removed, 0
+ * if not.
+ */
 export function removeStale(path: string, identity: FileIdentity): number {
   return shim().poolpass_remove(cString(path), temporaryName(), new Uint8Array(identity.buffer), 0);
 }
 
-/** Removes a socket file if it has this identity. Returns 1 if removed, 0 if not. Call it before closing the socket. */
+/**
+ * Removes a socket file if its device and inode equal `identity`. Returns 1 if removed, 0 if not. Call it before
+ * closing the socket.
+ */
 export function removeOwn(path: string, identity: FileIdentity): number {
   return shim().poolpass_remove(cString(path), temporaryName(), new Uint8Array(identity.buffer), 1);
 }

@@ -126,8 +126,8 @@ function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use:
 }
 
 /**
- * Opens the file of a name, or the target of a symbolic link of this user, with `O_PATH`. Returns undefined if it does
- * not exist.
+ * Opens the file at a path with `O_PATH`. Also follows a symbolic link, if this user or root owns it. Returns undefined
+ * if the file does not exist.
  */
 function findOwn(path: string, follow = false): number | undefined {
   let fd: number;
@@ -198,7 +198,9 @@ function openLibc(): NativeFunctions<typeof symbols> | null {
   }
 }
 
-/** Returns the runtime's own file functions, for systems other than Linux and without FFI. Never prompts the user. */
+/**
+ * Returns the runtime's own file functions, for use on systems other than Linux or without FFI. Never prompts the user.
+ */
 function runtimeFiles(name: "read" | "write", path: string): RuntimeFiles {
   const { Deno: deno, process } = globalThis as unknown as Globals;
   // A polyfill of Deno in another runtime lacks permissions.

@@ -176,7 +176,7 @@ export interface SizeClassUsage {
   free: number;
 }
 
-/** The unit in bytes of which the sizes of buffers and of free pieces are multiples. */
+/** The sizes of buffers and of free pieces are multiples of this many bytes. */
 const granule = 256;
 
 /** Returns the statistics of an allocator that has `buffers` buffers. Visits every block. */

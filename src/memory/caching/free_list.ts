@@ -89,7 +89,7 @@ export class FreeList {
     this.#insert(block, this.#epoch);
   }
 
-  /** Removes a block, which must not be unmerged. */
+  /** Removes a block, which must not be in `#unmerged`. */
   remove(block: Block): void {
     this.#merged.remove(block);
     block.freeList = undefined;
@@ -102,7 +102,7 @@ export class FreeList {
     }
   }
 
-  /** Moves all blocks to another list. None of them may be unmerged. */
+  /** Moves all blocks to another list. `#unmerged` must be empty. */
   moveTo(other: FreeList): void {
     for (const block of this.#merged) {
       this.#merged.remove(block);
@@ -180,8 +180,8 @@ export class FreeList {
     const rest = block.split(byteLength);
     rest.freeList = this;
     rest.epoch = block.epoch;
-    // `rest` needs no merging with the next block: if that were a merged block of this list, the two would have been
-    // merged before.
+    // `rest` need not be merged with the next block: if the next block were a merged block of this list, it would have
+    // been merged with `block` before.
     this.#merged.add(rest);
   }
 

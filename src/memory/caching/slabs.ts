@@ -19,7 +19,7 @@ export interface SlabSource {
   readonly pool: MemoryPool;
   /** Allocates memory that the user may not free, and that the pool does not report as leaked. */
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
-  /** Returns `stream` without checking it; if it is undefined, the default stream of the pool's device. */
+  /** Returns `stream` without checking it, or the default stream of the pool's device if `stream` is undefined. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
   /** Returns why an allocation of `byteLength` bytes from the pool can never succeed; undefined if it can. */
   refusal(byteLength: number): SizeRefusal | undefined;

@@ -29,8 +29,8 @@ const offsetField = 3;
 /** The index of the 64-bit field that contains the allocation's size in bytes. */
 const sizeField = 4;
 /**
- * The offset in bytes from which on the driver does not initialize the data: it contains remains of the exporter's
- * stack, such as code addresses. Imports ignore these bytes.
+ * The offset in bytes of the part of the export data that the driver does not initialize. It contains remains of the
+ * exporter's stack, such as code addresses, and imports ignore it.
  */
 const uninitializedBegin = 48;
 

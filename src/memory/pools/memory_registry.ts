@@ -73,7 +73,7 @@ export class AllocationSites {
   /** The most recently freed buffers, the latest at the end. */
   readonly #freed: (Site & { readonly address: bigint })[] = [];
 
-  /** @param stack the call stack of the allocation */
+  /** Records the call stack of a buffer's allocation. */
   addAllocated(address: bigint, byteLength: number, stack: string): void {
     this.#live.set(address, { byteLength, allocated: stack });
   }

@@ -90,7 +90,7 @@ export class PoolMemory {
     session.opened.add(this.#opened);
   }
 
-  /** The `cudaMemPool_t`. */
+  /** The pool's `cudaMemPool_t`. */
   get handle(): bigint {
     if (this.#handle === undefined) throw new ReferenceError(`Cannot use ${this.name}: it was disposed`);
     return this.#handle;
@@ -293,8 +293,8 @@ export class PoolMemory {
   }
 
   /**
-   * Resets the device's current pool to the default pool if it is this one: nothing may be allocated from a pool that
-   * is destroyed once its last buffer is freed.
+   * If this pool is the device's current pool, makes the default pool current: nothing may be allocated from a pool
+   * that is destroyed once its last buffer is freed.
    */
   #resetCurrentPool(driver: Driver, handle: bigint): void {
     const ordinal = this.device?.ordinal;

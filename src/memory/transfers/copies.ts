@@ -351,7 +351,8 @@ export function fillElements(
     else if (high === undefined) driver.memsetD32Async(ordinal, address, low, count, unsafeHandle);
     else if (high === low) driver.memsetD32Async(ordinal, address, low, 2 * count, unsafeHandle);
     else {
-      // CUDA sets at most 32 bits per element: each half is set as a column of a matrix of 32-bit words.
+      // CUDA sets at most 32 bits per element: each half of a 64-bit element is set as a column of a matrix of 32-bit
+      // words.
       const height = Math.min(count, elementsToCopy);
       driver.memsetD2D32Async(ordinal, address, size, low, 1, height, unsafeHandle);
       driver.memsetD2D32Async(ordinal, address + 4n, size, high, 1, height, unsafeHandle);

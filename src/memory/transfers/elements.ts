@@ -25,7 +25,7 @@ function classOfElements(type: TypedArrayConstructor<TypedArray>): string {
 
 /**
  * Returns whether copying the bytes has the same result as converting each element, as `TypedArray.prototype.set` does.
- * That holds for integers of the same size, whose conversion keeps the bits.
+ * True for integers of the same size, whose conversion keeps the bits.
  */
 function keepsBits(from: string, to: string): boolean {
   if (from === to) return true;

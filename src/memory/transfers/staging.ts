@@ -55,7 +55,10 @@ export class Staging {
     this.#session = session;
   }
 
-  /** Returns a buffer of at least `byteLength` bytes, at most `stagingPieceByteLength`. The caller releases it. */
+  /**
+   * Returns a buffer of at least `byteLength` bytes; `byteLength` is at most `stagingPieceByteLength`. The caller
+   * releases the buffer.
+   */
   acquire(stream: CudaStream, byteLength: number): StagingBuffer {
     const device = stream.device.ordinal;
     const sizeClass = classOf(byteLength);

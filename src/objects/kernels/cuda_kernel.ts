@@ -70,7 +70,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #onStream: (stream: CudaStream) => void;
   /** The stream of the latest launch. */
   #lastStream: CudaStream | undefined;
-  /** The record of the launches on `#lastStream`. */
+  /** The recorded launches on `#lastStream`. */
   #launches: StreamLaunches | undefined;
   readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];

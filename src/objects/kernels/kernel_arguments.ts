@@ -23,7 +23,7 @@ export type KernelArgument = { readonly address: bigint } | number | bigint | bo
 export interface ArgumentRefusal {
   /** Whether the argument has a valid type, but a value out of range. */
   readonly isRangeError: boolean;
-  /** The values that the parameter accepts. */
+  /** The requirement that the argument does not meet, such as "it takes a number". */
   readonly reason: string;
 }
 
@@ -118,7 +118,7 @@ function untypedWriter(
         return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
       }
       copyAggregate(argument, view, parameter.offset);
-      // Clears the buffer that an earlier launch may have stored for this parameter.
+      // Clears the allocation that an earlier launch may have stored for this parameter.
       if (word !== undefined) buffers[index] = undefined;
       return undefined;
     }
@@ -232,7 +232,7 @@ const maximumListed = 16;
 
 /**
  * Throws if a launch's options were left out: its first argument has neither a grid nor a block, and is not a plain
- * object, for which the caller reports misspelt names.
+ * object, for which the caller reports misspelled names.
  */
 export function checkLaunchOptions(
   kernel: string,

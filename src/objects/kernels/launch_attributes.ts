@@ -230,7 +230,7 @@ export const optInInstead: Readonly<Record<string, string>> = {
  */
 export class KernelSharedMemory {
   readonly #kernel: LaunchedKernel;
-  /** A lower bound of the dynamic shared memory that a block may have, in bytes: raised when a launch needs more. */
+  /** A lower bound on the dynamic shared memory that a block may have, in bytes: raised when a launch needs more. */
   #limit = 0;
 
   constructor(kernel: LaunchedKernel) {
@@ -262,7 +262,7 @@ export class KernelSharedMemory {
     return true;
   }
 
-  /** Returns the bytes of static shared memory. */
+  /** Returns the size of the kernel's static shared memory in bytes. */
   #declaredBytes(): number {
     const { handle, session: { driver } } = this.#kernel;
     return driver.funcGetAttribute(handle, functionAttribute.sharedSizeBytes);

@@ -129,7 +129,7 @@ export class RecentLaunches implements LaunchObserver {
   readonly #session: LaunchSession;
   readonly #streams = new Set<StreamLaunches>();
   readonly #spareRings: Ring[] = [];
-  /** Stops the observation of lost devices, at the end of the session. */
+  /** Unregisters this observer of lost devices. Called at the end of the session. */
   readonly stop: () => void;
 
   constructor(session: LaunchSession) {

@@ -28,7 +28,8 @@ const ownerOfGlobals: AllocationOwner = {
 };
 
 /**
- * The number of streams with launches of a module at which, and at whose multiples, destroyed idle streams are removed.
+ * Each time the number of streams with launches of the module reaches a multiple of this value, destroyed idle streams
+ * are removed.
  */
 const sweepSize = 64;
 
@@ -333,8 +334,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * Returns the signature of a kernel that no PTX declares: the stated one, checked against the code, or the one in the
-   * code.
+   * Returns the signature of a kernel that no PTX declares: the stated signature, checked against the kernel's code, or
+   * otherwise the signature in the code.
    */
   #signatureInImage(
     name: string,

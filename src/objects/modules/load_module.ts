@@ -153,7 +153,8 @@ export interface ModuleSource {
   /** The messages of the compiler, which the module's log begins with. */
   readonly log?: string;
   /**
-   * The PTX symbols of C++ name expressions, such as `scale<float>`. The module finds kernels and variables by both.
+   * The PTX symbols of C++ name expressions, such as `scale<float>`. The module finds kernels and variables by the
+   * expression and by the symbol.
    */
   readonly loweredNames?: ReadonlyMap<string, string>;
 }

@@ -22,8 +22,8 @@ export class DeviceStreams {
   /** The created and wrapped streams that are not disposed. */
   readonly #created = new Set<CudaStream>();
   /**
-   * The events recorded after the work of streams that were disposed while busy. Only used if the driver has no context
-   * events.
+   * The events recorded after the work of streams that were disposed while busy. Only used if the driver lacks
+   * `ctxRecordEvent`.
    */
   readonly #disposedStreamMarkers = new Set<bigint>();
   /** The events recorded after the work of all streams. */

@@ -116,7 +116,7 @@ export class PendingWork {
     this.#marker = marker;
   }
 
-  /** Returns the work enqueued on a stream so far; undefined if it is complete. */
+  /** Returns the work enqueued on a stream so far; undefined if the work is complete. */
   static of(session: Session, stream: StreamHandle): PendingWork | undefined {
     if (session.driver.streamQuery(stream.device, stream.stream, { peek: true })) return undefined;
     return new PendingWork(session, stream);
@@ -162,7 +162,7 @@ export class PendingWork {
     return this.#isLost;
   }
 
-  /** Makes a stream wait for the work, which must not be that of a default stream. */
+  /** Makes a stream wait for the work, which must not be work of a default stream. */
   precede({ device, stream }: StreamHandle): void {
     if (!this.isPast) this.#driver.streamWaitEvent(device, stream, this.#marker!);
   }
@@ -213,7 +213,7 @@ export class Markers implements Disposable {
   }
 
   /**
-   * Resolves when a marker is complete.
+   * Resolves when the marker's event is complete.
    *
    * @param throwsErrors whether to reject with errors of failed collectives
    */

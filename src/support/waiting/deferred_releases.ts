@@ -14,7 +14,7 @@ interface DeferredRelease {
 
 const pollMilliseconds = 10;
 /**
- * The number of other releases that are polled whenever one is added, so that releases do not accumulate in a program
+ * The number of earlier releases that are polled whenever one is added, so that releases do not accumulate in a program
  * that never waits.
  */
 const polledByNew = 2;
@@ -52,7 +52,7 @@ export class DeferredReleases {
     else this.#timer.stop();
   }
 
-  /** Drops all releases. */
+  /** Drops all pending releases without calling them. */
   clear(): void {
     this.#releases.clear();
     this.#timer.stop();
