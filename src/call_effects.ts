@@ -45,7 +45,8 @@ export interface CallEffects {
   readonly loads?: boolean;
   /**
    * `"allocates"` if the call makes memory accessible at an address that it returns, by allocating, importing or
-   * mapping the memory or by finding a variable; `"frees"` if it frees memory. Undefined for stream-ordered calls.
+   * mapping the memory or by finding a variable; `"frees"` if it frees memory. Stream-ordered allocations and frees are
+   * not included.
    */
   readonly memory?: "allocates" | "frees";
 }

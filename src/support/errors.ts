@@ -210,7 +210,7 @@ export class CudaUnavailableError extends Error {
 }
 
 /**
- * Why something could not be shared. New codes may be added.
+ * The reason of a `SharingError`. New codes may be added.
  *
  * - `"peer-gone"`: the other process has ended, or has closed the connection; or a rank of a communicator has ended or
  *   aborted;

@@ -7,13 +7,13 @@
 import { logEvent } from "./event_log.ts";
 
 /**
- * Why an import was refused: the code of its `SharingError`, or `cudaErrorInvalidValue` for the handle of
+ * The reason why an import was refused: the code of its `SharingError`, or `cudaErrorInvalidValue` for the handle of
  * `CudaDevice.openMemory`.
  */
 export type ImportRefusal = "bad-message" | "size-mismatch" | "too-large" | "cudaErrorInvalidValue";
 
 /**
- * Why an event of another process was not opened:
+ * The reason why an event of another process was not opened:
  * - `"forged"`: no driver has created the handle, or the driver of another process has;
  * - `"unknown-layout"`: the driver's handles do not have the known layout, so that a forged one could not be detected;
  * - `"other-user"`: the event's process runs as another user;
