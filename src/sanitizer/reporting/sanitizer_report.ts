@@ -35,7 +35,7 @@ export interface SanitizerReport {
   readonly check: SanitizerCheck;
   /** The kind of mistake: `"use-after-free"`, `"unordered-write-read"` and so on. */
   readonly kind: string;
-  /** The complete report: a text of several lines. */
+  /** The complete report, which has several lines. */
   readonly message: string;
   /** The later access, followed by the earlier one if there are two. */
   readonly accesses: readonly SanitizerAccess[];
