@@ -16,36 +16,36 @@ import { elementType } from "./reduction.ts";
 /** The number of entries in a ring. */
 export const ringLength = 1024;
 /**
- * The size of a ring entry in bytes: its number, its operation, type, reduction and root (u32 each), padding, and its
- * count, offset and length (f64 each).
+ * The size in bytes of a ring entry: its sequence number, the call's operation, type, reduction and root (u32 each),
+ * padding, and the count, offset and length of the call's data (f64 each).
  */
 const entryByteLength = 48;
 const numberByteLength = 4;
 const ringByteLength = ringLength * entryByteLength;
 
-/** The indices of the rings that every mailbox has once. */
+/** The indices of the rings that a mailbox has only once, not for each rank. */
 export const commonRings = {
-  /** The collectives that the rank has called, each with the rank's input. */
+  /** The ring of the collectives that the mailbox's rank has called, each with the rank's input. */
   collectives: 0,
-  /** The collectives whose inputs the rank has read from all mailboxes. */
+  /** The ring of the collectives for which the mailbox's rank has read the inputs of all ranks. */
   finished: 1,
-  /** The colors and keys that the rank gives for divisions of the communicator. */
+  /** The ring of the colors and keys that the mailbox's rank has passed for splits of the communicator. */
   divisions: 2,
 } as const;
 
 const firstRingOfRanks = 3;
 
-/** Returns the index of the ring of messages to a rank. */
+/** Returns the index of the ring for messages that the mailbox's rank sends to `rank`. */
 export function sentTo(rank: number): number {
   return firstRingOfRanks + 2 * rank;
 }
 
-/** Returns the index of the ring that confirms the messages received from a rank. */
+/** Returns the index of the ring in which the mailbox's rank confirms messages received from `rank`. */
 export function receivedFrom(rank: number): number {
   return firstRingOfRanks + 2 * rank + 1;
 }
 
-/** The operation numbers in ring entries. */
+/** The numbers that identify operations in ring entries. */
 export const operationNumbers = {
   allReduce: 1,
   reduce: 2,
@@ -60,24 +60,24 @@ export const operationNumbers = {
 /** The name of an operation. */
 export type OperationName = keyof typeof operationNumbers;
 
-/** A posted call, and the location of its bytes in the mailbox. */
+/** A ring entry: a call, and the location of the call's data in the mailbox. */
 export interface MailboxEntry {
-  /** The number of the operation in `operationNumbers`. */
+  /** The number that identifies the operation, as in `operationNumbers`. */
   readonly operation: number;
   readonly type: number;
-  /** The number of the reduction in `reductionOperation`; 0 if nothing is reduced. */
+  /** The number that identifies the reduction, as in `reductionOperation`; 0 if the call reduces nothing. */
   readonly reduction: number;
   /** The root of a collective or the peer of a message; 0 if the call has neither. */
   readonly root: number;
   readonly count: number;
-  /** The offset of the bytes in the mailbox. */
+  /** The offset in bytes of the call's data in the mailbox. */
   readonly offset: number;
   readonly byteLength: number;
 }
 
 /**
- * Returns a description of a call for messages: "allReduce of 8 float32 with sum". The entry may come from another
- * rank, and may be invalid.
+ * Returns a description of a call for messages: "allReduce of 8 float32 with sum". Accepts invalid entries, since they
+ * may come from another rank.
  */
 export function describe(entry: Omit<MailboxEntry, "offset" | "byteLength">): string {
   const { operation, type, reduction, root, count } = entry;
@@ -90,7 +90,7 @@ export function describe(entry: Omit<MailboxEntry, "offset" | "byteLength">): st
   return operation === broadcast ? `${elements} from rank ${root}` : elements;
 }
 
-/** Returns whether two entries describe the same call, apart from the bytes. */
+/** Returns whether two entries describe the same call, regardless of the data. */
 export function agree(one: MailboxEntry, other: MailboxEntry): boolean {
   return one.operation === other.operation && one.type === other.type && one.reduction === other.reduction &&
     one.root === other.root && one.count === other.count;
@@ -100,7 +100,7 @@ function nameIn(names: Readonly<Record<string, number>>, number: number): string
   return Object.keys(names).find((name) => names[name] === number) ?? `operation ${number}`;
 }
 
-/** The read-only view of any rank's mailbox. Its entries are untrusted: check them before use. */
+/** A read-only view of a rank's mailbox. Entries may be invalid, and must be checked before use. */
 export class Mailbox {
   readonly #file: IpcFile;
 
@@ -108,7 +108,7 @@ export class Mailbox {
     this.#file = file;
   }
 
-  /** Opens the mailbox that a handle names. */
+  /** Opens another rank's mailbox by its handle. `size` is the number of ranks of the communicator. */
   static open(handle: Uint8Array, size: number): Mailbox | IpcFailure {
     const file = IpcFile.openAnywhere(ipcKind.mailbox, handle);
     if (!(file instanceof IpcFile)) return file;
@@ -124,7 +124,7 @@ export class Mailbox {
     return found[0] === number;
   }
 
-  /** Returns an entry that has been posted. */
+  /** Returns the entry with a sequence number, which must have been posted. */
   entry(ring: number, number: number): MailboxEntry {
     const bytes = new ArrayBuffer(entryByteLength);
     this.#file.readInto(new Uint8Array(bytes), placeOf(ring, number));
@@ -141,7 +141,7 @@ export class Mailbox {
     };
   }
 
-  /** Fills `bytes` from an offset in the mailbox. Returns false if the file has too few bytes there. */
+  /** Fills `bytes` with the mailbox's data from an offset. Returns false if the mailbox has too few bytes there. */
   read(bytes: Uint8Array, offset: number): boolean {
     if (!Number.isSafeInteger(offset) || offset < 0) return false;
     return this.#file.readInto(bytes, offset) === bytes.length;
@@ -152,12 +152,12 @@ export class Mailbox {
   }
 }
 
-/** The mailbox of this rank. */
+/** The writable mailbox of this rank. */
 export class OwnMailbox extends Mailbox {
   readonly #file: IpcFile;
   readonly #firstOffset: number;
   #end: number;
-  /** The number of reserved ranges of bytes that are not released yet. */
+  /** The number of byte ranges that are reserved and not released. */
   #used = 0;
 
   /** @throws {SystemError} If the system cannot create the mailbox */
@@ -178,7 +178,9 @@ export class OwnMailbox extends Mailbox {
     return this.#file.handle();
   }
 
-  /** Posts an entry in a ring. The entry that it overwrites, `ringLength` numbers earlier, must no longer be in use. */
+  /**
+   * Posts an entry in a ring. This overwrites the entry `ringLength` sequence numbers earlier, which must be unused.
+   */
   post(ring: number, number: number, entry: MailboxEntry): void {
     const { operation, type, reduction, root, count, offset, byteLength } = entry;
     const bytes = new ArrayBuffer(entryByteLength);
@@ -189,7 +191,7 @@ export class OwnMailbox extends Mailbox {
     this.#file.write(new Uint8Array(bytes, 0, numberByteLength), place);
   }
 
-  /** Reserves bytes after the rings, and returns their offset. */
+  /** Reserves bytes for data. Returns their offset in the mailbox, which is after the rings. */
   reserve(byteLength: number): number {
     const offset = this.#end;
     this.#end += wholePages(byteLength);
@@ -197,20 +199,20 @@ export class OwnMailbox extends Mailbox {
     return offset;
   }
 
-  /** Writes bytes that were reserved. */
+  /** Writes data to reserved bytes of the mailbox. */
   write(bytes: Uint8Array, offset: number): void {
     this.#file.write(bytes, offset);
   }
 
-  /** Releases bytes that all ranks have read, and returns their memory to the system. */
+  /** Releases reserved bytes, which no rank needs any longer, and returns their memory to the system. */
   release({ offset, byteLength }: { readonly offset: number; readonly byteLength: number }): void {
     if (byteLength > 0) this.#file.punchHole(offset, wholePages(byteLength));
-    // Released bytes are holes that occupy no memory, so the offset need not be reset before everything is released.
+    // Reset the offset only when all bytes are released. Until then, released bytes are holes that occupy no memory.
     if (--this.#used === 0) this.#end = this.#firstOffset;
   }
 }
 
-/** Returns the size in bytes of the rings of a mailbox. */
+/** Returns the total size in bytes of a mailbox's rings in a communicator of `size` ranks. */
 function byteLengthFor(size: number): number {
   return Math.ceil(sentTo(size) * ringByteLength / pageByteLength) * pageByteLength;
 }

@@ -16,7 +16,7 @@ import { sharedMemoryRefusal } from "../memory/shared_file.ts";
 import { Mailbox, OwnMailbox } from "./mailbox.ts";
 
 const idByteLength = 128;
-/** The first bytes of every id. They distinguish the ids from those of NCCL, which are rejected. */
+/** The first bytes of every id that `createId` returns. They distinguish the ids from NCCL's, which are rejected. */
 const magic = new TextEncoder().encode("poolpass collectives 1 ");
 
 /** Creates the id of a new communicator. */
@@ -27,8 +27,7 @@ export function createId(): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Returns the key that all ranks with the same id share: 64 hexadecimal digits. Throws if `createId` did not create the
- * id.
+ * Returns a communicator's key, derived from its id: 64 hexadecimal digits. Throws if `createId` did not create the id.
  */
 export function keyOfId(id: Uint8Array): string {
   if (id.byteLength !== idByteLength) {
@@ -47,16 +46,16 @@ export function keyOfId(id: Uint8Array): string {
 }
 
 /**
- * Returns the key of a communicator that is divided from the one with the given key. `which` distinguishes the
- * divisions.
+ * Returns the key of a communicator that is split or shrunk from the communicator with `key`. `which` distinguishes the
+ * splits and shrinks of that communicator.
  */
 export function derivedKey(key: string, which: string): string {
   return sha256(new TextEncoder().encode(`${key} ${which}`)).toHex();
 }
 
 /**
- * The phases of a rank, in its roster record. Ranks in phase `connected` or a higher one count as connected; those that
- * ended early are reported as gone.
+ * The phases of a rank, which it publishes in its roster record. A rank whose phase is at least `connected` has opened
+ * the mailboxes of all ranks. A rank that ends before is reported as gone.
  */
 export const phases = {
   absent: 0,
@@ -70,32 +69,32 @@ export const phases = {
 } as const;
 
 /**
- * The size in bytes of a rank's roster record: the handle of its mailbox, its phase, and the number of ranks that it
- * expects (u32 each).
+ * The size in bytes of a rank's roster record: the handle of the rank's mailbox, the rank's phase, and the number of
+ * ranks that it expects in the communicator (u32 each).
  */
 const recordByteLength = ipcHandleByteLength + 8;
-/** The advice in errors that occur after the communicator was ready. */
+/** The advice in messages of errors that occur when the communicator has been ready. */
 const adviceToShrink = ": the communicator can do no more; shrink it to go on without that rank, or abort it";
-/** The advice in errors that occur before the communicator is ready. */
+/** The advice in messages of errors that occur before the communicator is ready. */
 const adviceToCreateAnother = ": not all can come any more; create another communicator, with an id of its own";
 /** Milliseconds between two checks for ranks that are gone. */
 const checkInterval = 2;
 
-/** The communicator to join, and the rank to join as. */
+/** A communicator, and the rank as which to join it. */
 export interface MembershipOptions {
-  /** A key that all ranks of the communicator share, and no other communicator has. */
+  /** A key that all ranks of the communicator share, and that no other communicator has. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;
   readonly deviceUuid: Uint8Array;
-  /** The communicator that this one was split or shrunk from, if any. */
+  /** The parent of the communicator. Undefined if the communicator was created by an id. */
   readonly origin?: ParentRanks | undefined;
 }
 
-/** The parent: the communicator that another one was split or shrunk from. */
+/** The parent of a communicator: the one from which the communicator was split or shrunk. */
 export interface ParentRanks {
   readonly membership: Membership;
-  /** For each rank of the new communicator, its rank in the parent. */
+  /** For each rank of the child communicator, its rank in the parent. */
   readonly ranks: readonly number[];
 }
 
@@ -105,7 +104,10 @@ interface RankRecord {
   readonly size: number;
 }
 
-/** The membership of this process's rank in a communicator: its place in the roster, and the mailboxes of all ranks. */
+/**
+ * The membership of this process's rank in a communicator: the rank's slot in the roster, and the mailboxes of all
+ * ranks.
+ */
 export class Membership {
   readonly key: string;
   readonly rank: number;
@@ -113,12 +115,12 @@ export class Membership {
   readonly own: OwnMailbox;
   readonly #roster: Roster;
   readonly #origin: ParentRanks | undefined;
-  /** The opened mailboxes, by rank. */
+  /** The mailboxes that are open, indexed by rank. */
   readonly #mailboxes: Mailbox[] = [];
   #connected = 0;
-  /** The error that the last check found: a rank is gone. */
+  /** The error found by the last check for ranks that are gone. Undefined if the check found none. */
   #gone: SharingError | undefined;
-  /** The ranks that left without an error, after completing their work. */
+  /** The ranks that have completed their work and have left without an error. */
   readonly #left = new Set<number>();
   #nextCheck = 0;
 
@@ -169,7 +171,7 @@ export class Membership {
     this.#origin = origin;
     roster.write(own.handle());
     roster.write(new Uint8Array(Uint32Array.of(size).buffer), ipcHandleByteLength + 4);
-    // Write the phase last, so that a process that sees the phase sees the rest of the record, too.
+    // Write the phase last, so that a process that reads the phase also finds the rest of the record.
     this.publish(phases.present);
   }
 
@@ -195,8 +197,8 @@ export class Membership {
   }
 
   /**
-   * Connects to the ranks that have joined so far. Returns whether all ranks are connected. Throws if a rank can never
-   * connect.
+   * Opens the mailboxes of ranks that have joined since the previous call. Returns whether all ranks are connected.
+   * Throws if a rank can never connect.
    */
   advance(): boolean {
     if (this.isReady) return true;
@@ -212,7 +214,7 @@ export class Membership {
     return false;
   }
 
-  /** Opens the mailbox of a rank. Returns false if the rank has not joined yet. */
+  /** Opens the mailbox of a rank. Returns false if this is not possible yet, or if the rank is ending. */
   #openMailboxOf(rank: number): boolean {
     if (rank === this.rank) {
       this.#mailboxes.push(this.own);
@@ -237,16 +239,16 @@ export class Membership {
     if (opened === "unseen") {
       throw new SharingError("not-supported", `${what} cannot be seen; all ranks must be in one PID namespace`);
     }
-    // The process of that rank is ending and has closed its mailbox. The roster will soon show that the rank is gone.
+    // The rank's process is ending and has closed its mailbox. Later checks of the roster find that the rank is gone.
     if (!(opened instanceof Mailbox)) return false;
     this.#mailboxes.push(opened);
     return true;
   }
 
   /**
-   * Returns the error to report if a rank is gone that the others still need. Checks at most once in two milliseconds.
+   * Returns an error if a rank that the other ranks still need is gone. Checks at most once in two milliseconds.
    *
-   * @param needed a rank that counts as gone even if it left without an error
+   * @param needed a rank that counts as gone even if it has completed its work and has left without an error
    */
   findGone(needed?: number): SharingError | undefined {
     const now = performance.now();
@@ -264,20 +266,20 @@ export class Membership {
       if (rank === this.rank || this.#left.has(rank)) continue;
       const state = this.#roster.stateOf(rank);
       const { phase } = this.#record(rank);
-      // Prefer a rank that has died: other ranks may have aborted because of it.
+      // Prefer a rank whose process has ended: other ranks may have aborted because of it.
       if (state === "ended" && phase !== phases.finished) {
         gone = this.#goneError(rank, "has ended");
         break;
       }
       gone ??= this.#reasonOf(rank, state, phase);
-      // A rank that only stopped waiting is reported last: another rank was the cause.
+      // Report a rank that has only given up waiting as a last resort: it did so because of another rank.
       if (phase === phases.gaveUp) gaveUp ??= this.#gaveUpError(rank);
       if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }
     this.#gone = gone ?? gaveUp;
   }
 
-  /** Returns the error to report if a rank has made the communicator unusable. */
+  /** Returns an error if a rank has made the communicator unusable, according to the rank's slot state and phase. */
   #reasonOf(rank: number, state: PlaceState, phase: number): SharingError | undefined {
     if (state === "free") return this.#reasonNotToJoin(rank);
     if (state === "ended" && phase !== phases.finished) return this.#goneError(rank, "has ended");
@@ -287,7 +289,7 @@ export class Membership {
     return state === "taken" || this.isReady ? undefined : this.#goneError(rank, "has left");
   }
 
-  /** Returns the error to report if a rank can no longer join, because it is gone from the parent communicator. */
+  /** Returns an error if a rank that has not joined never can, because it is gone from the parent communicator. */
   #reasonNotToJoin(rank: number): SharingError | undefined {
     if (this.#origin === undefined || this.#origin.membership.hasLeft) return undefined;
     const { membership, ranks } = this.#origin;
@@ -297,12 +299,12 @@ export class Membership {
     return reason ?? (state === "taken" ? undefined : membership.#goneError(there, "has left"));
   }
 
-  /** Publishes the phase of this rank in the roster. */
+  /** Publishes this rank's phase in the roster. */
   publish(phase: number): void {
     if (!this.hasLeft) this.#roster.write(new Uint8Array(Uint32Array.of(phase).buffer), ipcHandleByteLength);
   }
 
-  /** Leaves the roster, and closes all mailboxes. */
+  /** Publishes this rank's last phase, leaves the roster, and closes all mailboxes. */
   leave(phase: number): void {
     if (this.hasLeft) return;
     this.publish(phase);
@@ -315,7 +317,8 @@ export class Membership {
     this.#roster.readInto(bytes, rank);
     const words = new Uint32Array(bytes.buffer, ipcHandleByteLength);
     const phase = words[0]!;
-    // Read the record again: the other values may have been read before the phase was written.
+    // Read the record again after a phase was found: the first read may have read the other fields before they were
+    // written.
     if (phase !== phases.absent) this.#roster.readInto(bytes, rank);
     return { handle: bytes.subarray(0, ipcHandleByteLength), phase, size: words[1]! };
   }
@@ -361,7 +364,10 @@ function notSupported(): SharingError {
   return new SharingError("not-supported", `Cannot create a communicator: processes cannot find each other: ${reason}`);
 }
 
-/** Returns an error of the system with a message that says what failed. */
+/**
+ * Converts a `SystemError` or `RosterFullError` to a `SharingError`. `what` is the beginning of the message. Returns
+ * any other error unchanged.
+ */
 function describeSystemError(error: unknown, what: string): unknown {
   if (error instanceof RosterFullError) {
     return new SharingError("limit-exceeded", `${what}: ${error.message}`, { cause: error.cause });

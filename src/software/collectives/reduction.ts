@@ -16,30 +16,36 @@ import type { TypedArray } from "../../support/validation.ts";
 /** The typed arrays whose elements can be reduced. */
 type ElementArray = Exclude<TypedArray, Uint8ClampedArray>;
 
-/** An element type of collectives. */
+/** An element type of collectives, and how to access its elements. */
 export interface ElementType {
   /** The name of the type in `dataType`. */
   readonly name: string;
   readonly byteLength: number;
   readonly isInteger: boolean;
-  /**
-   * Returns a typed array over bytes that begin at a multiple of 8. For a type with `codec`, its elements are codes.
-   */
+  /** Returns a typed array over `bytes`, which must begin at a multiple of 8. With `codec`, its elements are codes. */
   view(bytes: Uint8Array<ArrayBuffer>): ElementArray;
-  /** Converts between numbers and codes, for a type that has no typed array in JavaScript. */
+  /**
+   * Converts between numbers and codes (bit patterns). Present for float types for which JavaScript has no typed array.
+   */
   readonly codec?: Codec;
 }
 
-/** Converts between numbers and their codes in memory, for a float type of 8 or 16 bits. */
+/** Converts between numbers and codes, which are the bit patterns of a float type of 8 or 16 bits. */
 interface Codec {
   decode(code: number): number;
-  /** Rounds to the nearest value, ties to even. Infinities are kept. A NaN loses its sign and payload. */
+  /**
+   * Returns the code of the value nearest to a number, ties to even. Keeps infinities; drops the sign and payload of a
+   * NaN.
+   */
   encode(value: number): number;
-  /** Rounds a number to a value of the type. In an 8-bit type, an overflow gives the largest finite value. */
+  /**
+   * Rounds a number to the nearest value of the type. In an 8-bit type, a number out of range becomes the largest
+   * finite value.
+   */
   round(value: number): number;
 }
 
-/** The constructor of an element array. */
+/** The constructor of a typed array of elements. */
 type Constructor = new (buffer: ArrayBuffer, byteOffset: number, length: number) => ElementArray;
 
 /** The format of an 8-bit float type. */
@@ -48,13 +54,13 @@ interface EightBitFormat {
   readonly bias: number;
   /** The code of the largest finite value. */
   readonly largest: number;
-  /** The code of infinity, if there is one. */
+  /** The code of infinity. Undefined if the format has no infinity. */
   readonly infinity?: number;
 }
 
 let types: Readonly<Record<number, ElementType>> | undefined;
 
-/** Returns the type with a number in `dataType`. Undefined if there is none. */
+/** Returns the element type that a number stands for in `dataType`. Undefined if there is none. */
 export function elementType(number: number): ElementType | undefined {
   return (types ??= elementTypes())[number];
 }
@@ -128,11 +134,11 @@ function eightBitCodec({ mantissaBits, bias, largest, infinity }: EightBitFormat
     const magnitude = Math.abs(float[0]!);
     if (magnitude === Infinity) return sign | (infinity ?? largest);
     const exponent = Math.max((floatBits[0]! >>> 23 & 0xff) - 127, smallestExponent);
-    // If the mantissa is rounded up to the next power of two, the carry increments the exponent.
+    // If rounding carries the mantissa to the next power of two, the addition below increments the exponent.
     const steps = roundToEven(magnitude / 2 ** (exponent - mantissaBits));
     return sign | Math.min(((exponent - smallestExponent) << mantissaBits) + steps, largest);
   };
-  // Saturates like CUDA's conversion with __NV_SATFINITE.
+  // Replace infinity by the largest finite value, like CUDA's conversion with __NV_SATFINITE.
   const round = (value: number): number => {
     const code = encode(value);
     return values[(code & 0x7f) === infinity ? (code & 0x80) | largest : code]!;
@@ -150,21 +156,22 @@ function roundToEven(value: number): number {
 type NumberArray = Exclude<ElementArray, BigIntArray>;
 type BigIntArray = BigInt64Array | BigUint64Array;
 
-/** Reduces the elements of several ranks, one rank after another. */
+/** Reduces the elements of several ranks, by adding one rank after another to the result. */
 export class ElementReduction {
   readonly #type: ElementType;
   readonly #operation: number;
   #result: ElementArray | undefined;
   #ranks = 0;
 
-  /** @param operation the number of the reduction in `reductionOperation` */
+  /** @param operation the number of the reduction, as in `reductionOperation` */
   constructor(type: ElementType, operation: number) {
     this.#type = type;
     this.#operation = operation;
   }
 
   /**
-   * Combines the elements of the next rank with the result. `bytes` of the first rank are overwritten with the result.
+   * Combines the next rank's elements with the result. The `bytes` of the first call may be overwritten with the
+   * result.
    */
   add(bytes: Uint8Array<ArrayBuffer>): void {
     const elements = this.#decoded(bytes);
@@ -178,7 +185,7 @@ export class ElementReduction {
     this.#round();
   }
 
-  /** Completes the reduction, and writes the result to `bytes`. */
+  /** Completes the reduction, and writes the result's elements to `bytes`. */
   finish(bytes: Uint8Array<ArrayBuffer>): void {
     const result = this.#result!;
     if (this.#operation === reductionOperation.average) this.#divide(result);
@@ -194,7 +201,9 @@ export class ElementReduction {
     return codec === undefined ? elements : Float32Array.from(elements as Uint8Array, codec.decode);
   }
 
-  /** Rounds the result to values of the type. A maximum or minimum already is such a value. */
+  /**
+   * Rounds the result to values of the element type. Not needed for a maximum or minimum, which is one of the inputs.
+   */
   #round(): void {
     const { codec } = this.#type;
     const { maximum, minimum } = reductionOperation;
@@ -209,7 +218,7 @@ export class ElementReduction {
       for (let i = 0; i < result.length; i++) result[i]! /= BigInt(ranks);
       return;
     }
-    // Assigning to an integer array rounds toward zero.
+    // For an integer array, the assignment rounds toward zero.
     for (let i = 0; i < result.length; i++) result[i]! /= ranks;
     this.#round();
   }
@@ -219,7 +228,7 @@ function isBigIntArray(array: ElementArray): array is BigIntArray {
   return array instanceof BigInt64Array || array instanceof BigUint64Array;
 }
 
-/** Combines each element of `result` with that of `next`, and stores it in `result`. */
+/** Combines each element of `result` with the corresponding element of `next`, and stores it in `result`. */
 function combineNumbers(result: NumberArray, next: NumberArray, operation: number): void {
   const { product, maximum, minimum } = reductionOperation;
   const { length } = result;
@@ -230,7 +239,7 @@ function combineNumbers(result: NumberArray, next: NumberArray, operation: numbe
   } else if (operation !== product) {
     for (let i = 0; i < length; i++) result[i]! += next[i]!;
   } else if (result instanceof Int32Array || result instanceof Uint32Array) {
-    // A double cannot hold all bits of the product of two 32-bit integers.
+    // Use `Math.imul`: a double cannot represent all products of two 32-bit integers.
     for (let i = 0; i < length; i++) result[i] = Math.imul(result[i]!, next[i]!);
   } else {
     for (let i = 0; i < length; i++) result[i]! *= next[i]!;

@@ -41,9 +41,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
   #lastHandle = 0n;
   /** The number of open nested groups. */
   #depth = 0;
-  /** The operations of the outermost open group. */
+  /** The operations added to the outermost open group so far. */
   #group: StreamOperation[] = [];
-  /** The first error that a call of the open group has thrown. */
+  /** The first error thrown by a call of the open group. */
   #groupFailure: { readonly error: unknown } | undefined;
 
   constructor(services: CollectiveServices) {
@@ -142,8 +142,8 @@ export class SoftwareCollectives implements CollectiveLibrary {
   }
 
   /**
-   * Ends a group, and enqueues its operations if it is the outermost one. If a call of the group has thrown, throws
-   * that error again and enqueues nothing.
+   * Ends a group. If it is the outermost one, enqueues the operations. If a call of the group has thrown an error,
+   * throws it again and enqueues nothing.
    */
   groupEnd(): void {
     if (this.#depth === 0) throw new Error("Cannot end a group: none has begun");
@@ -154,11 +154,11 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (failure !== undefined) throw failure.error;
     checkGroup(group);
     const communicators = new Set(group.map(({ communicator }) => communicator));
-    // A communicator runs its groups one after another, even on different streams.
+    // A communicator runs its groups one after another, even if they are on different streams.
     const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
     for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
-    // Enqueue the completion of sends last: a send completes after the matching receive, which the receiver may have
-    // enqueued after its own sends.
+    // Enqueue the completion of sends last: a send completes after the peer's receive, which the peer may have enqueued
+    // after its own sends.
     const isLast = (operation: StreamOperation): boolean => operation instanceof SendOperation;
     for (const operation of group) if (!isLast(operation)) operation.enqueueCompletion();
     for (const operation of group) if (isLast(operation)) operation.enqueueCompletion();
@@ -200,7 +200,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#addMessage("recv", call);
   }
 
-  /** Revokes the work of all communicators, and removes their ranks from the rosters. Called when the driver closes. */
+  /** Revokes the work of all communicators, and leaves their rosters. Called when the driver closes. */
   close(): void {
     for (const communicator of this.#communicators.values()) communicator.destroy();
     this.#communicators.clear();
@@ -253,7 +253,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     });
   }
 
-  /** Adds a call to the open group, or runs it as a group of its own. */
+  /** Adds a call to the open group, or enqueues it as a group of its own if no group is open. */
   #addToGroup(
     name: OperationName,
     { comm, type, count }: CollectiveCall,
@@ -303,7 +303,7 @@ function checkRank(name: OperationName, rank: number, size: number): void {
   throw new RangeError(`Cannot call ${name} with rank ${rank}: there are ${size} ranks, counted from 0`);
 }
 
-/** Throws if the entries of a group's operations do not fit in the rings. */
+/** Throws if a group has more operations for a ring than the ring has entries. */
 function checkGroup(group: readonly StreamOperation[]): void {
   if (group.length <= groupLimit) return;
   for (const operations of Map.groupBy(group, ({ communicator }) => communicator).values()) {

@@ -11,75 +11,82 @@ import { commonRings, type MailboxEntry, ringLength } from "./mailbox.ts";
 import { derivedKey, type Membership, type MembershipOptions, phases } from "./membership.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
 
-/** The parts of the software driver that collectives use. */
+/** The services of the software driver that collectives use. */
 export interface CollectiveServices {
   readonly scheduler: Scheduler;
-  /** The shadow state that records which memory is initialized, if the sanitizer checks that. */
+  /** The shadow state of initialized memory. Undefined if the sanitizer does not check initialization. */
   readonly shadow: MemoryShadow | undefined;
-  /** Throws if there is no such device, or if the devices were lost. */
+  /** Throws if `device` is not the ordinal of a device, or if the devices were lost. */
   checkDevice(device: number, call: string): void;
-  /** Whether the devices were lost. */
+  /** Returns whether the devices were lost. */
   areLost(): boolean;
   deviceUuid(device: number): Uint8Array;
-  /** Returns the stream of a device with a handle. Throws if there is none. */
+  /** Returns the stream with a handle. Throws if the device has no such stream. */
   stream(device: number, handle: bigint, call: string): Stream;
-  /** Returns the bytes of a range of addresses. Throws if the device may not access them as requested. */
+  /**
+   * Returns the memory at a range of device addresses. Throws if the device may not access that memory as requested.
+   */
   range(address: bigint, byteLength: number, access: AccessRequest): Uint8Array;
 }
 
-/** An access to memory: the accessing device, the kind of access, and the name of the call for errors. */
+/**
+ * A request for memory access: the accessing device, the kind of access, and the name of the call for error messages.
+ */
 export interface AccessRequest {
   readonly device: number;
-  /** The kind of access, as one of `memAccessFlags`. */
+  /** The kind of access, as in `memAccessFlags`. */
   readonly flags: number;
   readonly call: string;
 }
 
-/** A posted collective whose bytes other ranks may still read. */
+/** A collective that this rank has posted, and whose data other ranks may still read. */
 interface UnreadEntry {
   readonly number: number;
   readonly entry: MailboxEntry;
 }
 
-/** Entries of other ranks that this rank's work waits for: those with `number` in `ring`, of each of `ranks`. */
+/** Entries that this rank's work waits for: in the mailbox of each of `ranks`, the entry `number` of `ring`. */
 export interface AwaitedPosts {
   readonly ranks: readonly number[];
   readonly ring: number;
   readonly number: number;
 }
 
-/** One rank of a communicator. */
+/** A communicator of the software device, as one rank of it. */
 export class SoftwareCommunicator {
   readonly device: number;
   readonly services: CollectiveServices;
   /**
-   * Joins the communicator. Returns undefined until that is possible: a divided communicator needs the colors of all
-   * ranks.
+   * Joins the communicator. Returns undefined if this is not possible yet, because the communicator results from a
+   * split for which some ranks have not posted their color.
    */
   readonly #join: () => Membership | undefined;
   #membership: Membership | undefined;
   #failure: unknown;
-  /** Whether the unfinished work of the communicator was revoked. */
+  /** Whether the communicator's unfinished work was revoked. */
   #isStopped = false;
   #isFinalizing = false;
   #isDestroyed = false;
   #hasGivenUp = false;
   #awaited: AwaitedPosts | undefined;
-  /** The last work on each stream. */
+  /** For each stream, the communicator's last work on it. */
   readonly #work = new Map<Stream, Work>();
-  /** The number of collectives that are complete. */
+  /** The number of collectives that this rank has completed. */
   #completedCollectives = 0;
-  /** The number of sends and receives that are enqueued and not complete. */
+  /** The number of sends and receives that this rank has enqueued and not completed. */
   #unfinishedMessages = 0;
-  /** For each ring, the sequence number of the last entry that this rank has posted or expects from another rank. */
+  /**
+   * For each ring, the last sequence number that this rank has used, for an entry of its own or one it expects from a
+   * peer.
+   */
   readonly #numbers = new Map<number, number>();
-  /** The collectives whose input in this mailbox other ranks may still read, oldest first. */
+  /** The collectives whose data in this rank's mailbox other ranks may still read, oldest first. */
   readonly #unread: UnreadEntry[] = [];
   readonly #divisions = new Set<Division>();
-  /** The number of communicators that were shrunk from this one, by the excluded ranks. */
+  /** The number of communicators that were shrunk from this one, keyed by the list of excluded ranks. */
   readonly #shrinks = new Map<string, number>();
 
-  /** @param joined the membership, or a function that joins, and that returns undefined until it can */
+  /** @param joined the membership, or a function that joins the communicator and returns undefined until it can */
   constructor(services: CollectiveServices, device: number, joined: Membership | (() => Membership | undefined)) {
     this.services = services;
     this.device = device;
@@ -87,7 +94,7 @@ export class SoftwareCommunicator {
     this.#membership = typeof joined === "function" ? undefined : joined;
   }
 
-  /** Returns the membership. Throws unless the communicator is ready, or was ready before it failed. */
+  /** Returns the membership for an action. Throws unless the communicator is ready, or was ready before it failed. */
   membershipFor(action: string): Membership {
     if (this.#membership !== undefined && (this.#membership.isReady || this.state === "ready")) return this.#membership;
     if (this.#failure !== undefined) throw this.#failure;
@@ -96,10 +103,7 @@ export class SoftwareCommunicator {
     );
   }
 
-  /**
-   * Returns the membership, like `membershipFor`. Also throws if the communicator has failed or was revoked or
-   * finalized.
-   */
+  /** Like `membershipFor`, but also throws if the communicator has failed or was revoked or finalized. */
   usableFor(action: string): Membership {
     const membership = this.membershipFor(action);
     if (this.#failure !== undefined) throw this.#failure;
@@ -108,7 +112,7 @@ export class SoftwareCommunicator {
     throw new Error(`Cannot ${action}: the communicator was ${why}; create another one`);
   }
 
-  /** The state of the communicator. Reading it advances joining, divisions and finalization. */
+  /** The state of the communicator. Reading this property advances pending joins, splits and finalization. */
   get state(): CommunicatorState {
     if (this.#failure === undefined && !this.#isDestroyed) {
       try {
@@ -121,12 +125,14 @@ export class SoftwareCommunicator {
     return this.stateOfWork;
   }
 
-  /** The error that has ended the communicator's work, or "ready". Reading it advances nothing. */
+  /** The error by which the communicator has failed, otherwise "ready". Reading this property advances nothing. */
   get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
   }
 
-  /** The work that was complete before the communicator failed. Undefined if it has not failed. */
+  /**
+   * The work that this rank had completed before the communicator failed. Undefined if the communicator has not failed.
+   */
   get validPrefix(): ValidPrefix | undefined {
     const error = this.#failure as Error | undefined;
     return error && { collectives: this.#completedCollectives, messages: this.#unfinishedMessages === 0, error };
@@ -137,7 +143,9 @@ export class SoftwareCommunicator {
   }
 
   /**
-   * @param collective the number of the completed collective; undefined for a message. Collectives complete in order.
+   * Counts a completed operation.
+   *
+   * @param collective the collective's sequence number (collectives complete in order); undefined for a send or receive
    */
   onComplete(collective: number | undefined): void {
     if (collective === undefined) this.#unfinishedMessages--;
@@ -151,13 +159,13 @@ export class SoftwareCommunicator {
     if (gone !== undefined) throw gone;
     this.releaseRead();
     let areDivided = true;
-    // Wait only for divisions that give this rank no new communicator. Otherwise, the new communicator reports the
-    // progress.
+    // Wait only for splits without a new communicator for this rank. For other splits, the new communicator's state
+    // tells whether they are complete.
     for (const division of this.#divisions) if (!division.advance() && division.isAwaitedHere) areDivided = false;
     return areDivided && !(this.#isFinalizing && this.hasWork);
   }
 
-  /** Whether the communicator's unfinished work was revoked or has failed, so that it must not run. */
+  /** Whether the communicator's unfinished work must not run, because it was revoked or has failed. */
   get hasEnded(): boolean {
     return this.#isStopped || this.#failure !== undefined;
   }
@@ -167,27 +175,29 @@ export class SoftwareCommunicator {
     return this.#work.values().some(({ done }) => !done);
   }
 
-  /** Fails the communicator's work with an error. Only the first error is kept. */
+  /** Fails the communicator with an error. Later calls have no effect. */
   fail(error: unknown): void {
     if (this.#failure !== undefined || this.#isDestroyed) return;
     this.#failure = error;
   }
 
   /**
-   * Like `fail`, but also publishes that this rank has failed. For errors that other ranks do not detect themselves.
+   * Like `fail`, but also publishes that this rank has failed. Use for errors that other ranks do not find themselves.
    */
   failAndPublish(error: unknown, phase: number = phases.failed): void {
     if (this.#failure === undefined && !this.#isDestroyed) this.#membership?.publish(phase);
     this.fail(error);
   }
 
-  /** Like `fail`, after the devices were lost together with the communicator's work. */
+  /**
+   * Like `fail`, for when the devices, and with them the communicator's work, were lost. Also publishes the failure.
+   */
   failByDeviceLoss(): void {
     const message = "The communicator can do no more: its device was lost; see the error of the stream";
     this.failAndPublish(new SharingError("device-lost", message), phases.lost);
   }
 
-  /** The last work on each stream, after which the communicator's next work runs. */
+  /** The last work on each stream. The communicator's next work runs after all of it. */
   get earlierWork(): readonly Work[] {
     return [...this.#work.values()];
   }
@@ -215,14 +225,14 @@ export class SoftwareCommunicator {
     };
   }
 
-  /** Keeps the bytes of a collective in the mailbox until all ranks have read them. */
+  /** Keeps the data of a posted collective in the mailbox until all ranks have read it. */
   keep(posted: UnreadEntry): void {
     this.releaseRead();
     this.#unread.push(posted);
   }
 
   /**
-   * Releases the bytes of collectives that all ranks have read. Returns whether the ring has room for another
+   * Releases the data of collectives that all ranks have read. Returns whether the ring has room for another
    * collective.
    */
   releaseRead(): boolean {
@@ -237,7 +247,7 @@ export class SoftwareCommunicator {
     return this.#unread.length < ringLength;
   }
 
-  /** Begins a division: posts this rank's color and key. */
+  /** Begins a split or shrink, by posting this rank's color and key. */
   divide(color: number | undefined, key: number): Division {
     const membership = this.usableFor("divide the communicator");
     for (const division of this.#divisions) if (division.advance()) this.#divisions.delete(division);
@@ -251,14 +261,19 @@ export class SoftwareCommunicator {
     return division;
   }
 
-  /** Counts the communicators that were shrunk without the given ranks, so that each has a different key. */
+  /**
+   * Counts a shrink, and returns how many shrinks have excluded the same ranks, so that each derives a different key.
+   */
   nextShrink(excluded: string): number {
     const count = (this.#shrinks.get(excluded) ?? 0) + 1;
     this.#shrinks.set(excluded, count);
     return count;
   }
 
-  /** The ranks that have not joined, or have not posted an entry that this rank's work waits for. */
+  /**
+   * The ranks that have not joined, or, once all have joined, those that have not posted the entry that this rank waits
+   * for.
+   */
   get lateRanks(): readonly number[] {
     const membership = this.#membership;
     if (membership?.isReady !== true) return membership?.absentRanks ?? [];
@@ -270,12 +285,12 @@ export class SoftwareCommunicator {
     this.#awaited = posts;
   }
 
-  /** Revokes the communicator's work, and makes it reject new work. */
+  /** Revokes the communicator's work. From now on, the communicator rejects new work. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** Like `stop`, but also publishes that this rank no longer waits for the other ranks. */
+  /** Like `stop`, but also publishes that this rank has given up waiting for the other ranks. */
   giveUp(): void {
     this.stop();
     if (this.#hasGivenUp || this.#isDestroyed || this.#failure !== undefined) return;
@@ -289,8 +304,8 @@ export class SoftwareCommunicator {
   }
 
   /**
-   * Revokes the communicator's work and leaves the roster. Other ranks that still need an entry of this rank fail. With
-   * `isAborted`, all of them fail.
+   * Revokes the communicator's work and leaves the roster. Other ranks fail if they still need an entry of this rank,
+   * or in any case if `isAborted` is set.
    */
   destroy({ isAborted = false }: { isAborted?: boolean } = {}): void {
     const phase = this.#hasGivenUp
@@ -303,40 +318,42 @@ export class SoftwareCommunicator {
     this.#membership?.leave(phase);
   }
 
-  /** Resolves when no work of the communicator is left on streams. */
+  /** Resolves when the streams have no unfinished work of the communicator. */
   async whenWorkIsGone(): Promise<void> {
     await waitUntil(() => !this.hasWork);
   }
 }
 
 /**
- * The maximum number of incomplete divisions of a communicator. It ensures that all ranks have read an entry before it
- * is overwritten.
+ * The maximum number of incomplete splits of a communicator. The limit ensures that an entry in the ring of splits is
+ * overwritten only after all ranks have read it.
  */
 export const divisionLimit: number = ringLength / 2;
 
-/** The color posted by a rank that joins no new communicator. */
+/** The color that a rank posts if it joins no new communicator. */
 const noColor = -1;
 
-/** The color and key that a rank posts for a division. */
+/** The color and key that this rank posts for a split, and the split's sequence number. */
 interface DivisionOptions {
   readonly number: number;
-  /** Undefined if the rank joins no new communicator. */
+  /** The color. Undefined if the rank joins no new communicator. */
   readonly color: number | undefined;
   readonly key: number;
 }
 
-/** This rank's membership options in its new communicator. */
+/** The options with which this rank joins a communicator that results from a split. */
 export type DivisionPlace = Required<Omit<MembershipOptions, "deviceUuid">>;
 
-/** A division of a communicator. It is complete when all ranks have posted their colors. */
+/** A split of a communicator into one for each color. It is complete when all ranks have posted their colors. */
 export class Division {
-  /** Whether this rank joins no new communicator, so that the divided one reports when the division is complete. */
+  /**
+   * Whether this rank joins no new communicator, so that the parent's state must tell whether the split is complete.
+   */
   readonly isAwaitedHere: boolean;
   readonly #membership: Membership;
   readonly #number: number;
   readonly #color: number;
-  /** The colors and keys that were read so far, in the order of ranks. */
+  /** The colors and keys read so far, in rank order. */
   readonly #colors: { readonly rank: number; readonly color: number; readonly key: number }[] = [];
 
   constructor(membership: Membership, { number, color, key }: DivisionOptions) {
@@ -348,7 +365,7 @@ export class Division {
     membership.own.post(commonRings.divisions, number, { ...nothing, count: this.#color, offset: key });
   }
 
-  /** Reads the colors that were posted since the last call. Returns whether all ranks have posted theirs. */
+  /** Reads the colors that were posted since the previous call. Returns whether all ranks have posted their colors. */
   advance(): boolean {
     const { size } = this.#membership;
     while (this.#colors.length < size) {
@@ -360,7 +377,7 @@ export class Division {
       if (!mailbox.has(commonRings.divisions, this.#number)) {
         const gone = this.#membership.findGone(rank);
         if (gone === undefined) return false;
-        // The rank may have posted its color before it left.
+        // Check again: the rank may have posted its color just before it left.
         if (!mailbox.has(commonRings.divisions, this.#number)) throw gone;
       }
       const { count: color, offset: key } = mailbox.entry(commonRings.divisions, this.#number);
@@ -372,7 +389,7 @@ export class Division {
     return true;
   }
 
-  /** Returns this rank's membership options in its new communicator. Undefined until the division is complete. */
+  /** Returns the options with which this rank joins its new communicator. Undefined until the split is complete. */
   part(): DivisionPlace | undefined {
     if (!this.advance()) return undefined;
     const ranks = this.#colors.filter(({ color }) => color === this.#color)

@@ -23,20 +23,20 @@ import {
 import type { Membership } from "./membership.ts";
 import { ElementReduction, type ElementType, elementType } from "./reduction.ts";
 
-/** The maximum number of bytes that an operation reads or writes before it yields to other streams. */
+/** The maximum number of bytes that an operation copies or reduces before other streams get a turn. */
 const sliceByteLength: number = 2 ** 20;
 
-/** A phase of an operation, as a generator that yields after each slice of bytes. */
+/** A phase of an operation (posting or completion): a generator that yields after each slice of bytes. */
 type Slices = Generator<undefined, void>;
 
 /**
- * An operation on a stream. It posts an entry in this rank's mailbox, and completes once the other ranks have posted
- * theirs.
+ * An operation on a stream. It posts an entry in this rank's mailbox, and completes after the other participating ranks
+ * have posted their entries.
  */
 export abstract class StreamOperation {
   readonly communicator: SoftwareCommunicator;
   readonly stream: Stream;
-  /** The sequence number of the operation's entries in their rings, assigned when the operation is enqueued. */
+  /** The sequence number of the operation's entries. Assigned when the operation is enqueued. */
   protected number = 0;
 
   constructor(communicator: SoftwareCommunicator, stream: Stream) {
@@ -44,7 +44,7 @@ export abstract class StreamOperation {
     this.stream = stream;
   }
 
-  /** The index of the ring in which the operation posts its entry. */
+  /** The index of the mailbox ring in which the operation posts its entry. */
   abstract readonly ring: number;
   protected abstract get postsAfter(): readonly Awaited[];
   protected abstract get completesAfter(): readonly Awaited[];
@@ -56,7 +56,8 @@ export abstract class StreamOperation {
   }
 
   /**
-   * Enqueues posting the operation's entry. In a group, call it for all operations before any waits for another rank.
+   * Enqueues the posting of the operation's entry, after the `earlier` work. Call for all operations of a group before
+   * `enqueueCompletion` of any, which waits for other ranks.
    */
   enqueuePost(earlier: readonly Work[]): void {
     this.number = this.communicator.nextNumber(this.ring);
@@ -71,7 +72,11 @@ export abstract class StreamOperation {
     communicator.onWorkEnqueued(this.#enqueue(this.complete(), this.completesAfter, done));
   }
 
-  /** @param done called when the work is complete, but not if it was revoked */
+  /**
+   * @param slices the phase to run
+   * @param after the conditions and work to wait for
+   * @param done called when the phase is complete, but not if it was revoked
+   */
   #enqueue(slices: Slices, after: readonly Awaited[], done?: () => void): Work {
     const { communicator } = this;
     let isDone = false;
@@ -80,14 +85,14 @@ export abstract class StreamOperation {
       if (isDone && !communicator.hasEnded) done?.();
       return isDone;
     };
-    // Work is released before it is complete only if the device was lost.
+    // Called when the scheduler drops the work. If the work is incomplete, the device was lost.
     const release = (): void => {
       if (!isDone && !communicator.hasEnded) communicator.failByDeviceLoss();
     };
     return communicator.services.scheduler.enqueue(this.stream, run, { after, release });
   }
 
-  /** Writes bytes to this rank's mailbox, and posts an entry for them. */
+  /** Writes bytes to this rank's mailbox, and posts the operation's entry, which refers to these bytes. */
   protected *postBytes(
     bytes: Uint8Array,
     entry: Omit<MailboxEntry, "offset" | "byteLength">,
@@ -103,7 +108,7 @@ export abstract class StreamOperation {
     return posted;
   }
 
-  /** Copies bytes that a rank has posted to linear memory. */
+  /** Copies a rank's posted bytes to linear memory. */
   protected *copy(to: Uint8Array, from: PostedBytes): Slices {
     for (let at = 0; at < to.byteLength; at += sliceByteLength) {
       const part = to.subarray(at, at + sliceByteLength);
@@ -118,32 +123,35 @@ export abstract class StreamOperation {
     this.communicator.services.shadow?.noteCopy(bytes, undefined);
   }
 
-  /** Returns a condition to wait for: the ranks have posted their entries with this operation's number in a ring. */
+  /**
+   * Returns a condition to wait for: all of `ranks` have posted the entry with this operation's sequence number in
+   * `ring`.
+   */
   protected whenPosted(ranks: readonly number[], ring: number): Awaited {
     return new Posts(this.communicator, { ranks, ring, number: this.number });
   }
 }
 
-/** Bytes that a rank has posted. */
+/** The bytes that a rank has posted for a call, or a part of them. */
 interface PostedBytes {
   readonly rank: number;
   readonly mailbox: Mailbox;
   readonly entry: MailboxEntry;
-  /** The offset in the posted bytes of the part to read. */
+  /** The offset in the posted bytes at which the part begins. */
   readonly begin: number;
 }
 
-/** Fills `bytes` from offset `at` of the part of a rank's posted bytes. Throws if the rank has posted too few bytes. */
+/** Fills `bytes` from offset `at` in a part of a rank's posted bytes. Throws if the rank has posted too few bytes. */
 function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedBytes, at: number): void {
   const end = begin + at + bytes.byteLength;
   if (end <= entry.byteLength && mailbox.read(bytes, entry.offset + begin + at)) return;
   throw new Error(`Cannot read what rank ${rank} gives: it has posted less than it says`);
 }
 
-/** The maximum number of operations in a group that use the same ring, whose entries must fit in the ring. */
+/** The maximum number of operations of a group that may use the same ring: the number of entries in the ring. */
 export const groupLimit: number = ringLength;
 
-/** Runs one slice of a phase. Returns true if that was the last slice or if it has thrown an error. */
+/** Runs the next slice of a phase. Returns whether the phase is complete or has failed. */
 function finishes(slices: Slices, communicator: SoftwareCommunicator): boolean {
   try {
     return slices.next().done === true;
@@ -153,7 +161,7 @@ function finishes(slices: Slices, communicator: SoftwareCommunicator): boolean {
   }
 }
 
-/** A wait for entries of other ranks. It also ends when the communicator's work is revoked or fails. */
+/** A wait until other ranks have posted certain entries, or the communicator's work is revoked or fails. */
 class Posts implements Awaited {
   readonly #communicator: SoftwareCommunicator;
   readonly #posts: AwaitedPosts;
@@ -187,7 +195,7 @@ class Posts implements Awaited {
       this.#communicator.setAwaited(this.#posts);
       return false;
     }
-    // The rank may have posted its entry before it left.
+    // Check again: the rank may have posted its entry just before it left.
     if (mailbox.has(ring, number)) return true;
     this.#communicator.fail(gone);
     return true;
@@ -199,13 +207,13 @@ interface CollectiveWork {
   readonly call: Omit<MailboxEntry, "offset" | "byteLength">;
   readonly type: ElementType;
   readonly stream: Stream;
-  /** This rank's input; empty if it has none. */
+  /** The memory of this rank's input. Empty if this rank has no input. */
   readonly source: Uint8Array;
-  /** The memory for this rank's result; empty if it gets none. */
+  /** The memory for this rank's result. Empty if this rank receives no result. */
   readonly target: Uint8Array;
 }
 
-/** Returns the sizes of a rank's input (`gives`) and result (`gets`), as multiples of a call's count. */
+/** Returns the sizes of a rank's input (`gives`) and result (`gets`), as multiples of the call's element count. */
 export function sharesOf(
   { operation, root }: { readonly operation: number; readonly root: number },
   { rank, size }: { readonly rank: number; readonly size: number },
@@ -252,13 +260,13 @@ export class CollectiveOperation extends StreamOperation {
     const { rank, size, own } = this.membership;
     const sources = this.#findSources();
     const disagreement = this.#findDisagreement(sources);
-    // Do not publish the error: the other ranks find the same disagreement.
+    // Do not publish the error: the other ranks find the same disagreement themselves.
     if (disagreement !== undefined) return this.communicator.fail(disagreement);
     this.#checkLengths(sources);
     const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operationNumbers;
     const { operation, root, count } = this.#call;
     const byteLength = count * this.#type.byteLength;
-    // The part that this rank reads begins at the same offset in the input of each rank.
+    // The offset at which this rank's part begins in the input of every rank.
     const begin = operation === reduceScatter || operation === allToAll ? rank * byteLength : 0;
     const parts = sources.map((source) => ({ ...source, begin }));
     if (this.#target.byteLength > 0) {
@@ -276,7 +284,7 @@ export class CollectiveOperation extends StreamOperation {
     this.communicator.releaseRead();
   }
 
-  /** Returns the posted inputs, by rank. */
+  /** Returns the inputs that the ranks have posted for this collective, indexed by rank. */
   #findSources(): PostedBytes[] {
     return Array.from({ length: this.membership.size }, (_, rank) => {
       const mailbox = this.membership.mailbox(rank);
@@ -284,7 +292,7 @@ export class CollectiveOperation extends StreamOperation {
     });
   }
 
-  /** Returns the error to report if the ranks have made different calls. It is the same on every rank. */
+  /** Returns an error if the ranks have made different calls. All ranks return an equal error. */
   #findDisagreement(sources: readonly PostedBytes[]): Error | undefined {
     const first = sources[0]!.entry;
     const other = sources.find(({ entry }) => !agree(entry, first));
@@ -323,14 +331,14 @@ export class CollectiveOperation extends StreamOperation {
 
 /** The parameters of a `MessageOperation`, which sends or receives a message. */
 interface MessageWork {
-  /** The rank at the other end of the message. */
+  /** The other rank: the receiver of a send, or the sender of a receive. */
   readonly peer: number;
   readonly count: number;
-  /** The number of the element type in `dataType`. */
+  /** The number of the element type, as in `dataType`. */
   readonly typeNumber: number;
   readonly type: ElementType;
   readonly stream: Stream;
-  /** The bytes to send, or the memory for the received bytes. */
+  /** The memory of the bytes to send, or the memory for the received bytes. */
   readonly bytes: Uint8Array;
 }
 
@@ -355,7 +363,7 @@ abstract class MessageOperation extends StreamOperation {
     return { operation, type: typeNumber, reduction: 0, root: peer, count };
   }
 
-  /** Returns the entry for this operation in a ring of the peer's mailbox. */
+  /** Returns the peer's entry for this operation, from a ring of the peer's mailbox. */
   protected peerEntry(ring: number): MailboxEntry {
     return this.membership.mailbox(this.peer).entry(ring, this.number);
   }
@@ -369,7 +377,7 @@ abstract class MessageOperation extends StreamOperation {
   }
 }
 
-/** A send to any rank, including this one. */
+/** Sends a message to any rank of the communicator, including this rank. */
 export class SendOperation extends MessageOperation {
   #posted: MailboxEntry | undefined;
 
@@ -390,14 +398,14 @@ export class SendOperation extends MessageOperation {
     const { own, rank } = this.membership;
     own.release(this.#posted!);
     const received = this.peerEntry(receivedFrom(rank));
-    // Do not publish the error: the receiver finds the same mismatch.
+    // Do not publish the error: the receiver finds the same mismatch itself.
     if (!this.isLike(received)) {
       this.communicator.fail(mismatch(rank, this.describe(), this.peer, describeEntry(received)));
     }
   }
 }
 
-/** A receive from any rank, including this one. */
+/** Receives a message from any rank of the communicator, including this rank. */
 export class ReceiveOperation extends MessageOperation {
   get ring(): number {
     return receivedFrom(this.peer);
