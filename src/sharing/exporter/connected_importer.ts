@@ -46,7 +46,7 @@ export interface ImporterOwner {
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
   /** Called when the connection has ended but the importer's process may still have memory mapped. */
   onLinger(importer: ConnectedImporter): void;
-  /** Called when the connection has ended and its process can no longer use any memory. */
+  /** Called when the connection has ended and the importer can no longer use any offer. */
   onGone(importer: ConnectedImporter): void;
 }
 

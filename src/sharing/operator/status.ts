@@ -116,7 +116,7 @@ export type StoreEntryState = "unpublished" | "published" | "replaced" | "remove
 
 /** A generation of a name in a store. */
 export interface StoreEntryStatus {
-  /** The name. */
+  /** The name under which the memory is or will be published. */
   readonly name: string;
   /** The number of the generation, from 1. */
   readonly generation: number;
@@ -159,7 +159,8 @@ export const maximumHolders = 20_000;
 export const maximumMetadataLength: number = 2 ** 20;
 
 /**
- * Limits the contents of a status, so that making and sending it takes little time regardless of the listener's state.
+ * Limits the contents of a status, so that generating and sending a status takes little time regardless of the
+ * listener's state.
  */
 export class ListLimits {
   #rows = maximumRows;
@@ -167,12 +168,12 @@ export class ListLimits {
   #metadata = maximumMetadataLength;
   readonly #leftOut = { rows: 0, holders: 0, metadata: 0 };
 
-  /** The numbers of items omitted so far. */
+  /** The numbers of items that were omitted because of the limits. */
   get leftOut(): LeftOut {
     return { ...this.#leftOut };
   }
 
-  /** Returns whether another offer or entry may be listed, and counts it as listed or omitted. */
+  /** Returns whether another offer or entry may be listed, and counts the offer or entry as listed or omitted. */
   takeRow(): boolean {
     if (this.#rows-- > 0) return true;
     this.#leftOut.rows++;
@@ -191,8 +192,8 @@ export class ListLimits {
   }
 
   /**
-   * Returns an object with the metadata of an offer or entry. The object is empty if there is no metadata, or if the
-   * metadata may not be listed.
+   * Returns an object with the metadata of an offer or entry as its only member. The object is empty if there is no
+   * metadata or the limit on listed metadata is reached.
    */
   takeMetadata(json: string): { readonly metadata?: JsonValue } {
     if (json === "") return {};
@@ -205,7 +206,7 @@ export class ListLimits {
   }
 }
 
-/** Returns the number of levels of nested arrays and objects in JSON. */
+/** Returns the maximum depth of nested arrays and objects in a JSON string. */
 function depthOf(json: string): number {
   let [depth, deepest] = [0, 0];
   for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {

@@ -23,7 +23,7 @@ import {
 
 /** The length of a message's header in bytes. */
 export const headerByteLength = 8;
-/** The first bytes of HELLO and WELCOME: `poolpass` in ASCII. */
+/** The bytes at the beginning of the bodies of HELLO and WELCOME: `poolpass` in ASCII. */
 export const greetingBytes: Uint8Array<ArrayBuffer> = new TextEncoder().encode("poolpass");
 
 /** The kinds of POOL, in the order of their numbers in messages, which start at 1. */
@@ -51,7 +51,7 @@ export interface MessageLayout {
   readonly minimum: number;
   /** The maximum length of the body, in bytes. */
   readonly maximum: number;
-  /** The length of the body exceeds the minimum by a multiple of this number of bytes. */
+  /** The granularity of the body's length in bytes: the length is the minimum plus a multiple of this number. */
   readonly unit: number;
 }
 
@@ -89,7 +89,7 @@ const characters: number[] = [];
 const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** The maximum length, in bytes, of a string for which a loop over the bytes is faster than `TextDecoder`. */
 const shortStringByteLength = 64;
-/** The maximum number of characters or bytes that an error quotes of an invalid string. */
+/** The maximum number of characters or bytes of an invalid string that an error quotes. */
 const quotedLength = 40;
 
 let latestView: DataView = new DataView(new ArrayBuffer(0));
@@ -125,7 +125,7 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
  *
  * @param header the result of `decodeHeader`
  * @param body the body, with exactly the length that the header states
- * @param handle the descriptor received with the message; if this function throws, the caller still owns it
+ * @param handle the descriptor received with the message, which the caller still owns if this function throws
  * @throws {SharingError} `bad-message` if the message violates the protocol
  */
 export function decodeMessage(header: Header, body: Uint8Array, handle: ShareableHandle | undefined): Message {
@@ -136,7 +136,10 @@ export function decodeMessage(header: Header, body: Uint8Array, handle: Shareabl
   return decodeMessageAt(body, 0, { header, handle });
 }
 
-/** Like `decodeMessage`, for a complete body at an offset of `bytes`. Avoids allocating a view of the body. */
+/**
+ * Like `decodeMessage`, for a complete body that starts at offset `begin` of `bytes`. Avoids allocating a view of the
+ * body.
+ */
 export function decodeMessageAt(
   bytes: Uint8Array,
   begin: number,
@@ -222,7 +225,7 @@ export function decodeMessageAt(
   }
 }
 
-/** Returns the name of a message type in PROTOCOL.md. */
+/** Returns the name by which PROTOCOL.md refers to a message type. */
 export function messageName(type: Message["type"]): string {
   return type.toUpperCase().replaceAll("-", "_");
 }
@@ -294,7 +297,7 @@ function decodeFrame(reader: BodyReader, bodyByteLength: number): FrameMessage {
   return { type: "frame", offer, slot, sequence, byteLength, hasEvent, metadata: reader.metadata(metadataByteLength) };
 }
 
-/** Reads the fields of a body in order and checks the range of each. */
+/** Reads the fields of a message's body in order, and checks the range of each field. */
 class BodyReader {
   #type: Message["type"] = "hello";
   #bytes: Uint8Array = new Uint8Array(0);
@@ -307,7 +310,7 @@ class BodyReader {
   /** The offset of the next field in the `ArrayBuffer`. */
   #position = 0;
 
-  /** Starts reading a body at an offset of `bytes`. */
+  /** Starts reading the body at offset `begin` of `bytes`. */
   begin(type: Message["type"], bytes: Uint8Array, begin: number): void {
     this.#type = type;
     this.#bytes = bytes;
@@ -396,8 +399,8 @@ class BodyReader {
   }
 
   /**
-   * Returns whether the next `byteLength` bytes are all ASCII characters other than NUL. If so, stores them in
-   * `characters`.
+   * Returns whether the next `byteLength` bytes are all ASCII characters other than NUL. If so, stores the characters
+   * in `characters`.
    */
   #isPlain(byteLength: number): boolean {
     const begin = this.#position - this.#base;
@@ -411,7 +414,7 @@ class BodyReader {
   }
 }
 
-/** The reader of all messages, which are decoded one at a time. */
+/** The reader for all messages, since only one message is decoded at a time. */
 const bodyReader = new BodyReader();
 
 function layout(

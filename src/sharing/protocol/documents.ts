@@ -11,8 +11,8 @@ import type { JsonValue } from "./metadata.ts";
 export const maximumAskByteLength: number = 8 * 2 ** 20;
 
 /**
- * The maximum number of partially received documents of a peer. The limit on bytes does not suffice, because each
- * document also has a fixed overhead.
+ * The maximum number of incomplete documents from one peer. The limit on bytes does not suffice, because each document
+ * also has a fixed overhead.
  */
 const maximumPending = 256;
 
@@ -36,7 +36,10 @@ export function encodeDocument(value: object): Uint8Array<ArrayBuffer> {
   return encoder.encode(JSON.stringify(value));
 }
 
-/** Yields the messages that carry a document, so that a sender can stop while its peer does not read. */
+/**
+ * Yields the messages that carry a document. Each is generated only when requested, so that a sender can pause while
+ * its peer does not read.
+ */
 export function* partsOf(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   bytes: Uint8Array<ArrayBuffer>,
@@ -54,7 +57,7 @@ export interface PiecewiseDocument {
   pieces(): Iterable<Uint8Array<ArrayBuffer>>;
 }
 
-/** Yields the messages that carry a `PiecewiseDocument`, generating each only when the sender requests it. */
+/** Yields the messages that carry a `PiecewiseDocument`. Each is generated only when requested. */
 export function* partsOfPieces(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   document: PiecewiseDocument,
@@ -81,8 +84,8 @@ export function* partsOfPieces(
 /** A document that has been received in part. */
 interface Pending {
   /**
-   * The buffer for the document. It grows with the received bytes, not the announced length, because a peer may
-   * announce a long document and send nothing; it doubles, because a peer may send single bytes.
+   * A buffer with the received bytes, which doubles in size as bytes arrive. Its initial size does not depend on the
+   * announced length, because a peer may announce a long document and send nothing.
    */
   bytes: Uint8Array<ArrayBuffer>;
   byteLength: number;
@@ -94,23 +97,24 @@ export class Documents {
   readonly #maximum: number;
   readonly #pending = new Map<number, Pending>();
   #byteLength = 0;
-  /** The size in bytes of the document that `add` returned last. */
+  /** The size in bytes of the document most recently returned by `add`. */
   lastByteLength = 0;
 
-  /** The number of received bytes of all incomplete documents. */
+  /** The total number of bytes received so far of incomplete documents. */
   get byteLength(): number {
     return this.#byteLength;
   }
 
-  /** @param maximum the maximum number of bytes of all incomplete documents together */
+  /** @param maximum the maximum total length in bytes of the documents that are being received */
   constructor(maximum: number) {
     this.#maximum = maximum;
   }
 
   /**
-   * Adds a part. Returns the document that the part completes; undefined if the document is still incomplete.
+   * Adds a received part of a document. Returns the document if the part completes it, and undefined otherwise.
    *
    * @throws {SharingError} `bad-message` if the parts contradict each other or are not a JSON object; `limit-exceeded`
+   * if the peer sends too many or too long documents at a time
    */
   add({ type, request, remaining, part }: DocumentMessage): JsonObject | undefined {
     const pending = this.#pending.get(request) ??
@@ -118,7 +122,7 @@ export class Documents {
     if (pending.remaining !== part.length + remaining) {
       throw badMessage(`the parts of document ${request} of ${type.toUpperCase()} contradict each other`);
     }
-    // Checks the announced length, so that a peer is refused before it sends that many bytes.
+    // Check the announced length, so that a document that is too long is rejected before the peer has sent all of it.
     if (this.#byteLength + part.length + remaining > this.#maximum) {
       throw limitExceeded(
         `accept a document of ${pending.byteLength + pending.remaining} bytes`,
@@ -164,22 +168,28 @@ function parse({ bytes, byteLength }: Pending, name: string): JsonObject {
   return value as JsonObject;
 }
 
-/** The maximum number of characters that an error quotes of an invalid member. */
+/** The maximum number of characters of an invalid member that an error quotes. */
 const quotedLength = 60;
 
-/** Returns a member of a document that must be a string. */
+/** Returns the value of a member of a document. Throws `bad-message` unless the value is a string. */
 export function textOf(document: JsonObject, name: string): string {
   const value = memberOf(document, name);
   if (typeof value !== "string") throw refusal(name, value, "a string");
   return value;
 }
 
-/** Returns a member of a document that must be an integer. */
+/**
+ * Returns the value of a member of a document. Throws `bad-message` unless the value is an integer of at least
+ * `minimum`.
+ */
 export function numberOf(document: JsonObject, name: string, minimum = 0): number {
   return checkedNumber(memberOf(document, name), name, minimum);
 }
 
-/** Returns a member of a document that must be an array of integers. */
+/**
+ * Returns the value of a member of a document. Throws `bad-message` unless the value is an array of integers of at
+ * least `minimum`.
+ */
 export function numbersOf(document: JsonObject, name: string, minimum = 0): readonly number[] {
   return listOf(document, name).map((value) => checkedNumber(value, name, minimum));
 }
@@ -191,21 +201,27 @@ function checkedNumber(value: JsonValue | undefined, name: string, minimum: numb
   return value;
 }
 
-/** Returns a member of a document that must be a boolean or absent. */
+/**
+ * Returns the value of a member of a document, or false if the member is absent. Throws `bad-message` unless the value
+ * is a boolean.
+ */
 export function flagOf(document: JsonObject, name: string): boolean {
   const value = memberOf(document, name) ?? false;
   if (typeof value !== "boolean") throw refusal(name, value, "true or false");
   return value;
 }
 
-/** Returns a member of a document that must be an array. An absent member is an empty array. */
+/**
+ * Returns the value of a member of a document, or an empty array if the member is absent. Throws `bad-message` unless
+ * the value is an array.
+ */
 function listOf(document: JsonObject, name: string): readonly JsonValue[] {
   const value = memberOf(document, name) ?? [];
   if (!Array.isArray(value)) throw refusal(name, value, "a list");
   return value;
 }
 
-/** Returns a member of a document that must be an array of objects. */
+/** Returns the value of a member of a document. Throws `bad-message` unless the value is an array of objects. */
 export function objectsOf(document: JsonObject, name: string): readonly JsonObject[] {
   return listOf(document, name).map((value) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal(name, value, "objects");
@@ -213,7 +229,7 @@ export function objectsOf(document: JsonObject, name: string): readonly JsonObje
   });
 }
 
-/** Returns a member of a document; undefined if it is absent. */
+/** Returns the value of a member of a document; undefined if the member is absent. */
 export function memberOf(document: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(document, name) ? document[name] : undefined;
 }

@@ -38,8 +38,8 @@ const shortStringLength = 64;
  * Returns the bytes of a message: its header and body. The caller must send the descriptor of a POOL with the first
  * byte.
  *
- * Throws if a value does not fit its field, so that every message is decoded as it was meant. Does not check whether
- * the values are valid otherwise. Truncates the text of a GOODBYE to its maximum length.
+ * Checks only that each value fits its field, so that no value is changed by encoding, except that the text of a
+ * GOODBYE is truncated to its maximum length.
  *
  * @throws {RangeError} If a number, bytes or a string do not fit their field
  */
@@ -49,8 +49,8 @@ export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Writes a message to `bytes` at offset `begin`, where `roomFor(message)` bytes must be available. Returns the number
- * of bytes written. If this throws, the available range may have been overwritten.
+ * Writes a message to `bytes` at offset `begin`, from which `roomFor(message)` bytes must be available. Returns the
+ * number of bytes written. If this throws, these bytes may have been overwritten.
  */
 export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, begin: number): number {
   writer.begin(message.type, bytes, begin);
@@ -58,9 +58,9 @@ export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, beg
 }
 
 /**
- * Returns an upper bound of the length of a message in bytes: the maximum of its type, or less if its strings are
- * short. The strings are taken into account only for types whose maximum exceeds a batch of `MessageWriter`, so that
- * short messages of these types can be batched, too.
+ * Returns an upper bound of the length of an encoded message in bytes. Usually the maximum of the message's type. For
+ * types whose maximum exceeds a batch of `MessageWriter`, the bound depends on the lengths of the message's strings, so
+ * that short messages of these types can be batched, too.
  */
 export function roomFor(message: Message): number {
   let stringLength = 0;
@@ -68,7 +68,8 @@ export function roomFor(message: Message): number {
   else if (message.type === "frame") stringLength = message.metadata.length;
   else if (message.type === "ask" || message.type === "answer") return headerByteLength + 8 + message.part.length;
   else return headerByteLength + messageLayouts[message.type].maximum;
-  // UTF-8 needs at most three bytes for each UTF-16 code unit. Strings that are too long cause an error later.
+  // UTF-8 needs at most three bytes for each UTF-16 code unit. Strings that are too long cause an error when they are
+  // written.
   return headerByteLength + Math.min(messageLayouts[message.type].minimum + 3 * stringLength, maximumBodyByteLength);
 }
 
@@ -149,7 +150,7 @@ function writeBody(message: Message): BodyWriter {
 }
 
 function writeOffer(message: OfferMessage): BodyWriter {
-  // The strings are written first, because the fields before them contain their lengths in UTF-8.
+  // Write the strings first, because the preceding fields contain the lengths of the strings in UTF-8.
   const name = writer.stringAt(40, { field: "name", value: message.name, maximum: maximumNameByteLength });
   const metadata = writer.metadataAt(40 + name, message.metadata);
   return writer
@@ -241,7 +242,8 @@ class BodyWriter {
   }
 
   /**
-   * Writes a string at offset `place` of the body, which must not precede the next field. Returns its length in bytes.
+   * Writes a string at offset `place` of the body, which must not precede the next field. Returns the length of the
+   * string in bytes of UTF-8.
    */
   stringAt(place: number, { field, value, maximum }: { field: string; value: string; maximum: number }): number {
     const begin = this.#begin + headerByteLength + place;
@@ -260,13 +262,15 @@ class BodyWriter {
     return this.stringAt(place, { field: "metadata", value: json, maximum: maximumMetadataByteLength });
   }
 
-  /** Advances past strings that were written before. */
+  /** Advances past strings that `stringAt` has written. */
   skip(byteLength: number): this {
     this.#position += byteLength;
     return this;
   }
 
-  /** Writes a short string of ASCII characters other than NUL. Returns false for any other string. */
+  /**
+   * Writes a string if it is short and consists of ASCII characters other than NUL. Returns false for any other string.
+   */
   #writePlain(begin: number, value: string): boolean {
     if (value.length > shortStringLength) return false;
     for (let i = 0; i < value.length; i++) {
@@ -277,14 +281,14 @@ class BodyWriter {
     return true;
   }
 
-  /** Writes as many characters as fit in `maximum` bytes. */
+  /** Writes as many characters of a string as fit in `maximum` bytes of UTF-8. */
   truncatedText(text: string, maximum: number): this {
     const room = this.#bytes.subarray(this.#position, this.#position + maximum);
     this.#position += textEncoder.encodeInto(text, room).written;
     return this;
   }
 
-  /** Writes the header. Returns the length of the whole message in bytes. */
+  /** Writes the message's header after its body is complete. Returns the length of the whole message in bytes. */
   end(): number {
     const { number, descriptors, minimum, maximum } = messageLayouts[this.#type];
     const begin = this.#begin;

@@ -12,15 +12,15 @@ import { type ConnectionRole, type Message, protocolVersions, reasonOfError, ver
 export interface HandshakeOptions extends WaitOptions {
   /** The time limit for the whole handshake, in milliseconds. */
   readonly handshakeTimeout: number;
-  /** The `performance.now()` when the handshake began; by default, when the function is called. */
+  /** The `performance.now()` at which the handshake began. Defaults to the time of the call. */
   readonly since?: number;
   /** The path at which the peer listens, for error messages; absent on the listener's side. */
   readonly path?: string;
 }
 
 /**
- * Performs the importer's side of the handshake: sends HELLO and waits for WELCOME. Afterwards, the stream is paused
- * until it is started again. If this rejects, the stream has ended.
+ * Performs the connecting side of the handshake: sends HELLO and waits for WELCOME. Afterwards, the stream is paused
+ * until `start` is called again. If the promise is rejected, the stream has ended.
  *
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone`, `not-permitted` ...
  */
@@ -41,10 +41,10 @@ export async function greet(
 }
 
 /**
- * Performs the exporter's side of the handshake: waits for HELLO and sends WELCOME. Afterwards, the stream is paused
- * until it is started again. If this rejects, the stream has ended.
+ * Performs the listening side of the handshake: waits for HELLO and sends WELCOME. Afterwards, the stream is paused
+ * until `start` is called again. If the promise is rejected, the stream has ended.
  *
- * @param options `beforeWelcome` is called after a valid HELLO, and may throw to refuse the peer
+ * @param options `beforeWelcome` is called after a valid HELLO, and may throw to reject the peer
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone` ...
  */
 export async function answerGreeting(
@@ -65,7 +65,8 @@ export async function answerGreeting(
 }
 
 /**
- * Waits for one message, passes it to `take`, which may throw to refuse it, and pauses the stream after the message.
+ * Waits for one message, passes it to `take`, and pauses the stream. If `take` throws, the error is sent to the peer
+ * and the stream ends.
  */
 function firstMessage(
   stream: MessageStream,
@@ -123,8 +124,8 @@ function firstMessage(
 }
 
 /**
- * Returns the error for a connection that ended before any message arrived from the listener, which may be another
- * program.
+ * Returns the error for a connection that ended before any message arrived from the listener, which may not be a
+ * program that uses this protocol.
  */
 function errorOfListener(stream: MessageStream, path: string, cause: SharingError): SharingError {
   const { pid } = stream.peer;

@@ -12,18 +12,18 @@ import { decodeHeader, decodeMessageAt, type Header, headerByteLength } from "./
 import { maximumBodyByteLength, type Message } from "./messages.ts";
 import { outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
-/** A descriptor, and the range of the bytes that the same read returned. */
+/** A descriptor, and the range of the stream's bytes that were received by the same read. */
 interface ReceivedDescriptor {
   readonly fd: number;
-  /** The offset in the stream of the first byte of the read. */
+  /** The offset in the stream of the first byte that the read returned. */
   readonly begin: number;
-  /** The offset in the stream after the last byte of the read. */
+  /** The offset in the stream after the last byte that the read returned. */
   readonly end: number;
 }
 
 /**
- * Reads messages from a socket, many at a time, buffering at most the bytes of the longest message. Must not be used
- * after it has thrown.
+ * Reads messages from a socket. A read may return many messages; the buffer has the size of the longest message. A
+ * reader must not be used after one of its methods has thrown.
  */
 export class MessageReader {
   readonly #fd: number;
@@ -31,11 +31,11 @@ export class MessageReader {
   readonly #buffer = new Uint8Array(headerByteLength + maximumBodyByteLength);
   #begin = 0;
   #end = 0;
-  /** The offset in the stream of the byte at index `#begin` of the buffer. */
+  /** The offset in the stream of the byte at index `#begin` of `#buffer`. */
   #offset = 0;
   /** The header of the next message, if the header has arrived but the body has not arrived completely. */
   #header: Header | undefined;
-  /** Descriptors whose messages have not arrived completely, in order of arrival. */
+  /** The descriptors whose messages have not arrived completely, in order of arrival. */
   readonly #descriptors: ReceivedDescriptor[] = [];
 
   constructor(fd: number, peer: Peer) {
@@ -49,8 +49,8 @@ export class MessageReader {
   }
 
   /**
-   * Reads the socket once. Call this only after `next` has returned undefined. Returns the number of bytes read; 0 if
-   * none are available.
+   * Reads from the socket once, and returns the number of bytes read; 0 if none are available. Must be called only
+   * after `next` has returned undefined.
    *
    * @throws {SharingError} `peer-gone`, `bad-message`, `out-of-descriptors`
    */
@@ -58,8 +58,8 @@ export class MessageReader {
     if (this.#begin > 0) this.#buffer.copyWithin(0, this.#begin, this.#end);
     this.#end -= this.#begin;
     this.#begin = 0;
-    // A read returns the descriptors of at most one write, and a message has at most one descriptor. The read ends with
-    // the write that has a descriptor, and may begin with writes that have none.
+    // A read returns the descriptors of at most one write, and a message has at most one descriptor. The returned bytes
+    // may begin with writes without a descriptor, and end with the write that has one.
     const { byteLength, arrived, fds, truncated } = receiveFrom(this.#fd, this.#buffer.subarray(this.#end), 1);
     const begin = this.#offset + this.#end;
     for (const fd of fds) this.#descriptors.push({ fd, begin, end: begin + byteLength });
@@ -118,8 +118,8 @@ export class MessageReader {
   }
 
   /**
-   * Throws if a descriptor has arrived that belongs to the next message but that its header does not declare. A
-   * descriptor belongs to the last message that begins in the read that returned the descriptor.
+   * Throws if a descriptor has arrived that belongs to the next message but that the message's header does not declare.
+   * A descriptor belongs to the last message that begins in the read that returned the descriptor.
    */
   #checkDescriptors(header: Header | undefined, byteLength: number): void {
     const end = this.#offset + byteLength;
@@ -129,7 +129,7 @@ export class MessageReader {
     if (own.length > allowed || own.some(({ begin }) => begin > this.#offset)) throw this.#unannounced();
   }
 
-  /** Returns the handle that belongs to the next message, which ends at offset `end` in the stream. */
+  /** Returns the handle that belongs to the next message, whose last byte precedes offset `end` in the stream. */
   #takeHandle(end: number): ShareableHandle {
     const [first] = this.#descriptors;
     if (first === undefined || first.end > end) {

@@ -31,22 +31,22 @@ import {
   type UnixSocket,
 } from "../transport/unix_socket.ts";
 
-/** The errors that represent the GOODBYE of a peer. */
+/** The errors with which streams have ended because the peer has sent GOODBYE. */
 const goodbyes = new WeakSet<SharingError>();
 
-/** Whether an error represents the GOODBYE by which the peer ended the connection. */
+/** Returns whether a stream ended with this error because the peer has sent GOODBYE. */
 export function isGoodbye(error: SharingError): boolean {
   return goodbyes.has(error);
 }
 
 /**
- * The callbacks of a stream. None is called during a call of a method of the stream, except `receiveNow`. An error
- * thrown by `onDrain` or `onEnd` becomes an uncaught error.
+ * The callbacks of a stream. They are not called synchronously by methods of the stream, except by `receiveNow`. An
+ * error thrown by `onDrain` or `onEnd` becomes an uncaught error.
  */
 export interface MessageStreamHandlers {
   /** Receives a message other than GOODBYE. If this throws, the error is sent to the peer and the stream ends. */
   onMessage(message: Message): void;
-  /** Called when the queue has been written completely after `isBacklogged` was true. */
+  /** Called when `isBacklogged` was true and all queued messages have been written since. */
   onDrain(): void;
   /**
    * Called once, when the stream has ended: no more messages arrive, and none can be sent. The error is undefined if
@@ -57,9 +57,9 @@ export interface MessageStreamHandlers {
 
 /** The traffic of one or more connections. */
 export interface TrafficStatistics {
-  /** The number of messages that were sent, or queued while the peer does not read. */
+  /** The number of messages sent, including messages that are still queued. */
   messagesSent: number;
-  /** The number of complete messages that were received. */
+  /** The number of complete messages received. */
   messagesReceived: number;
   /** The number of bytes that were sent. */
   bytesSent: number;
@@ -69,36 +69,38 @@ export interface TrafficStatistics {
 
 /** Options of a `MessageStream`. */
 export interface MessageStreamOptions {
-  /** The maximum time from the arrival of a message's first byte to its last, in milliseconds. */
+  /** The maximum time in milliseconds from the arrival of a message's first byte to the arrival of its last byte. */
   readonly messageTimeout: number;
   /** The counters to which the stream's traffic is added, which other streams may share. */
   readonly traffic?: TrafficStatistics;
 }
 
-/** The number of bytes read after which the stream yields to the event loop. */
+/** The number of bytes after which reading yields to the event loop. */
 const bytesPerTurn = 65_536;
-/** The length of the queue, in bytes, at which messages are written immediately instead of being collected. */
+/** The length of the queue in bytes from which `send` writes immediately instead of collecting more messages. */
 const eagerByteLength = 4096;
-/** The number of writes in one turn of the event loop after which messages are collected until the next turn. */
+/** The number of writes per turn of the event loop. Further messages are collected and written in the next turn. */
 const writesPerTurn = 2;
-/** Milliseconds after which a new turn is assumed to have begun, if polls do not show it. */
+/**
+ * Milliseconds after a write after which a new turn of the event loop is assumed to have begun, even without a poll.
+ */
 const turnMilliseconds = 1;
 /**
- * The maximum number of bytes read after the end of the peer's process: more than a socket buffers, so that any further
- * bytes come from another process.
+ * The maximum number of bytes to read after the peer's process has ended. Exceeds the size of a socket's buffer, so
+ * that any further bytes come from another process that has the socket open.
  */
 const bytesAfterEnd = 2 ** 20;
 
 /**
- * A bidirectional connection for messages. While it is started and has not ended, it is polled and keeps this process
- * alive.
+ * A bidirectional connection for messages. A stream that is started, and neither paused nor ended, is polled and keeps
+ * this process alive.
  */
 export class MessageStream {
   /** The process at the other end of the connection. */
   readonly peer: Peer;
   /** The version of the protocol negotiated by the handshake. */
   version: number = protocolVersions.lowest;
-  /** The peer's process. The owner of the stream must dispose of this object, also after the stream has ended. */
+  /** The peer's process. The owner of the stream must dispose of `process`, even after the stream has ended. */
   readonly process: PeerProcess;
   readonly #fd: number;
   readonly #messageTimeout: number;
@@ -107,26 +109,27 @@ export class MessageStream {
   readonly #writer: MessageWriter;
   #handlers: MessageStreamHandlers | undefined;
   #watch: Watch | undefined;
-  /** The bit mask of the events that `#watch` waits for. */
+  /** The bit mask of the socket events that `#watch` polls for. */
   #events = 0;
   #stopWatchingProcess: (() => void) | undefined;
   #isEnded = false;
-  /** The result to report when the stream is started again; set if the stream ended while it was paused. */
+  /** The outcome to pass to `onEnd` when the stream is started again. Set if the stream ended while it was paused. */
   #pendingEnd: { readonly error: SharingError | undefined } | undefined;
   /**
-   * The error with which the stream ends once all received bytes have been read; set when the peer can send no more.
+   * The error with which the stream ends once all received bytes have been read. Set when the peer can send no more
+   * bytes.
    */
   #lastError: SharingError | undefined;
-  /** The number of bytes read since `#lastError` was set. */
+  /** The number of bytes read since `#lastError` was set, limited by `bytesAfterEnd`. */
   #lastByteLength = 0;
   #willFlush = false;
-  /** The number of writes since the last poll. */
+  /** The number of writes in the current turn of the event loop. */
   #writes = 0;
-  /** The poll count at the last write. */
+  /** The value of `pollCount()` at the last write, which identifies the turn of the event loop. */
   #lastPoll = 0;
   #turnEnd = 0;
   #wasBacklogged = false;
-  /** The `performance.now()` by which the partially received message must be complete. */
+  /** The `performance.now()` at which the partially received message must be complete. */
   #deadline: number | undefined;
   readonly #timer = new Timer(() => this.#onDeadline(), Infinity);
 
@@ -140,7 +143,7 @@ export class MessageStream {
   }
 
   /**
-   * Takes ownership of a socket, which then counts as disposed, even if this throws.
+   * Takes ownership of a socket, which then counts as disposed of, even if the constructor throws.
    *
    * @throws {SharingError} `not-supported` if the system cannot report the end of a process, `out-of-descriptors`
    */
@@ -163,7 +166,8 @@ export class MessageStream {
   }
 
   /**
-   * Whether more than 256 KiB are queued, or no more messages can be sent. A sender should pause while this is true.
+   * Whether more than 256 KiB are queued, or no more messages can be sent. A sender should then pause until `onDrain`
+   * is called.
    */
   get isBacklogged(): boolean {
     return this.#isEnded || this.#writer.failure !== undefined || this.#writer.isBacklogged;
@@ -175,7 +179,7 @@ export class MessageStream {
     queueMicrotask(() => this.#resume());
   }
 
-  /** Stops reading, and calls no handlers, until the stream is started again. */
+  /** Stops reading. No handlers are called until `start` is called again. */
   pause(): void {
     this.#handlers = undefined;
     this.#stopTimer();
@@ -193,7 +197,7 @@ export class MessageStream {
     this.#writer.add(message);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
     if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
-    // If the writer is empty because writing failed, the failure must still be reported.
+    // An empty queue needs no write, unless it is empty because writing has failed: `flush` must report the failure.
     if (this.#willFlush || (this.#writer.isEmpty && this.#writer.failure === undefined)) return;
     this.#willFlush = true;
     const flush = (): void => {
@@ -206,22 +210,23 @@ export class MessageStream {
   }
 
   /**
-   * Counts a write, and returns whether this turn of the event loop has had enough writes. Otherwise, code that sends a
-   * message each time a promise resolves would cause many writes.
+   * Counts a write, and returns whether the current turn of the event loop has had too many writes, as may happen if a
+   * message is sent each time a promise resolves.
    */
   #isLateInTurn(): boolean {
     const poll = pollCount();
     if (poll !== this.#lastPoll) this.#writes = 0;
     this.#lastPoll = poll;
     if (++this.#writes < writesPerTurn) return false;
-    // Without anything to wait for, there are no polls, so the elapsed time decides whether a new turn has begun.
+    // While no descriptor is polled, `pollCount()` does not change: the elapsed time shows whether a new turn has
+    // begun.
     const now = performance.now();
     if (now > this.#turnEnd) this.#writes = Math.min(this.#writes, writesPerTurn);
     this.#turnEnd = now + turnMilliseconds;
     return this.#writes > writesPerTurn;
   }
 
-  /** Writes as much as the socket accepts, without waiting for a microtask. */
+  /** Writes as many queued bytes as the socket accepts, without waiting for a microtask. */
   flush(): void {
     if (this.#isEnded) return;
     this.#writer.flush();
@@ -236,15 +241,15 @@ export class MessageStream {
   }
 
   /**
-   * Reads and delivers messages that have already arrived. Call this before treating a peer as late, because this
-   * process may have been too busy to read.
+   * Reads and delivers messages that have already arrived. Must be called before a peer is considered late, because
+   * this process may have been too busy to read.
    */
   receiveNow(): void {
     this.#read();
   }
 
   /**
-   * Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called afterwards.
+   * Sends GOODBYE, unless the socket's buffer is full, and closes the connection. No handler is called afterwards.
    * Never throws.
    */
   end(reason: GoodbyeReason, text: string = ""): void {
@@ -287,13 +292,13 @@ export class MessageStream {
     this.#read();
   }
 
-  /** Reads and delivers messages until none is available or the stream must yield to the event loop. */
+  /** Reads and delivers messages until no bytes are available or the stream must yield to the event loop. */
   #read(): void {
     let byteLength = 0;
     try {
       for (let operations = 0; this.#deliver(); operations++) {
         if (operations === operationsPerTurn || byteLength >= bytesPerTurn) {
-          // The end of the peer's process is reported only once, so the next read must be scheduled here.
+          // The end of the peer's process is reported only once, so schedule the next read here.
           if (this.#lastError !== undefined) atNextTurn(() => this.#read());
           break;
         }
@@ -335,7 +340,7 @@ export class MessageStream {
     }
   }
 
-  /** Starts the timer if part of a message has arrived; otherwise stops it. */
+  /** Starts the timer for `messageTimeout` if part of a message has arrived; otherwise stops the timer. */
   #updateTimer(): void {
     const isWatched = this.#handlers !== undefined && this.#reader.hasPartialMessage;
     if (!isWatched) return this.#stopTimer();
@@ -353,7 +358,7 @@ export class MessageStream {
 
   #onDeadline(): void {
     const deadline = this.#deadline;
-    // `#deadline` stays set during the read, so that the read does not extend it for the same message.
+    // If the same message is still incomplete after the read, `#deadline` is unchanged.
     this.#read();
     if (this.#isEnded || this.#deadline !== deadline) return;
     this.#fail(
@@ -381,7 +386,10 @@ export class MessageStream {
     this.#handlers?.onDrain();
   }
 
-  /** Updates the socket events to wait for: readable unless paused, and writable while the writer is blocked. */
+  /**
+   * Updates the socket events to poll for: `readable` unless paused, and `writable` while the socket accepts no more
+   * bytes.
+   */
   #updateWatch(): void {
     const isRead = this.#handlers !== undefined && !this.#isEnded;
     const events = (isRead ? readable : 0) | (this.#writer.isBlocked ? writable : 0);
@@ -404,7 +412,7 @@ export class MessageStream {
     }
   }
 
-  /** Sends an error to the peer and ends the stream with it. */
+  /** Ends the stream with an error, and sends the error to the peer in GOODBYE. */
   #fail(error: SharingError): void {
     if (this.#isEnded) return;
     const handlers = this.#handlers;
@@ -425,7 +433,7 @@ export class MessageStream {
     else runEach(() => handlers.onEnd(error));
   }
 
-  /** Closes the connection and releases all resources. Every end of a connection calls this function. */
+  /** Closes the connection and releases all resources. Called however the connection ends. */
   #close(): void {
     this.#isEnded = true;
     this.#handlers = undefined;

@@ -12,9 +12,9 @@ import type { Message } from "./messages.ts";
 import type { TrafficStatistics } from "./message_stream.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
-/** The maximum size, in bytes, of a write that combines several short messages. */
+/** The maximum number of bytes of short messages that are combined into one write. */
 const batchByteLength = 16_384;
-/** The size of the queue, in bytes, above which senders should wait. */
+/** The length of the queue in bytes above which senders should pause. */
 const backlogByteLength = 256 * 1024;
 const noDescriptors: readonly number[] = [];
 
@@ -24,19 +24,19 @@ interface Outgoing {
   begin: number;
   /** The offset in `bytes` after the last byte to write; more messages may be appended there. */
   end: number;
-  /** The descriptor to send with the first byte, in a separate write; undefined if there is none or it was sent. */
+  /** The descriptor to send with the first byte of `bytes`; undefined if there is none or it was sent already. */
   fd: number | undefined;
-  /** Whether the descriptor was duplicated for the queue and must be closed. */
+  /** Whether `fd` is a duplicate that belongs to the queue and must be closed. */
   isDuplicate: boolean;
 }
 
 /**
- * A spare buffer for the next message queued on any connection, so that idle connections, of which there may be many,
+ * An unused buffer for the next short message of any connection, so that idle connections, of which there may be many,
  * do not need a buffer each.
  */
 let spareBuffer: Uint8Array<ArrayBuffer> | undefined;
 
-/** A queue of messages for a socket, which holds them while the socket accepts no more bytes. */
+/** The queue of messages to be written to a socket. */
 export class MessageWriter {
   readonly #fd: number;
   readonly #peerName: string;
@@ -73,8 +73,8 @@ export class MessageWriter {
   }
 
   /**
-   * The error after which no more messages can be sent, if there was one: `peer-gone` if the peer has stopped reading,
-   * although messages from the peer may still be unread; or `out-of-descriptors`.
+   * The error that has ended writing, after which no messages can be sent: `peer-gone` if the peer no longer reads, or
+   * `out-of-descriptors`. Undefined while writing works. Messages from the peer may still be unread.
    */
   get failure(): SharingError | undefined {
     return this.#failure;
@@ -82,7 +82,7 @@ export class MessageWriter {
 
   /**
    * Appends a message to the queue. A message with a handle is written immediately if the socket accepts it; otherwise
-   * its descriptor is duplicated, because the caller may close the handle afterwards.
+   * the handle's descriptor is duplicated, because the caller may close the handle afterwards.
    */
   add(message: Message): void {
     if (this.#failure !== undefined) return;
@@ -100,7 +100,7 @@ export class MessageWriter {
     if (outgoing.fd !== undefined) this.#duplicateDescriptor(outgoing);
   }
 
-  /** Writes as much as the socket accepts. */
+  /** Writes as many queued bytes as the socket accepts. */
   flush(): void {
     this.#isBlocked = false;
     while (this.#queue.length > 0 && !this.#isBlocked) {
@@ -113,7 +113,7 @@ export class MessageWriter {
     }
   }
 
-  /** Drops the queue. Does not close the socket. */
+  /** Discards all queued messages. Does not close the socket. */
   close(): void {
     this.#isBlocked = false;
     this.#byteLength = 0;
@@ -121,8 +121,7 @@ export class MessageWriter {
   }
 
   /**
-   * Appends a message to the last buffer of the queue if the message fits, or else to a new buffer with room for more
-   * messages.
+   * Appends a message to the last buffer of the queue if at least `room` bytes are free there, or else to a new buffer.
    */
   #append(message: Message, room: number): void {
     const last = this.#queue.at(-1);

@@ -8,7 +8,7 @@ import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 
 /** The versions of the protocol that this implementation supports. */
 export const protocolVersions = { lowest: 1, highest: 2 } as const;
-/** The minimum version in which a POOL may be a `PhysicalMemory`. */
+/** The minimum protocol version in which POOL may announce a `PhysicalMemory`. */
 export const memoryVersion = 2;
 
 /** Formats a range of versions for an error message, such as "versions 1 to 2". */
@@ -48,9 +48,12 @@ export const maximumGoodbyeTextByteLength = 1024;
 export const maximumSlots = 1024;
 /** The default maximum number of bytes of names and metadata of all offers of an exporter. */
 export const defaultMaximumMetadata: number = 64 * 2 ** 20;
-/** The maximum number of offers of an exporter at a time; also of the allocations and events it announces. */
+/**
+ * The maximum number of offers of an exporter at a time. The same maximum applies to announced allocations and to
+ * announced events.
+ */
 export const maximumIdentifiers = 65_536;
-/** The maximum number of events that an importer announces. */
+/** The maximum number of events that an importer may announce. */
 export const maximumImporterEvents = 1024;
 
 /**
@@ -59,7 +62,10 @@ export const maximumImporterEvents = 1024;
  */
 export const connectionRoles = ["operator", "store-client", "standby"] as const;
 
-/** The role of a connecting process: to read the status of a listener, to use a store, or to back up a store. */
+/**
+ * The role of a connecting process that is not an importer: `"operator"` reads the status of a listener,
+ * `"store-client"` uses a store, and `"standby"` backs up a store.
+ */
 export type ConnectionRole = typeof connectionRoles[number];
 
 /** The first message of the connecting side. */
@@ -94,7 +100,8 @@ export interface PoolMessage {
   /** The UUID of the device, 16 bytes; all zero for host memory. */
   readonly deviceUuid: Uint8Array<ArrayBuffer>;
   /**
-   * The handle of the memory. The sender keeps ownership of its handle; the receiver must dispose of the received one.
+   * The handle of the memory. The sender still owns the passed handle; the receiver must dispose of the received
+   * handle.
    */
   readonly handle: ShareableHandle;
 }
@@ -124,12 +131,14 @@ export interface OfferMessage {
   readonly type: "offer";
   readonly offer: number;
   readonly kind: "buffer" | "pool" | "channel";
-  /** The identifier of the allocation; 0 for a whole pool, as are `byteOffset` and `byteLength`. */
+  /** The identifier of the allocation. For a whole pool, `allocation`, `byteOffset` and `byteLength` are 0. */
   readonly allocation: number;
   readonly pool: number;
   readonly byteOffset: number;
   readonly byteLength: number;
-  /** The identifier of the event after which the memory may be read; 0 if it may be read immediately. */
+  /**
+   * The identifier of the event that must fire before the memory may be read; 0 if the memory may be read immediately.
+   */
   readonly readyEvent: number;
   readonly name: string;
   /** The metadata as JSON; empty if there is none. */
@@ -148,26 +157,26 @@ export interface ChannelMessage {
   readonly readyEvents: readonly number[];
 }
 
-/** A message whose only field is an offer. */
+/** A message about an offer, without further fields. */
 export interface OfferNotice {
   readonly type: "withdraw" | "recall" | "end" | "held" | "withdrawn";
   readonly offer: number;
 }
 
-/** Requests the frames of a channel for the importer. */
+/** Requests that the frames of a channel be sent to the importer. */
 export interface JoinMessage {
   readonly type: "join";
   readonly offer: number;
 }
 
-/** States that an identifier is no longer used and may be announced again. */
+/** States that the identifier of a pool, allocation or event is no longer used and may be announced again. */
 export interface ForgetMessage {
   readonly type: "forget";
   readonly kind: "pool" | "allocation" | "event";
   readonly identifier: number;
 }
 
-/** Requests FIRED for an event of the receiver that the sender cannot open. */
+/** Requests the answer FIRED once an event of the receiver has fired. Sent if the sender cannot open the event. */
 export interface WaitMessage {
   readonly type: "wait";
   readonly event: number;
@@ -179,7 +188,7 @@ export interface FiredMessage {
   readonly event: number;
 }
 
-/** States that an event of the importer may be recorded again. */
+/** States that the exporter no longer queries an event of the importer, so that the event may be recorded again. */
 export interface EventFreeMessage {
   readonly type: "event-free";
   readonly event: number;
@@ -198,41 +207,48 @@ export interface FrameMessage {
   readonly metadata: string;
 }
 
-/** States that the importer stops using an offer. */
+/** States that the importer has released an offer that it had mapped or imported. */
 export interface ReleasedMessage {
   readonly type: "released";
   readonly offer: number;
-  /** The identifier of the event after which the importer's work is done; 0 if it is done already. */
+  /**
+   * The identifier of the event that fires when the importer's work with the memory is done; 0 if the work is done
+   * already.
+   */
   readonly event: number;
 }
 
-/** States that the importer stops using a frame. */
+/** States that the importer has released a frame. */
 export interface ReleaseSlotMessage {
   readonly type: "release-slot";
   readonly offer: number;
   readonly slot: number;
   readonly sequence: number;
-  /** The identifier of the event after which the importer's work is done; 0 if it is done already. */
+  /**
+   * The identifier of the event that fires when the importer's work with the frame is done; 0 if the work is done
+   * already.
+   */
   readonly event: number;
 }
 
-/** A part of a document, which is a request or an answer. */
+/** A part of a document. The document is a request ("ask") or an answer. */
 export interface DocumentMessage {
   readonly type: "ask" | "answer";
   /** The number of the request, chosen by its sender. */
   readonly request: number;
-  /** The number of bytes of the document that follow in later messages. */
+  /** The number of the document's bytes that follow in later messages. */
   readonly remaining: number;
   /** Bytes of the document, which is JSON in UTF-8. A part may begin or end within a character. */
   readonly part: Uint8Array<ArrayBuffer>;
 }
 
-/** The handle of the memory that the following document with the same number refers to. */
+/** Carries the handle of the memory that the document following with the same request number refers to. */
 export interface MemoryMessage {
   readonly type: "memory";
   readonly request: number;
   /**
-   * The handle of the memory. The sender keeps ownership of its handle; the receiver must dispose of the received one.
+   * The handle of the memory. The sender still owns the passed handle; the receiver must dispose of the received
+   * handle.
    */
   readonly handle: ShareableHandle;
 }
@@ -261,17 +277,17 @@ export type Message =
 
 /** Returns the error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
-  // These reasons concern only the peer, so this process reports the peer as gone.
+  // Both reasons concern only the peer, so this process reports the peer as gone.
   return reason === "out-of-resources" || reason === "not-released" ? "peer-gone" : reason;
 }
 
-/** Returns the reason of the GOODBYE that reports an error of this process to the peer. */
+/** Returns the reason to state in the GOODBYE that reports an error to the peer. */
 export function reasonOfError({ code }: SharingError): GoodbyeReason {
   switch (code) {
     case "out-of-descriptors":
       return "out-of-resources";
     case "device-not-visible":
-      // The peer used a device that the two processes do not share.
+      // The peer has referred to a device that this process does not see.
       return "bad-message";
     default:
       return goodbyeReasons.find((reason) => reason === code) ?? "internal-error";

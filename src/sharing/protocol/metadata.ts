@@ -19,7 +19,7 @@ export type JsonValue =
 const encoder = new TextEncoder();
 
 /**
- * Encodes metadata as JSON for a message; returns an empty string if there is none.
+ * Encodes metadata as JSON for a message. Returns an empty string if `metadata` is undefined.
  *
  * @param maximum the maximum length in bytes of UTF-8
  */
@@ -47,7 +47,7 @@ function stringify(metadata: JsonValue): string | undefined {
   try {
     return JSON.stringify(metadata);
   } catch (cause) {
-    // An error that is not a TypeError was thrown by the application's own `toJSON`.
+    // Only a TypeError comes from `JSON.stringify` itself. The application's own `toJSON` has thrown any other error.
     if (!(cause instanceof TypeError)) throw cause;
     checkUnchanged(metadata, new Set());
     throw new TypeError(
@@ -59,7 +59,7 @@ function stringify(metadata: JsonValue): string | undefined {
   }
 }
 
-/** An object or an array in metadata, with its key in the object or array that contains it. */
+/** An object or array within metadata, with its key in the object or array that contains it. */
 interface Container {
   readonly value: object;
   readonly key: string;
@@ -67,9 +67,9 @@ interface Container {
 }
 
 /**
- * Throws for a value that `JSON.stringify` refuses, or silently changes or omits: a number that is not finite, a
- * function, a Map, a typed array. Allows undefined members of objects, which are omitted. Does not check the result of
- * an object's own `toJSON`.
+ * Throws a `TypeError` for a value that `JSON.stringify` rejects, or silently changes or omits: a number that is not
+ * finite, a function, a Map or a typed array. Allows undefined members of objects, which are omitted. Does not check
+ * the result of an object's own `toJSON`.
  *
  * @param seen the containers checked so far, for metadata that may contain itself
  */
@@ -91,7 +91,10 @@ function checkUnchanged(metadata: unknown, seen?: Set<unknown>): void {
   }
 }
 
-/** Whether JSON represents a value by its properties, that is, as an object or array without `toJSON`. */
+/**
+ * Returns whether JSON represents a value as an object or array of the value's properties. False for objects with
+ * `toJSON`.
+ */
 function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON !== "function";
 }
@@ -130,12 +133,12 @@ function adviceFor(value: unknown): string | undefined {
   }
 }
 
-/** Returns the value that was passed to `encodeMetadata`. */
+/** Decodes the result of `encodeMetadata`. Returns undefined for an empty string. */
 export function decodeMetadata(json: string): JsonValue | undefined {
   return json === "" ? undefined : JSON.parse(json) as JsonValue;
 }
 
-/** The maximum number of characters that an error quotes of an invalid name. */
+/** The maximum number of characters of an invalid name that an error quotes. */
 const quotedLength = 40;
 
 /**
@@ -162,8 +165,8 @@ export function checkOfferName(name: string): void {
 }
 
 /**
- * Whether a name consists of ASCII characters only and is therefore valid. Most names do, and this loop is faster than
- * `TextEncoder`.
+ * Returns whether a name is valid because it consists of ASCII characters only. Most names do, and this loop is faster
+ * than `TextEncoder`.
  */
 function isPlain(name: string): boolean {
   if (name.length === 0 || name.length > maximumNameByteLength) return false;
@@ -174,7 +177,10 @@ function isPlain(name: string): boolean {
   return true;
 }
 
-/** The maximum length, in UTF-16 code units, of a string for which a loop is faster than `TextEncoder`. */
+/**
+ * The maximum length, in UTF-16 code units, of a string for which a loop over the characters is faster than
+ * `TextEncoder`.
+ */
 const shortLength = 64;
 
 /** Returns the length of a well-formed string in bytes of UTF-8. */

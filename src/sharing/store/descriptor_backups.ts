@@ -15,30 +15,33 @@ import { Documents, maximumAskByteLength, sendDocument, textOf } from "../protoc
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 
-/** The name of a descriptor in a backup: `table`, or `memory-` and the number of a memory. */
+/** The name of a descriptor in a backup: `table`, or `memory-` and the number of an allocation. */
 export type KeptName = "table" | `memory-${number}`;
 
 /** Holds duplicates of a store's descriptors in another process. */
 export interface DescriptorBackup {
-  /** Backs up a descriptor. Resolves when the backup holds it, or is gone. The descriptor must stay open until then. */
+  /**
+   * Backs up a descriptor. Resolves when the backup holds the descriptor, or has ended. The descriptor must stay open
+   * until then.
+   */
   keep(name: KeptName, fd: number): Promise<void>;
-  /** Removes a descriptor from the backup. */
+  /** Makes the backup close its duplicate of a descriptor. */
   forget(name: KeptName): void;
 }
 
-/** A descriptor received from a backup. The receiver must close it. */
+/** A descriptor received from a backup. The receiver must dispose of the handle. */
 export interface KeptDescriptor {
   readonly name: KeptName;
   readonly handle: ShareableHandle;
 }
 
-/** The number of the first descriptor that systemd passes. */
+/** The number of the first descriptor that systemd passes to a service. */
 const firstListenFd = 3;
-/** Milliseconds until the next attempt to send, if systemd has not read earlier messages yet. */
+/** Milliseconds until the next attempt to send a message, if the queue of systemd's socket is full. */
 const retryPause = 2;
 const prefix = "poolpass-";
 const encoder = new TextEncoder();
-/** Whether this process has already taken the descriptors from systemd, which passes them only once. */
+/** Whether `descriptorsOfSystemd` was called. systemd passes its descriptors to a process only once. */
 let areTaken = false;
 
 /** A message to systemd, in the format of `sd_notify`. */
@@ -52,8 +55,8 @@ interface Notice {
 export class SystemdBackup implements DescriptorBackup {
   readonly #fd: number;
   /**
-   * The number of times that the table was stored. The number is part of the table's name: removing a name removes all
-   * descriptors with that name, so each table needs a different name.
+   * The number of tables stored so far. The number is part of the name that systemd stores a table under: removing a
+   * name removes all descriptors with that name, so each table needs a different name.
    */
   #tables: number;
   readonly #queue: Notice[] = [];
@@ -67,11 +70,11 @@ export class SystemdBackup implements DescriptorBackup {
   }
 
   /**
-   * Returns the file descriptor store of this process's service; undefined if NOTIFY_SOCKET is not set.
+   * Connects to the file descriptor store of this process's service. Returns undefined if NOTIFY_SOCKET is not set.
    *
    * @param kept the descriptors that systemd already holds
-   * @param onFailure called if systemd cannot be sent a message
-   * @throws {SharingError} `not-listening` if NOTIFY_SOCKET names a socket that is not there
+   * @param onFailure called if sending a message to systemd fails
+   * @throws {SharingError} `not-listening` if NOTIFY_SOCKET names a socket that does not exist
    */
   static find(
     kept: readonly PassedDescriptor[],
@@ -148,13 +151,13 @@ export class SystemdBackup implements DescriptorBackup {
 
 /** A descriptor that systemd has stored and passed to this process. */
 interface PassedDescriptor extends KeptDescriptor {
-  /** The version of the table, of which only the highest is used; absent for a memory. */
+  /** The number of the table, of which only the newest is used. Undefined for an allocation. */
   readonly table?: number;
 }
 
 /**
- * Returns the descriptors that systemd has kept from an earlier process of this service: the newest table, and each
- * memory once. Closes the rest.
+ * Returns the descriptors that systemd has kept from an earlier process of this service: the newest table, and one
+ * descriptor per allocation. Closes all other descriptors of a store.
  */
 export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   if (areTaken) return [];
@@ -181,17 +184,18 @@ export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   return [...kept.values()];
 }
 
-/** A change to send to the standby: a descriptor to hold or to drop. */
+/** A change to send to the standby: a descriptor that the standby must hold or close. */
 interface Change {
   readonly name: KeptName;
   /**
-   * The descriptor to hold; undefined to drop the named one. Not owned, and must stay open until the change is sent.
+   * The descriptor to hold; undefined if the standby must close the descriptor called `name`. `fd` is not owned, and
+   * must stay open until the change is sent.
    */
   readonly fd?: number;
   readonly onKept?: () => void;
 }
 
-/** A change that was sent but not confirmed. */
+/** A change that was sent to the standby but is not confirmed. */
 interface SentChange {
   /** The duplicate of the descriptor that was sent. */
   readonly handle: ShareableHandle | undefined;
@@ -199,8 +203,8 @@ interface SentChange {
 }
 
 /**
- * The store's end of a connection to a standby. The standby requests one change after another, and each request
- * confirms the previous change.
+ * The store's end of a connection to a standby. The standby requests one change at a time, and each request confirms
+ * the previous change.
  */
 export class StandbyConnection implements DescriptorBackup {
   readonly #stream: MessageStream;
@@ -211,7 +215,8 @@ export class StandbyConnection implements DescriptorBackup {
   /** The change that the standby was sent and has not confirmed. */
   #sent: SentChange | undefined;
   /**
-   * Ends the connection if the standby does not confirm a change in time, because clients wait for the confirmation.
+   * Ends the connection if the standby does not confirm a change in time, because requests of clients wait for the
+   * confirmation.
    */
   readonly #timer = new Timer(() => this.#onLate(), Infinity);
   /** The number of the standby's pending request for the next change. */
@@ -233,8 +238,8 @@ export class StandbyConnection implements DescriptorBackup {
   keep(name: KeptName, fd: number): Promise<void> {
     if (this.#isOver) return Promise.resolve();
     return new Promise((resolve) => {
-      // The descriptor is duplicated only when sent: a new standby needs all descriptors, and the store may not have
-      // enough free ones to duplicate all at once.
+      // Duplicate the descriptor only when it is sent: a new standby needs all descriptors, and the store's descriptor
+      // limit may not allow duplicating all at once.
       this.#changes.push({ name, fd, onKept: resolve });
       this.#sendNext();
     });
@@ -304,7 +309,7 @@ export class StandbyConnection implements DescriptorBackup {
     this.#end();
   }
 
-  /** Ends the backup, and resolves pending calls of `keep`, so that they do not wait for a standby that is gone. */
+  /** Ends the backup. Resolves pending calls of `keep`, which would otherwise wait for a standby that is gone. */
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -50,9 +50,9 @@ export interface MemoryStoreOptions extends ExporterOptions {
   onServe?: () => void;
 }
 
-/** Milliseconds between a standby's attempts to connect to its store. */
+/** Milliseconds between two attempts of a standby to connect to the store that it backs up. */
 const standbyPause = 100;
-/** The number of failed attempts of a standby after which it reports that another process has taken the path. */
+/** The number of failed attempts to connect after which a standby reports that another process listens at its path. */
 const patientAttempts = 5;
 
 /**
@@ -81,7 +81,9 @@ export class MemoryStore implements AsyncDisposable {
   #standby: Standby | undefined;
   #standingBy: Promise<void> | undefined;
   #systemd: SystemdBackup | undefined;
-  /** The message of the last error reported while standing by, so that the same error is not reported again. */
+  /**
+   * The message of the error that this standby has reported last, so that the same error is not reported repeatedly.
+   */
   #reported: string | undefined;
   #closed: Promise<void> | undefined;
 
@@ -174,13 +176,13 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Listens at the path. Returns undefined if another store listens there and this one must be its standby.
+   * Listens at the path. Returns undefined if another store listens there, so that this store must be its standby.
    *
-   * @param hasMemory whether this store has another store's memory to serve
+   * @param hasMemory whether this store has taken over the allocations of another store
    */
   #tryListen(hasMemory: boolean): UnixListener | undefined {
     const { standby } = this.#options;
-    // A store that is restarted immediately must not take the path before the standby, which has the memory.
+    // If a standby is active, a restarted store must not listen first, because the standby has the allocations.
     if (!hasMemory && standby !== undefined && isListening(markerOf(standby))) return undefined;
     try {
       return listenFor(this.path, this.#options.connections.users);
@@ -211,8 +213,8 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Listens for standbys, if `standby` is given. With `mustServe`, reports an error instead of throwing it, so that
-   * memory that was taken over is served anyway.
+   * Listens for standbys at the path in the option `standby`, if that is set. With `mustServe`, reports an error
+   * instead of throwing it, so that allocations of another store are served even without a standby.
    */
   #listenForStandbys(mustServe: boolean): UnixListener | undefined {
     const { standby } = this.#options;
@@ -225,14 +227,14 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Backs up the store that listens at the path, and takes over when it is gone. */
+  /** Backs up the store that listens at the path, and takes over once that store is gone. */
   async #standBy(standbyPath: string): Promise<void> {
     const { signal } = this.#closing;
     for (let attempts = 1; !signal.aborted; attempts++) {
       try {
         const stream = await this.#connect(standbyPath);
         if (stream === undefined) {
-          // The store may have ended before this standby could connect.
+          // The other store may have ended before this standby could connect.
           const listener = this.#tryListen(false);
           if (listener !== undefined) return this.#serve(listener, []);
           // A store that has just started may not listen at the standby's path yet.
@@ -249,7 +251,7 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Connects to the store. Returns undefined if none listens. */
+  /** Connects to the store that this standby backs up. Returns undefined if no store listens. */
   async #connect(standbyPath: string): Promise<MessageStream | undefined> {
     const { handshakeTimeout, messageTimeout } = this.#options.connections;
     const { signal } = this.#closing;
@@ -263,7 +265,7 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Backs up the store until the connection ends. Returns whether this store has taken over; if not, the backed-up
+   * Backs up the store until the connection ends. Returns true if this store has taken over, and false if the backed-up
    * store or another store still serves.
    */
   async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
@@ -317,7 +319,7 @@ export class MemoryStore implements AsyncDisposable {
   }
 }
 
-/** The codes of connection errors that mean that no store is listening. */
+/** The error codes of attempts to connect that fail because no store is listening. */
 const absenceCodes: readonly string[] = ["not-found", "not-listening", "peer-gone"];
 
 function isListening(path: string): boolean {
@@ -325,8 +327,8 @@ function isListening(path: string): boolean {
 }
 
 /**
- * Listens at the path that `markerOf` returns while this standby backs up a store. Returns undefined if another standby
- * listens there.
+ * Listens at `path`, the result of `markerOf`, while this standby backs up a store. Returns undefined if another
+ * standby listens there.
  */
 function listenAsMarker(stream: MessageStream, path: string): UnixListener | undefined {
   try {

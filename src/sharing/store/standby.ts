@@ -12,7 +12,7 @@ import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
 
 /**
- * Milliseconds within which the store's process must exit after the connection was lost. Otherwise, the store is
+ * Milliseconds within which the store's process must exit after the connection was lost. After that time, the store is
  * considered alive.
  */
 const graceMilliseconds = 2000;
@@ -23,7 +23,7 @@ export class Standby {
   readonly #stream: MessageStream;
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #kept = new Map<KeptName, ShareableHandle>();
-  /** The handle from a MEMORY message whose answer has not arrived yet. */
+  /** The handle from a MEMORY message, until the ANSWER that follows has arrived completely. */
   #handle: ShareableHandle | undefined;
   #request = 0;
   #hasEnded = false;
@@ -31,8 +31,8 @@ export class Standby {
   readonly #onLost: (error: SharingError) => void;
 
   /**
-   * @param callbacks `onGone` receives the descriptors, and their ownership, when the store is gone; after `close`, it
-   * receives none. `onLost` is called if the connection has ended although the store's process is alive
+   * @param callbacks `onGone` is called with the held descriptors when the store is gone, and must close them; `close`
+   * calls it with an empty array. `onLost` is called if the connection has ended although the store's process is alive
    */
   constructor(
     stream: MessageStream,
@@ -49,7 +49,7 @@ export class Standby {
     this.#askForNext();
   }
 
-  /** Ends the backup and closes its descriptors. */
+  /** Ends the connection and closes all held descriptors. */
   close(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -91,8 +91,8 @@ export class Standby {
   #onEnd(error: SharingError | undefined): void {
     if (this.#hasEnded) return;
     const { process } = this.#stream;
-    // A store that sent GOODBYE `done` has already closed its listening socket, but a store that died may not have
-    // exited yet.
+    // After GOODBYE `done`, the store's listening socket is closed, so take over immediately. A store that has died may
+    // not have exited yet.
     if (error === undefined || process.hasEnded) return this.#takeOver();
     if (error.code !== "peer-gone") return this.#lose(error);
     const timer = setTimeout(() => {

@@ -84,10 +84,10 @@ export class StoredMemory implements AsyncDisposable {
     try {
       await stream.finished();
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
-      // Memory that other processes may read must not be writable any longer.
+      // Remove write access first, because other processes may read published memory.
       mapped.setAccess("read");
       await publish();
-      // This object may have been disposed in the meantime.
+      // This object may have been disposed of in the meantime.
       if (this.#state === "publishing") this.#state = "published";
     } catch (error) {
       if (this.#state === "publishing") {
@@ -154,7 +154,7 @@ export interface StoreEntry {
   readonly since: number;
 }
 
-/** The importer's options without `memory`, because all memory of a store is virtual. */
+/** The option `memory` of importers does not apply, because all memory of a store is virtual. */
 const { memory: _memory, ...sharedOptionNames } = importerOptionNames;
 const clientOptions: KnownOptions<StoreClientOptions> = {
   action: "connect to a store",
@@ -189,7 +189,10 @@ export class StoreClient implements AsyncDisposable {
   /** The path at which the store listens. */
   readonly path: string;
   readonly #cuda: Cuda;
-  /** The number of this client's mappings of each memory, including pending ones, by the memory's number. */
+  /**
+   * The number of this client's mappings of each allocation, including pending mappings, keyed by the allocation's
+   * number.
+   */
   readonly #held = new Map<number, number>();
   readonly #written = new Set<StoredMemory>();
   #link!: StoreLink;
@@ -349,7 +352,7 @@ export class StoreClient implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    // Disposing of the `Cuda` object has already removed its mappings.
+    // If the `Cuda` object was disposed of, its mappings are gone already.
     const { hasEnded } = sessionOf(this.#cuda);
     try {
       if (!hasEnded) await Promise.all([...this.#written].map((memory) => memory[Symbol.asyncDispose]()));
@@ -368,7 +371,9 @@ export class StoreClient implements AsyncDisposable {
     this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
   }
 
-  /** Counts the memory of an answer as held and calls `map`. If that fails, releases the memory to the store. */
+  /**
+   * Counts the allocation in an answer as held and calls `map`. If `map` throws, releases the allocation to the store.
+   */
   #take<Result>({ handle }: ReceivedAnswer, id: number, map: () => Result): Result {
     this.#hold(id);
     try {
@@ -380,7 +385,7 @@ export class StoreClient implements AsyncDisposable {
     }
   }
 
-  /** Maps the memory whose handle came with an answer. */
+  /** Maps the memory whose handle arrived with an answer. */
   #mapAnswer(
     { handle }: ReceivedAnswer,
     { id, device, size, byteLength, stream, access }: {
@@ -396,7 +401,7 @@ export class StoreClient implements AsyncDisposable {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
-      // Unique, because each process of a store numbers its memory from a random start.
+      // The name is unique, because each process of a store numbers its allocations from a random start.
       name: `memory ${id} of a store on ${device.uuid}`,
       byteLength: size,
       used: byteLength,
@@ -408,7 +413,7 @@ export class StoreClient implements AsyncDisposable {
 
   #release(id: number): void {
     const count = this.#held.get(id);
-    // If the count is absent, the store has lost the memory.
+    // The count is undefined if the store has lost the allocation.
     if (count === undefined) return;
     if (count === 1) this.#held.delete(id);
     else this.#held.set(id, count - 1);
@@ -416,14 +421,14 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Removes memory that the store has lost from `#held`. The memory stays mapped in this process, which may be the last
-   * process that has it mapped.
+   * Removes allocations that the store has lost from `#held`. Their memory stays mapped in this process, which may be
+   * the last process that has it mapped.
    */
   #forget(ids: readonly number[]): void {
     for (const id of ids) this.#held.delete(id);
   }
 
-  /** Releases the memory of an answer to a canceled request. */
+  /** Releases the allocation in the answer to a request that was canceled. */
   #releaseUnwanted({ document, handle }: ReceivedAnswer): void {
     handle?.[Symbol.dispose]();
     const id = memberOf(document, "id");

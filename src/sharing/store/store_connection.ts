@@ -27,40 +27,44 @@ export interface StoreConnectionOwner {
   readonly memories: StoredMemories;
   /** The budget for the number of waiting requests of all clients. */
   readonly waiting: Shares;
-  /** The budget for the bytes of the unstarted requests of all clients. */
+  /** The budget for the bytes of all clients' requests that have not been started. */
   readonly unbegun: Shares;
   /** Called when the connection has ended. The error is undefined if the client sent GOODBYE `done`. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
-  /** Called when a reconnected client claims the memories that it holds: their numbers, with the number of mappings. */
+  /**
+   * Called when a reconnected client claims allocations. `held` maps the allocations' numbers to the client's numbers
+   * of mappings.
+   */
   onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
 }
 
 /** The maximum number of unanswered requests of a client. */
 const maximumRequests = 16_384;
-/** The maximum number of started but unanswered requests of a client, not counting waiting ones. */
+/** The maximum number of started but unanswered requests of a client, excluding waiting requests. */
 const maximumBegun = 64;
-/** The approximate overhead in bytes of an unstarted request. */
+/** The approximate number of bytes that a queued request occupies in addition to its document. */
 const requestByteLength = 512;
 /**
- * The unit, in bytes, to which the size of unstarted requests is rounded up, so that the charge does not change with
- * every message.
+ * The granularity, in bytes, of the charge for requests that have not been started, so that the charge does not change
+ * with every message.
  */
 const unbegunUnit = 16_384;
 
-/** A request whose outcome is known. */
+/** A request with a known outcome whose answer has not been started. */
 interface Finished {
   readonly request: PendingRequest<RequestOutcome>;
   readonly outcome: RequestOutcome;
 }
 
-/** An answer, and an iterator over its unsent messages. */
+/** The answer that is being sent, and an iterator over its unsent messages. */
 interface Sending {
   readonly answer: StoreAnswer;
   readonly messages: Iterator<DocumentMessage>;
 }
 
 /**
- * A client of a store. It represents the process as a holder of memory, also after the connection has ended.
+ * The store's end of a connection to a client. Represents the client's process as a holder of allocations, even after
+ * the connection has ended.
  *
  * Answers are encoded and sent one after another, as fast as the client reads them. Further requests wait.
  */
@@ -68,10 +72,13 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly peer: Peer;
   readonly process: PeerProcess;
   isConnected = true;
-  /** Whether the client has sent "leave": it will not reconnect, and holds its memory until its process ends. */
+  /**
+   * Whether the client has sent "leave": the client will not reconnect, and holds its allocations until its process
+   * ends.
+   */
   hasLeft = false;
   /**
-   * The number of the process's clients that may reconnect and claim the memory that this object holds: more than one
+   * The number of clients in the process that may reconnect and claim the allocations held by this object. Exceeds one
    * if other connections were merged into this one.
    */
   clientCount = 1;
@@ -81,11 +88,12 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly #performer: StoreRequests;
   readonly #documents = new Documents(maximumAskByteLength);
   /**
-   * Requests that have not been started, because the client does not read answers fast enough or too many are started.
+   * The requests that have not been started, because the client does not read answers fast enough or too many requests
+   * are started.
    */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
-  /** The unanswered requests, by number; undefined for requests that have not been started. */
+  /** The unanswered requests, keyed by number. The value is undefined for a request that has not been started. */
   readonly #requests = new Map<number, PendingRequest<RequestOutcome> | undefined>();
   /** Requests with a known outcome whose answers have not been started. */
   readonly #finished: Finished[] = [];
@@ -95,7 +103,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   #waitingCount = 0;
   /** The bytes of this connection's unstarted requests that are charged to `StoreConnectionOwner.unbegun`. */
   #unbegunByteLength = 0;
-  /** The reason for which all requests were canceled. */
+  /** The reason why all requests were canceled. Undefined until then. */
   #endReason: SharingError | undefined;
   #sending: Sending | undefined;
   #isPumping = false;
@@ -133,7 +141,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /**
-   * Ends the connection because the client does not read. This is not a protocol violation, so the client may
+   * Ends the connection because the client does not read its answers. Sends GOODBYE `done`, after which the client may
    * reconnect.
    */
   cutOff(error: SharingError): void {
@@ -158,7 +166,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    // Performs the releases that the client sent before it disconnected without awaiting the answers.
+    // Perform the releases that the client has sent before it disconnected without waiting for the answers.
     for (const { request, document } of this.#queue.splice(0)) {
       if (document.do === "release" || document.do === "leave") {
         this.#perform(document, new PendingRequest(request, this));
@@ -168,7 +176,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#sending = undefined;
     this.#owner.memories.unsent.end(this);
     this.#endRequests();
-    // Drops the canceled requests, because this object may exist for as long as the client's process.
+    // Free the canceled requests, because this object may exist for as long as the client's process.
     this.#requests.clear();
     const { waiting, unbegun } = this.#owner;
     waiting.add([this.peer.uid], -this.#waitingCount);
@@ -200,7 +208,10 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#pump();
   }
 
-  /** Updates the charge for unstarted requests. Throws if the user would exceed its share. */
+  /**
+   * Updates the charge for requests that have not been started. Throws `limit-exceeded` if the user would exceed its
+   * share.
+   */
   #countUnbegun(): void {
     if (!this.isConnected) return;
     const exact = this.#documents.byteLength + this.#queuedByteLength + requestByteLength * this.#queue.length;
@@ -237,7 +248,8 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /**
-   * Starts the answer to the next finished request, or else starts the next request. Returns false if there is neither.
+   * Starts the answer to the next finished request, or else starts the next request. Returns false if there is neither,
+   * or if too many requests are started.
    */
   #beginNext(): boolean {
     const finished = this.#finished.shift();
@@ -285,10 +297,10 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#sending = { answer, messages: partsOfPieces({ type: "answer", request }, answer) };
   }
 
-  /** Sends the descriptor of the memory, and returns the answer that must follow. */
+  /** Sends the descriptor of an allocation, and returns the answer to send next. */
   #answerWithMemory(request: number, { id, answer }: Extract<RequestOutcome, { readonly id: number }>): StoreAnswer {
     const memory = this.#owner.memories.find(id);
-    // The client may have released the memory by another request in the meantime.
+    // Another request of the client may have released the allocation in the meantime.
     if (memory === undefined) return failureOf(new SharingError("not-found", `Memory ${id} is gone`)).answer();
     this.#stream.send({ type: "memory", request, handle: memory.handle });
     return answer(memory);

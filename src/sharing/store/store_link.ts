@@ -13,24 +13,26 @@ import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
 
-/** The maximum number of unanswered requests; slightly below the limit of stores. */
+/** The maximum number of unanswered requests of a client, slightly less than a store accepts. */
 const mostAsks = 16_000;
 
 /** A store's answer. */
 export interface ReceivedAnswer {
   readonly document: JsonObject;
-  /** The handle of the memory that the answer is about, if any. The receiver must dispose of it. */
+  /**
+   * The handle of the memory that the answer refers to, which the receiver must dispose of; undefined if there is none.
+   */
   readonly handle: ShareableHandle | undefined;
 }
 
 /** An unanswered request. */
 interface Ask {
   readonly document: JsonObject;
-  /** Whether the request applies to the current store only, and must not be resent to another one. */
+  /** Whether the request applies only to the store it was sent to, and must not be resent to another store. */
   readonly isOfConnection?: boolean;
-  /** Returns whether the answer is still awaited. */
+  /** Returns whether the caller still waits for the answer. */
   readonly isWanted?: () => boolean;
-  /** Receives the answer, even if the caller no longer awaits it. */
+  /** Called with the answer, even if the caller no longer waits for it. */
   readonly onAnswer: (answer: ReceivedAnswer) => void;
   readonly onFailure: (error: unknown) => void;
   /** The connection over which the request was last sent. */
@@ -42,11 +44,11 @@ interface Ask {
 /** Options of a request. */
 interface AskOptions {
   readonly signal?: AbortSignal | undefined;
-  /** A phrase for what the request waits for. The error contains it if the wait is aborted. */
+  /** What the request waits for, as a phrase for the error message if the wait is aborted. */
   readonly awaited?: string;
   /**
-   * The error code that means success for a resent request: an earlier store has carried it out, but its answer was
-   * lost.
+   * An error code that means success if the request was resent: an earlier store had carried out the request, but its
+   * answer was lost.
    */
   readonly doneCode?: SharingErrorCode;
 }
@@ -55,29 +57,32 @@ interface AskOptions {
 interface LinkParts {
   readonly path: string;
   readonly options: ImporterOptions;
-  /** The maximum number of bytes of all incomplete answers. */
+  /** The maximum number of bytes of all answers that are being received. */
   readonly maximumAnswer: number;
   /** Milliseconds within which a store must be available again after the connected store is gone. */
   readonly reconnectTimeout: number;
-  /** Returns the memories that this process holds and claims when it connects to the next store. */
+  /** Returns the allocations that this process holds, which it claims when it connects to the next store. */
   readonly claims: () => readonly JsonObject[];
-  /** Called with the numbers of claimed memories that the store does not know. */
+  /** Called with the numbers of the claimed allocations that the store does not have. */
   readonly onUnknown: (ids: readonly number[]) => void;
-  /** Called with an answer that its caller no longer awaits. */
+  /** Called with an answer that the caller no longer waits for. */
   readonly onUnwanted: (answer: ReceivedAnswer) => void;
 }
 
-/** A connection that is reestablished when the store is gone. Unanswered requests are then resent. */
+/**
+ * A client's connection to a store. If the store is gone, connects to the next store at the path and resends the
+ * unanswered requests.
+ */
 export class StoreLink {
   readonly #parts: LinkParts;
   readonly #asks = new Map<number, Ask>();
-  /** The handles whose answers have not arrived yet, by request. */
+  /** Handles that have arrived before their answers, keyed by the number of the request. */
   readonly #handles = new Map<number, ShareableHandle>();
   readonly #closing = new AbortController();
   #documents: Documents;
   #stream: MessageStream | undefined;
   #lastRequest = 0;
-  /** The error for further requests; set once the link has been closed or could not be reestablished. */
+  /** The error of further requests. Set once the link was closed or reconnecting has failed. */
   #failure: SharingError | undefined;
 
   private constructor(parts: LinkParts) {
@@ -96,8 +101,8 @@ export class StoreLink {
   }
 
   /**
-   * Sends a request, and returns its answer. If the store is gone before it answers, resends the request to the next
-   * store.
+   * Sends a request, and resolves to the answer. If the store is gone before it has answered, the request is resent to
+   * the next store.
    *
    * @throws {SharingError} the error that the store answers, or `peer-gone`
    */
@@ -117,7 +122,7 @@ export class StoreLink {
         isWanted = false;
         const store = `the store at ${this.#parts.path}`;
         reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
-        // A request that was not sent over the current connection is dropped without canceling it.
+        // A request that the current store has not received needs no "cancel": it is only dropped.
         if (this.#stream === undefined || ask.stream !== this.#stream) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });
       };
@@ -150,7 +155,10 @@ export class StoreLink {
     void this.#askConnection(document);
   }
 
-  /** Sends a request to the current store only. Resolves to undefined if the connection ends before the answer. */
+  /**
+   * Sends a request to the current store only, and resolves to the answer. Resolves to undefined if the connection ends
+   * first.
+   */
   #askConnection(document: JsonObject): Promise<JsonObject | undefined> {
     return new Promise((resolve) => {
       const request = this.#nextRequest();
@@ -162,10 +170,10 @@ export class StoreLink {
     });
   }
 
-  /** Ends the connection. `isClean` states that this client holds no memory. */
+  /** Ends the connection permanently. `isClean` states that this client holds no allocations. */
   close(isClean: boolean): void {
     this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
-    // States the held memory, because answers that are not read may contain more.
+    // Send the list of held allocations, so that the store releases the allocations in unread answers.
     if (!isClean) this.notify({ do: "leave", held: this.#parts.claims() });
     this.#stream?.end(isClean ? "done" : "not-released");
     this.#leave();
@@ -177,7 +185,7 @@ export class StoreLink {
     return this.#lastRequest;
   }
 
-  /** Sends a request now, or when the connection is reestablished. */
+  /** Sends a request, or registers it to be sent when the connection is reestablished. */
   #send(request: number, ask: Ask): void {
     this.#asks.set(request, ask);
     const stream = this.#stream;
@@ -233,7 +241,7 @@ export class StoreLink {
       this.#asks.delete(request);
       onFailure(error);
     }
-    // A store that sent GOODBYE may be restarted.
+    // The store may be restarted if it sent GOODBYE `done` or has died.
     if (error === undefined || error.code === "peer-gone") return void this.#connectAgain();
     this.#fail(error);
   }
@@ -250,7 +258,7 @@ export class StoreLink {
         try {
           stream = await connectToExporter(path, all, () => signal.aborted);
         } catch (error) {
-          // Retries after a timeout, because a store that has just started may be slow in the handshake.
+          // Retry if the handshake has timed out, because a store that has just started may be slow.
           if (signal.aborted || !(error instanceof SharingError) || error.code !== "timed-out") throw error;
         }
       }
@@ -269,12 +277,12 @@ export class StoreLink {
     }
   }
 
-  /** Claims the memories that this process holds at a new store, and resends the unanswered requests. */
+  /** Sends the new store a claim for the allocations that this process holds, and resends the unanswered requests. */
   async #resume(): Promise<void> {
     const stream = this.#stream;
     const asks = [...this.#asks];
     const document = await this.#askConnection({ do: "claim", held: this.#parts.claims() });
-    // If the link has reconnected in the meantime, a claim was sent over the new connection.
+    // If the connection has been reestablished in the meantime, another call sends the claim over the new connection.
     if (document === undefined || this.#stream !== stream) return;
     this.#parts.onUnknown(numbersOf(document, "unknown", 1));
     for (const [request, ask] of asks) if (this.#asks.has(request)) this.#send(request, ask);

@@ -21,7 +21,7 @@ import type { BudgetLimits } from "./memories/store_budget.ts";
 
 /** The options of a store, with default values filled in. */
 export interface CompleteStoreOptions {
-  /** The options of the store's connections. */
+  /** The options that apply to the store's connections. */
   readonly connections: CompleteOptions;
   readonly limits: BudgetLimits;
   readonly standby: string | undefined;
@@ -68,7 +68,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   checkBoolean(evict, "evict");
   checkCallback(onServe, "onServe");
   checkCallback(onStandby, "onStandby");
-  // Reports a wrong type with the original value rather than with the path made from it.
+  // Check the type first, so that the error shows the original value and not the result of `markerOf`.
   if (standby !== undefined && typeof standby !== "string") checkSocketPath("listen for a standby at", standby);
   if (standby !== undefined) checkSocketPath("listen for a standby at", markerOf(standby));
   return {
@@ -89,8 +89,8 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
 }
 
 /**
- * Returns the path at which the active standby listens so that no other standby becomes active. The standby accepts no
- * connections at this path.
+ * Returns the path at which an active standby listens. Since only one process can listen there, no other standby
+ * becomes active. The standby accepts no connections at this path.
  */
 export function markerOf(standbyPath: string): string {
   return `${standbyPath}.kept`;

@@ -15,27 +15,30 @@ import { type Holder, maximumEntryMetadata, metadataBytes, type Stored } from ".
 import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 
-/** A client, which represents the process behind it. */
+/** A holder of allocations that represents the process of a client. */
 export interface ClientProcess extends Holder {
   readonly process: PeerProcess;
 }
 
 /**
- * The outcome of a request. The answer is encoded only when it can be sent, so that until then, the outcome retains
- * neither a list nor a memory.
+ * The outcome of a request. `answer` encodes the answer, and is called only when the answer can be sent. Until then,
+ * the outcome keeps neither a list nor an allocation in memory.
  */
 export type RequestOutcome =
   | { readonly answer: () => StoreAnswer }
-  /** The memory whose descriptor is sent with the answer. */
+  /** The number of an allocation whose descriptor is sent before the answer. */
   | { readonly id: number; readonly answer: (memory: Stored) => StoreAnswer };
 
 /** The dependencies of `StoreRequests`, which its connection provides. */
 interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
-  /** Called when a reconnected client claims the memories that it holds: their numbers, with the number of mappings. */
+  /**
+   * Called when a reconnected client claims allocations. `held` maps the allocations' numbers to the client's numbers
+   * of mappings.
+   */
   readonly onClaim: (held: ReadonlyMap<number, number>) => void;
-  /** Called when the client is about to leave; cancels its other requests. */
+  /** Called when the client has sent "leave". Must cancel the client's other requests. */
   readonly onLeave: () => void;
 }
 
@@ -54,7 +57,8 @@ export class StoreRequests {
   }
 
   /**
-   * Handles a request. Returns undefined if the request has to wait; `pending` is then settled later.
+   * Handles a request, and returns its outcome. Returns undefined if the outcome is not known yet; it is then passed to
+   * `pending.settle` later.
    *
    * @param what the requested operation: the document's member "do"
    * @throws {SharingError} the error to send to the client
@@ -93,7 +97,7 @@ export class StoreRequests {
     if (json !== undefined && json.length > maximumEntryMetadata) {
       throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumEntryMetadata} characters of metadata`);
     }
-    // A receiver might fail to print or forward metadata that is nested more deeply.
+    // Reject metadata that is nested so deeply that a receiver might fail to print or forward it.
     if (metadata !== undefined && isTooDeep(metadata)) {
       throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
     }
@@ -121,7 +125,7 @@ export class StoreRequests {
       this.#memories.publish(memory);
       return done({ generation: memory.generation });
     }
-    // The memory may have been published by an earlier store that ended before it could answer.
+    // An earlier store may have published the allocation and ended before it could answer.
     const found = this.#memories.find(id);
     if (found !== undefined && found.generation > 0 && found.readers.has(this.#client)) {
       return done({ generation: found.generation });
@@ -129,7 +133,10 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
 
-  /** Handles "map". Does not retain the document while waiting, because many requests may wait. */
+  /**
+   * Handles "map". While the request waits, keeps only the needed members of the document, because many requests may
+   * wait.
+   */
   #map(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     const name = textOf(document, "name");
     checkOfferName(name);
@@ -163,7 +170,10 @@ export class StoreRequests {
     return undefined;
   }
 
-  /** Maps a name for the client. Returns undefined if nothing is published under the name. */
+  /**
+   * Maps the allocation published under a name for the client. Returns undefined if nothing is published under the
+   * name.
+   */
   #tryMap(name: string, write: boolean, brief: boolean): RequestOutcome | undefined {
     const memory = this.#memories.map(this.#client, name, { write });
     return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
@@ -174,15 +184,18 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot remove ${JSON.stringify(name)}: nothing is published under this name`);
   }
 
-  /** Whether the client may claim an unpublished memory: its user created the memory, which no other process writes. */
+  /**
+   * Returns whether the client may claim an unpublished allocation: the client's user created the allocation, and no
+   * other process is its writer.
+   */
   #mayWrite({ uid, writer }: Stored): boolean {
     if (uid !== this.#client.peer.uid) return false;
     return writer === undefined || (writer as ClientProcess).process.isSameAs(this.#client.process);
   }
 
   /**
-   * Whether the client may claim a memory as a reader: the client's process already holds it, or the memory was
-   * restored and the client may have held it before.
+   * Returns whether the client may claim an allocation as a reader: the client's process holds the allocation already,
+   * or the allocation was restored and the process may have held it before.
    */
   #mayRead(memory: Stored): boolean {
     if (memory.mayBeClaimed) return this.#memories.mayHold(this.#client, memory);
@@ -193,7 +206,7 @@ export class StoreRequests {
     return false;
   }
 
-  /** Handles "claim", by which a reconnected client states the memories that it holds. */
+  /** Handles "claim", in which a reconnected client lists the allocations that its process holds. */
   #claim(document: JsonObject): RequestOutcome {
     const unknown: number[] = [];
     const known = new Map<number, number>();
@@ -219,9 +232,12 @@ export class StoreRequests {
     return done({ unknown });
   }
 
-  /** Handles "leave", by which a client that is about to disconnect states the memories that it will still hold. */
+  /**
+   * Handles "leave", in which a client that is about to disconnect lists the allocations that its process continues to
+   * hold.
+   */
   #leave(document: JsonObject): RequestOutcome {
-    // Cancels the client's waiting requests first, so that the memory released below is not allocated to them.
+    // Cancel the client's waiting requests first, so that memory released below is not allocated to them.
     this.#onLeave();
     const held = new Map<number, number>();
     for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));
@@ -230,13 +246,13 @@ export class StoreRequests {
   }
 }
 
-/** Returns the outcome of a successful request whose answer has only a few members. */
+/** Returns the outcome of a successful request whose answer has only the given members. */
 export function done(members: JsonObject): RequestOutcome {
   return { answer: () => documentAnswer({ ok: true, ...members }) };
 }
 
 /**
- * Returns the outcome of a failed request. Retains only the code and message of the error, because the answer may be
+ * Returns the outcome of a failed request. Keeps only the error's code and message in memory, because the answer may be
  * sent much later.
  */
 export function failureOf(error: unknown): { readonly answer: () => StoreAnswer } {

@@ -25,23 +25,23 @@ import { version } from "../../support/version.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
 
-/** The maximum number of bytes of unstarted requests of all clients together. */
+/** The maximum number of bytes of requests of all clients together that have not been started. */
 const maximumUnbegun = 128 * 2 ** 20;
 
-/** Options of a service. */
+/** The dependencies of a `StoreService`, which its `MemoryStore` provides. */
 interface ServiceParts {
   readonly listener: UnixListener;
   /** The listener for standbys. */
   readonly standbyListener: UnixListener | undefined;
   readonly options: CompleteStoreOptions;
-  /** The descriptors of the previous store; the service takes ownership. */
+  /** The descriptors kept from the previous store, of which the service takes ownership. */
   readonly kept: readonly KeptDescriptor[];
 }
 
 /** Serves the clients of a store, its operators and its standby. */
 export class StoreService {
   readonly memories: StoredMemories;
-  /** The names of descriptors of the previous store that are not needed, and that backups must drop. */
+  /** The names of kept descriptors that are not needed, and that backups must close. */
   readonly unused: readonly KeptName[];
   readonly #listener: UnixListener;
   readonly #options: CompleteStoreOptions;
@@ -49,7 +49,7 @@ export class StoreService {
   readonly #totals = new ExporterTotals();
   readonly #waiting: Shares;
   readonly #unbegun: Shares;
-  /** The connections, including ended ones whose processes may still hold memory. */
+  /** The connections to clients, including ended ones whose processes may still hold allocations. */
   readonly #connections = new Set<StoreConnection>();
   readonly #operators: Operators;
   readonly #acceptors: readonly Acceptor[];
@@ -104,8 +104,8 @@ export class StoreService {
     this.#endAttention();
     await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
     await Promise.all(this.#acceptors.map(({ finished }) => finished));
-    // The path can be used by another store from now on. Standbys are closed before clients, so that a standby has
-    // taken over when clients reconnect.
+    // The path is free for another store now. Close standbys before clients, so that a standby has taken over when
+    // clients reconnect.
     for (const standby of [...this.#standbys]) standby.close();
     this.#operators.close("the store was closed");
     for (const connection of [...this.#connections]) {
@@ -162,7 +162,7 @@ export class StoreService {
     if (isLogging) logConnection("disconnect", { path: this.#listener.path, peer, error });
     queueMicrotask(() => this.#options.connections.onDisconnect?.(peer, error));
     if (error === undefined || process.hasEnded) return this.#forget(connection);
-    // The client's process may have memory mapped until it exits or the client reconnects.
+    // The client's process may have allocations mapped until the process exits or the client reconnects.
     const other = this.#endedOf(connection);
     if (other !== undefined) {
       this.memories.transfer(connection, other);
@@ -186,9 +186,9 @@ export class StoreService {
   }
 
   /**
-   * Moves claimed memory from the ended connections of a process to a reconnected client. Since it is unknown which
-   * connection a client had, memory that remains unclaimed is released once the number of clients that have sent a
-   * claim equals the number of clients that have lost their connections.
+   * Moves claimed allocations from the merged ended connections of a process to a reconnected client. It is unknown
+   * which of these connections the client had. Therefore, the remaining allocations are released only once as many
+   * clients have sent a claim as have lost their connections.
    */
   #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
     const ended = this.#endedOf(claiming);
@@ -230,7 +230,9 @@ export class StoreService {
   }
 }
 
-/** Restores the memories of the previous store from its descriptors. Closes the descriptors that are not needed. */
+/**
+ * Restores the allocations of the previous store from the kept descriptors. Closes the descriptors that are not needed.
+ */
 function restore(kept: readonly KeptDescriptor[]) {
   const handles = new Map(kept.map(({ name, handle }) => [name, handle]));
   const table = handles.get("table");
@@ -312,7 +314,10 @@ function processOf({ peer: { pid, uid } }: Holder, since: number) {
   return { pid, uid, since };
 }
 
-/** Returns a limit as it appears in a status: an integer, or null if the limit exceeds the memory of any device. */
+/**
+ * Returns a limit in bytes for the status: an integer, or null if the limit is not a safe integer and therefore
+ * unlimited in effect.
+ */
 function orNull(size: number): number | null {
   return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);
 }

@@ -6,23 +6,25 @@
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { abortError, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 
-/** The description of a wait, for validating its options and for the error if it is aborted. */
+/**
+ * The description of a wait, by which its options are validated and which is part of the error if the wait is aborted.
+ */
 export interface AbortableDescription {
   /** A phrase for what is awaited, such as `a free slot of "frames"`. */
   readonly awaited?: string;
-  /** Returns the reason why the wait is not over; undefined if it is unknown. */
+  /** Returns the reason why the wait has not ended yet, for the error message; undefined if the reason is unknown. */
   readonly why?: (() => string | undefined) | undefined;
-  /** The options that are allowed; absent if they were checked before. */
+  /** The permitted options. Undefined if the options have been checked already. */
   readonly known?: KnownOptions<WaitOptions>;
 }
 
 /**
- * Returns a promise that the callbacks passed to `subscribe` settle, and that is rejected if the signal aborts.
+ * Returns a promise that is settled by the callbacks passed to `subscribe`, or rejected when the signal is aborted.
  *
- * @param subscribe registers the callbacks, and may return a function that unregisters them, called if the signal
- * aborts
+ * @param subscribe registers the callbacks, and may return a function that unregisters them, called when the signal is
+ * aborted
  * @param options the application's options
- * @param description the object of the wait, and the options that are allowed
+ * @param description what is awaited, and the permitted options
  */
 export function abortable<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
@@ -60,7 +62,7 @@ export function abortable<T = void>(
 export class Condition {
   #check: (() => void) | undefined;
 
-  /** Makes the waiter check its condition. Call this after each change that may affect the condition. */
+  /** Makes the waiter check its condition. Must be called after each change that may affect the condition. */
   notify(): void {
     this.#check?.();
   }

@@ -16,18 +16,17 @@ import { runEach, SharingError } from "../../support/errors.ts";
 import { isCrowded, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 
-/** Milliseconds between two polls of the processes in `polled`. */
+/** Milliseconds between two checks of whether the processes in `polled` have ended. */
 const pollInterval = 50;
 
 /**
- * The processes whose end is polled by a timer instead of a watch: the processes that do not keep this process alive,
- * and further processes if there are too many connections to watch. The value states whether the process keeps this
- * process alive. Polling suffices, because most processes that end also end their connections, which are always
- * watched.
+ * The processes whose end is detected by a timer instead of a watch, and whether each of them keeps this process alive.
+ * These are the processes that do not keep this process alive, and further processes if there are too many connections
+ * to watch. A timer suffices, because most processes that end also end their connections, which are always watched.
  */
 const polled = new Map<PeerProcess, boolean>();
 let timer: ReturnType<typeof setInterval> | undefined;
-/** Polls whether a process has ended. */
+/** Checks whether a process has ended, and if so, calls its callbacks. */
 let poll: (process: PeerProcess) => void;
 
 /**
@@ -37,15 +36,15 @@ let poll: (process: PeerProcess) => void;
 export class PeerProcess implements Disposable {
   /** The credentials of the process when it connected or began to listen. */
   readonly peer: Peer;
-  /** The pidfd; negative if the process had already ended or this object was disposed. */
+  /** The pidfd; negative if the process had already ended or this object was disposed of. */
   #pidfd: number;
-  /** The inode of the pidfd; undefined before it is determined, and null if the kernel provides no unique one. */
+  /** The inode of the pidfd; undefined before the first query, and null if the kernel provides no unique inode. */
   #inode: bigint | null | undefined;
   #isInOwnPidNamespace: boolean | undefined;
   #hasEnded: boolean;
   #keepsAlive = true;
   #watch: Watch | undefined;
-  /** The callbacks, each wrapped in an object because the same function may be registered twice. */
+  /** The callbacks of `whenEnded`, each wrapped in an object because the same function may be registered twice. */
   readonly #waiting = new Set<{ readonly callback: () => void }>();
 
   static {
@@ -59,7 +58,7 @@ export class PeerProcess implements Disposable {
   }
 
   /**
-   * Takes ownership of a pidfd, unless this throws.
+   * Takes ownership of a pidfd, unless the constructor throws.
    *
    * @param pidfd the pidfd; `-ESRCH` if the process has ended, or another negative error number if no pidfd could be
    * opened
@@ -80,7 +79,7 @@ export class PeerProcess implements Disposable {
     this.#hasEnded = pidfd < 0;
   }
 
-  /** Whether the peer is this process itself, which cannot open its own events. */
+  /** Whether the peer is this process itself. CUDA cannot open an event in the process that created the event. */
   get isOwn(): boolean {
     const [inode, own] = [this.#findInode(), ownProcessInode()];
     return inode === undefined || own === undefined ? this.peer.pid === shim().poolpass_getpid() : inode === own;
@@ -99,22 +98,25 @@ export class PeerProcess implements Disposable {
     return this.isInOwnPidNamespace && isKnown(() => hasOpenFiles(this.peer.pid)) && !this.hasEnded;
   }
 
-  /** Whether this object and another one are known to represent the same process. Neither may have been disposed. */
+  /**
+   * Returns whether this object and `other` are known to represent the same process. Neither object may have been
+   * disposed of.
+   */
   isSameAs(other: PeerProcess): boolean {
     const [inode, otherInode] = [this.#findInode(), other.#findInode()];
     if (inode !== undefined && otherInode !== undefined) return inode === otherInode;
-    // While neither process has ended, neither process ID can have been reused.
+    // The process IDs cannot have been reused while neither process has ended.
     return this.peer.pid !== 0 && this.peer.pid === other.peer.pid && !this.hasEnded && !other.hasEnded;
   }
 
-  /** Whether the process has ended. After this object is disposed, the last known state. */
+  /** Whether the process has ended. Once this object is disposed of, returns the last known value. */
   get hasEnded(): boolean {
     if (!this.#hasEnded && this.#pidfd >= 0) this.#poll();
     return this.#hasEnded;
   }
 
   /**
-   * Calls back once when the process has ended, but never before this function returns.
+   * Calls `callback` when the process has ended, but never before this function returns.
    *
    * @returns a function that cancels the callback
    */
@@ -128,7 +130,7 @@ export class PeerProcess implements Disposable {
     };
   }
 
-  /** Sets whether waiting for the end of the peer keeps this process alive, as it does by default. */
+  /** Sets whether pending callbacks of `whenEnded` keep this process alive. They do by default. */
   keepAlive(keepsAlive: boolean): void {
     this.#keepsAlive = keepsAlive;
     this.#updateWatch();
@@ -195,7 +197,7 @@ export function ownProcessId(): number {
   return shim().poolpass_getpid();
 }
 
-/** Returns the result of `isSo`, or false if it throws a system error. */
+/** Returns the result of `isSo`, or false if `isSo` throws a `SystemError`. */
 function isKnown(isSo: () => boolean): boolean {
   try {
     return isSo();
@@ -219,7 +221,8 @@ function stopPolling(process: PeerProcess): void {
 }
 
 function updateTimer(): void {
-  // In all three runtimes, `setInterval` returns an object with these methods, although its declared type is a number.
+  // In all three runtimes, `setInterval` returns an object with `ref` and `unref`, although its declared type is a
+  // number.
   const { ref, unref } = timer as unknown as { ref(): void; unref(): void };
   (polled.values().some((keepsAlive) => keepsAlive) ? ref : unref).call(timer);
 }

@@ -19,29 +19,29 @@ import { runEach } from "../../support/errors.ts";
 import { abortError, nextTurn } from "../../support/waiting/waiting.ts";
 
 /**
- * The event bit for data to read, a connection to accept or the end of the stream; for a pidfd, the end of the process.
+ * The event bit for available data, a pending connection or the end of the stream; for a pidfd, the end of the process.
  */
 export const readable = 1;
-/** The event bit for space to write, or a closed reading end. */
+/** The event bit for free space in the buffer, or a closed reading end. */
 export const writable = 4;
 
-/** A descriptor and the events to wait for: a bit mask of `readable` and `writable`. */
+/** A descriptor and a bit mask of the events to wait for: `readable` and `writable`. */
 export interface Interest {
   readonly fd: number;
   readonly events: number;
 }
 
-/** A descriptor that is polled repeatedly. */
+/** The repeated polling of one descriptor. */
 export interface Watch {
-  /** Changes the events to wait for. */
+  /** Changes the bit mask of the events to wait for. */
   change(events: number): void;
-  /** Ends the watch, after which no handler is called. Call this before closing the descriptor. */
+  /** Ends the watch, after which no handler is called. Must be called before the descriptor is closed. */
   cancel(): void;
 }
 
 /** The callbacks of a watch. An error thrown by a callback is reported as an uncaught error. */
 export interface WatchHandlers {
-  /** Called at each poll that finds at least one of the events, with the events found. */
+  /** Called at each poll that finds an event, with the bit mask of the events found. */
   onReady(events: number): void;
   /** Called if the system cannot poll the descriptor; the watch has then ended. */
   onFailure(error: unknown): void;
@@ -49,7 +49,7 @@ export interface WatchHandlers {
 
 interface Waiter {
   readonly registrations: readonly WaiterRegistration[];
-  /** @param events the events that occurred on each registration; 0 if none did */
+  /** @param events the bit mask of the events that have occurred, for each registration */
   resolve(events: readonly number[]): void;
   reject(error: unknown): void;
 }
@@ -59,54 +59,54 @@ interface WaiterRegistration extends Registration {
 }
 
 /**
- * The number of pending waits at which `isCrowded` returns true. Rare events should then be polled by a timer, because
- * each further descriptor delays every wakeup.
+ * The number of pending waits at which `isCrowded` returns true. Rare events should then be detected by a timer,
+ * because each further descriptor delays every wakeup.
  */
 const crowdedCount = 128;
 /**
- * The number of descriptors per call of `poll`, whose events are handled before the next call. Recently ready
- * descriptors come first.
+ * The number of descriptors to pass to one call of `poll`. The events of a batch are handled before the next call.
+ * Recently ready descriptors are in the first batch.
  */
 const batchSize = 64;
-/** The time after an event, in milliseconds, during which each turn of the event loop polls. */
+/** Milliseconds after an event during which descriptors are polled at each turn of the event loop. */
 const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
-/** The value used instead of `spinMilliseconds` while `attendRequests` is in effect. */
+/** The milliseconds that replace `spinMilliseconds` while `attendRequests` is in effect. */
 const attentiveSpin = 2;
 /**
- * The time after an event, in milliseconds, during which the pause between polls is `attentivePause`. Later, it is
+ * Milliseconds after an event during which the pause between polls is `attentivePause`. After that, the pause is
  * `idlePause`.
  */
 const attentiveMilliseconds = 100;
-/** Milliseconds between two polls soon after an event. */
+/** Milliseconds between two polls for `attentiveMilliseconds` after an event. */
 const attentivePause = 1;
 /** Milliseconds between two polls when no event has occurred for `attentiveMilliseconds`. */
 const idlePause = 4;
 
 const waiters = new Set<Waiter>();
-/** The descriptors of all waiters. The first entry is the eventfd, which is created together with the table. */
+/** The descriptors of all waiters. The first entry is `eventfd`, which is created together with the table. */
 let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
 /** The number of calls of `attendRequests` that are in effect. */
 let attentiveCount = 0;
-/** The `performance.now()` when a wait last began or ended. */
+/** The `performance.now()` at which a wait last began or ended. */
 let lastEvent = 0;
 /**
  * Whether a wait has ended since the last pause. `lastEvent` is then set at the next pause, which reads the time
  * anyway.
  */
 let hadEvent = false;
-/** The number of polls so far. */
+/** The number of times that all descriptors were polled. */
 let polls = 0;
-/** Ends the current pause or the current call in `park` early; undefined if there is neither. */
+/** Ends the current pause between polls, or the current call in `park`, early. Undefined if there is neither. */
 let interruptPause: (() => void) | undefined;
 /**
- * Resolves when the interrupted `poll` call in `park` has returned. Until then, the kernel may reference descriptors
- * for which no waiter is left.
+ * Resolves when the interrupted `poll` call in `park` has returned. Until then, the kernel may use descriptors of
+ * canceled waits.
  */
 let interruptedCall: Promise<void> | undefined;
 /**
- * The eventfd that interrupts the `poll` call in `park`. Never closed, because a server that has no free descriptor
- * must still be able to wait.
+ * The eventfd that interrupts the `poll` call in `park`. It is never closed, so that a process without free descriptors
+ * can still wait.
  */
 let eventfd = -1;
 /**
@@ -116,11 +116,11 @@ let eventfd = -1;
 let parked: Uint8Array<ArrayBuffer>;
 
 /**
- * Waits until one of the interests is fulfilled. Resolves to an array that states for each interest whether it is
- * fulfilled. An error or hang-up on a descriptor fulfills any interest in the descriptor.
+ * Waits until an event of one of the interests occurs. Resolves to an array that states for each interest whether an
+ * event has occurred. An error or hang-up on a descriptor counts as an event of each interest in the descriptor.
  *
  * @param signals the promise is rejected when the first of these signals is aborted
- * @param description the object of the wait, for the error if it is aborted
+ * @param description what is awaited, for the error if the wait is aborted
  */
 export function waitFor(
   interests: readonly Interest[],
@@ -179,9 +179,9 @@ export function watch(interest: Interest, handlers: WatchHandlers): Watch {
 }
 
 /**
- * Allocates the table and the eventfd, which are never freed, so that later waits do not fail for lack of descriptors.
+ * Creates `table` and `eventfd`, which are never freed. After that, waits do not fail for lack of descriptors.
  *
- * @throws {SystemError} `EMFILE` or `ENFILE`
+ * @throws {SystemError} `EMFILE` or `ENFILE` if no descriptor is left
  */
 export function preparePolling(): void {
   if (table !== undefined) return;
@@ -190,8 +190,8 @@ export function preparePolling(): void {
 }
 
 /**
- * On runtimes that poll at intervals, polls more often for a while. Call this after sending a message that a reply may
- * follow.
+ * On runtimes that poll at intervals, polls more often for `attentiveMilliseconds`. Called after sending a message to
+ * which the peer may reply.
  */
 export function expectAnswer(): void {
   if (jsRuntime === "deno" || !serving) return;
@@ -202,8 +202,8 @@ export function expectAnswer(): void {
 }
 
 /**
- * Polls at every turn of the event loop for a moment. Call this after sending a request, if the sender just waits for
- * the reply.
+ * Polls at every turn of the event loop for `spinMilliseconds`. Called after sending a request whose reply the sender
+ * is waiting for.
  */
 export function awaitAnswer(): void {
   if (!serving) return;
@@ -212,8 +212,8 @@ export function awaitAnswer(): void {
 }
 
 /**
- * Extends the time for which every turn of the event loop polls, until the returned function is called. Call this in a
- * server whose clients send their next request soon after each answer.
+ * Extends the time after an event during which every turn of the event loop polls, until the returned function is
+ * called. Called by servers whose clients send their next request soon after each answer.
  */
 export function attendRequests(): () => void {
   attentiveCount++;
@@ -224,17 +224,17 @@ export function attendRequests(): () => void {
   };
 }
 
-/** Returns the number of polls so far, which identifies a turn of the event loop. */
+/** Returns the number of polls so far. If the number has changed, a new turn of the event loop has begun. */
 export function pollCount(): number {
   return polls;
 }
 
-/** Whether so many waits are pending that the caller should poll for rare events by a timer instead. */
+/** Returns whether so many waits are pending that the caller should detect rare events by a timer instead. */
 export function isCrowded(): boolean {
   return waiters.size >= crowdedCount;
 }
 
-/** Resolves once the kernel no longer references the descriptors of aborted waits and canceled watches. */
+/** Resolves once the kernel no longer uses the descriptors of aborted waits and canceled watches. */
 export async function descriptorsReleased(): Promise<void> {
   await interruptedCall;
 }
@@ -259,7 +259,7 @@ function removeWaiter(waiter: Waiter): void {
 
 async function serve(): Promise<void> {
   serving = true;
-  // Defers the first poll, so that waits that begin in the same synchronous code are served by the same call of `poll`.
+  // Defer the first poll, so that one call of `poll` serves all waits that begin in the same synchronous code.
   await undefined;
   while (waiters.size > 0) {
     await waitBetweenPolls();
@@ -268,7 +268,7 @@ async function serve(): Promise<void> {
   serving = false;
 }
 
-/** Yields between two polls. The pause grows with the time since the last event. */
+/** Waits until the next poll. The pause is longer if no event has occurred recently. */
 async function waitBetweenPolls(): Promise<void> {
   const now = performance.now();
   if (hadEvent) lastEvent = now;
@@ -279,7 +279,7 @@ async function waitBetweenPolls(): Promise<void> {
   else await pause(idle < attentiveMilliseconds ? attentivePause : idlePause);
 }
 
-/** Waits off the event loop's thread until a descriptor is ready or the call is interrupted. */
+/** Calls `poll` on another thread, and waits until a descriptor is ready or the call is interrupted. */
 async function park(): Promise<void> {
   parked = table!.bytes(0).slice();
   const call = shim().poolpass_park(parked, table!.count) as Promise<number>;
@@ -307,22 +307,22 @@ async function pause(milliseconds: number): Promise<void> {
   interruptPause = undefined;
 }
 
-/** Polls all descriptors and resolves the waiters of those that are ready. */
+/** Polls all descriptors and resolves the waiters whose events have occurred. */
 async function pollAll(): Promise<void> {
   polls++;
   for (let first = 1; first < table!.count; first += batchSize) {
     if (!pollBatch(first)) continue;
     hadEvent = true;
-    // Runs microtasks now, not after the last batch, because they write the messages sent in reply.
+    // Run microtasks after each batch, because they send the replies to received messages.
     await undefined;
   }
 }
 
-/** Polls one batch of descriptors, starting at index `first` of the table. Returns whether a waiter was resolved. */
+/** Polls the batch of descriptors that starts at index `first` of the table. Returns whether a waiter was resolved. */
 function pollBatch(first: number): boolean {
   const count = Math.min(batchSize, table!.count - first);
-  // This call determines the events, because the `poll` call in `park` returns none: it must not write to memory of a
-  // thread that may have ended.
+  // Poll again even after `park`, whose call returns no events: that call must not write to memory of a thread that may
+  // have ended.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
   if (result <= 0) return false;
@@ -340,8 +340,8 @@ function pollBatch(first: number): boolean {
 }
 
 /**
- * Returns the events of a registration that occurred. If `poll` reports an error or a hang-up, returns all events of
- * the registration.
+ * Returns the bit mask of the events of a registration that have occurred. If `poll` reports an error or a hang-up,
+ * returns all events of the registration.
  */
 function fulfilled({ events }: Registration, returnedEvents: number): number {
   return (returnedEvents & ~(readable | writable)) === 0 ? returnedEvents & events : events;
@@ -357,10 +357,10 @@ function rejectAll(result: number): void {
   }
 }
 
-/** A descriptor and the events that one waiter waits for, which `PollTable.change` changes. */
+/** A descriptor, and the events that one waiter waits for. `PollTable.change` changes the events. */
 export interface Registration {
   readonly fd: number;
-  /** A bit mask, as in `struct pollfd`. */
+  /** A bit mask of events, as in `struct pollfd`. */
   events: number;
 }
 
@@ -372,19 +372,19 @@ interface Entry<R> {
 const initialCapacity = 16;
 
 /**
- * An array of `struct pollfd` with a single entry per descriptor, however many registrations it has, because `poll`
- * accepts at most as many entries as a process may have open descriptors. The first entry is reserved for the caller.
- * The array is reused between calls: with hundreds of mostly idle connections, rebuilding it would cost more than the
- * call.
+ * An array of `struct pollfd`. All registrations of a descriptor share one entry, because `poll` accepts at most as
+ * many entries as a process may have open descriptors. The first entry is reserved for the creator of the table. The
+ * array is kept between calls of `poll`: with hundreds of mostly idle connections, rebuilding the array would cost more
+ * than the call.
  */
 export class PollTable<R extends Registration> {
   #words = new Int32Array(2 * initialCapacity);
   #events = new Int16Array(this.#words.buffer);
-  /** The descriptors of the entries, by index. */
+  /** The descriptor of each entry. */
   readonly #fds: number[] = [-1];
   readonly #entries = new Map<number, Entry<R>>();
 
-  /** @param first the descriptor of the first entry, which `takeReady` ignores; -1 for none */
+  /** @param first the descriptor of the first entry, or -1; `takeReady` ignores this entry */
   constructor(first: number) {
     this.#fds[0] = first;
     this.#set(0, first, 1);
@@ -395,7 +395,7 @@ export class PollTable<R extends Registration> {
     return this.#fds.length;
   }
 
-  /** Returns the bytes of the entries starting at index `firstEntry`, to pass to `poll`. */
+  /** Returns a view of the entries from index `firstEntry` on, which can be passed to `poll`. */
   bytes(firstEntry: number): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.#words.buffer, firstEntry * 8, (this.count - firstEntry) * 8);
   }
@@ -431,8 +431,8 @@ export class PollTable<R extends Registration> {
   }
 
   /**
-   * Returns the registrations whose descriptors are ready, with the returned events. Call this after a `poll` of the
-   * entries starting at index `first`, of which `found` are ready. Moves the ready entries toward the front of the
+   * Maps each registration whose descriptor is ready to the events that `poll` has returned. Called after a `poll` of
+   * the entries from index `first` on, of which `found` are ready. Moves the ready entries toward the front of the
    * table.
    */
   takeReady(first: number, found: number): Map<R, number> {
@@ -443,7 +443,7 @@ export class PollTable<R extends Registration> {
       left--;
       const fd = this.#fds[index]!;
       for (const registration of this.#entries.get(fd)!.registrations) ready.set(registration, events);
-      // Swaps the entry with an entry that this loop has already passed.
+      // Swap the entry with an entry that this loop has already passed.
       const front = Math.max(1, index >> 1);
       this.#put(this.#fds[front]!, index);
       this.#put(fd, front);

@@ -42,18 +42,20 @@ const acceptOptions = waitOptionsOf("accept a connection");
 
 /**
  * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors; since Linux
- * 6.16, the kernel refuses descriptors from peers. Does not call `noteConnection`: the caller does so once it knows
- * that a connection may pass events.
+ * 6.16, the kernel rejects descriptors from peers. Does not call `noteConnection`: the caller must do so once it is
+ * certain that a connection may pass events.
  */
 export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
 /**
- * The identities of the socket files of this thread's listeners, to distinguish them from the socket files of other
- * processes in errors.
+ * The identities of the socket files of this thread's listeners, so that error messages can distinguish them from the
+ * files of other processes.
  */
 const ownSockets = new Set<string>();
 
-/** The maximum number of attempts to replace a stale socket, which another process may replace at the same time. */
+/**
+ * The maximum number of attempts to replace a stale socket file, which another process may replace at the same time.
+ */
 const maximumAttempts = 8;
 
 /**
@@ -167,7 +169,7 @@ export class UnixListener implements AsyncDisposable {
       const fd = this.#fd;
       this.#fd = -1;
       this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed during this call`));
-      // Removes the file before closing the socket: while the socket is open, its inode number cannot be reused for
+      // Remove the file before closing the socket: while the socket is open, its inode number cannot be reused for
       // another file.
       removeOwn(this.path, this.#identity);
       ownSockets.delete(this.#identity.join());
@@ -273,9 +275,9 @@ function acceptError(path: string, number: number): Error {
 
 /** The fraction of the descriptor limit that is reserved for uses other than connections. */
 const reservedPart = 1 / 16;
-/** The minimum and maximum number of reserved descriptors. */
+/** The minimum and the maximum of the number of reserved descriptors. */
 const [leastReserved, mostReserved] = [8, 64];
-/** The number of connections that a process or user may always have until only the reserved descriptors are left. */
+/** The number of connections that a process or user may have even if few descriptors are left. */
 const fewConnections = 8;
 
 /**
@@ -283,16 +285,16 @@ const fewConnections = 8;
  * be neither exported nor sent, and errors cannot be investigated. The same number is reserved for connections of
  * processes and users that have few connections.
  *
- * The kernel assigns the lowest free number to a new descriptor, so if that number is N below the limit, at most N
- * descriptors are left.
+ * The kernel assigns the lowest free number to a new descriptor. If that number is N less than the limit, at most N
+ * more descriptors can be opened.
  */
 export class DescriptorReserve {
   readonly #limit = descriptorLimit();
   readonly #reserved = Math.max(leastReserved, Math.min(Math.floor(this.#limit * reservedPart), mostReserved));
 
   /**
-   * Returns the limit that a new connection, whose descriptors are already open, exceeds; undefined if the connection
-   * may be kept.
+   * Returns a description of the limit that a new connection exceeds; undefined if the connection may be kept. The
+   * connection's descriptors must already be open.
    *
    * @param others returns the peers of all other connections
    */

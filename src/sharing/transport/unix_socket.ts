@@ -74,32 +74,34 @@ export interface Peer {
 export interface ConnectionParts {
   readonly fd: number;
   /**
-   * A pidfd of the peer, which becomes readable when the process ends; `-errno` if none could be opened, which is
-   * `-ESRCH` if the process has already ended.
+   * A pidfd of the peer, which becomes readable when the process ends; `-ESRCH` if the process has already ended, or
+   * another negative error number if no pidfd could be opened.
    */
   readonly pidfd: number;
   readonly peer: Peer;
 }
 
-/** Takes the descriptors out of a connection, which then counts as disposed. The caller must close them. */
+/**
+ * Removes the descriptors from a connection, which then counts as disposed of. The caller must close the descriptors.
+ */
 export let takeConnection: (socket: UnixSocket) => ConnectionParts;
-/** Creates a connection from a descriptor, without calling `noteConnection`. */
+/** Creates a connection that owns a descriptor, without calling `noteConnection`. */
 let adopt: (fd: number) => UnixSocket;
 /**
- * Connects as `UnixSocket.connect` does, without calling `noteConnection`: the caller does so once it knows that the
- * connection may pass events.
+ * Connects as `UnixSocket.connect` does, without calling `noteConnection`: the caller must do so once it is certain
+ * that the connection may pass events.
  */
 export let connectUnnoted: (path: string, options: WaitOptions) => Promise<UnixSocket>;
 
-/** The maximum number of bytes of a single receive. */
+/** The maximum number of bytes that one call of `receive` may request. */
 const maximumReceive = 2 ** 30;
-/** The initial size in bytes of the buffer of a receive, which grows only as bytes arrive. */
+/** The initial size in bytes of the buffer of a `receive` call. The buffer grows only as bytes arrive. */
 const initialByteLength = 2 ** 16;
 /** Milliseconds between attempts to connect to a listener whose backlog is full. */
 const connectPause = 5;
 /**
  * The number of operations after which a connection yields to the event loop, so that a peer that is always ready does
- * not block it.
+ * not block the event loop.
  */
 export const operationsPerTurn = 64;
 
@@ -337,8 +339,8 @@ export class UnixSocket implements AsyncDisposable {
         if (received.byteLength === 0) throw peerGone(action, "closed the connection", count);
         if (received.byteLength === -errno.ECONNRESET) throw peerGone(action, "reset the connection", count);
         if (received.byteLength === -errno.EAGAIN) {
-          // The peer may have sent bytes just before its process ended, so the peer counts as gone only if the end of
-          // its process was detected before this read.
+          // The peer may have sent bytes just before its process ended. Therefore, the peer counts as gone only if the
+          // end of its process was detected before this read, which has returned nothing.
           if (this.#peerEnded) throw peerGone(action, "ended", count);
           await this.#ready(readable, signal);
         } else if (received.byteLength < 0 && received.byteLength !== -errno.EINTR) {
@@ -377,7 +379,10 @@ export class UnixSocket implements AsyncDisposable {
   }
 }
 
-/** Creates a connection that takes ownership of a descriptor, even if this throws. Does not call `noteConnection`. */
+/**
+ * Creates a connection that takes ownership of a descriptor, even if this function throws. Does not call
+ * `noteConnection`.
+ */
 export function adoptSocket(fd: number): UnixSocket {
   try {
     return adopt(fd);
@@ -388,8 +393,8 @@ export function adoptSocket(fd: number): UnixSocket {
 }
 
 /**
- * Throws if descriptors received from a peer may take long to close while earlier ones have been closing for so long
- * that they may never be closed: more of them could exhaust this process's descriptors.
+ * Throws `out-of-descriptors` if descriptors received from a peer may take long to close, and closing earlier
+ * descriptors has taken so long that it may never finish. More such descriptors could exhaust this process's limit.
  */
 function checkClosing({ pid }: Peer, fds: readonly number[]): void {
   if (!isClosingStuck() || fds.every(canBePool)) return;
@@ -409,12 +414,12 @@ export function outOfDescriptors(action: string, cause?: unknown): SharingError 
   );
 }
 
-/** Whether an error is a system error that means that no more descriptors can be opened. */
+/** Returns whether an error is a system error because no more descriptors can be opened. */
 export function isOutOfDescriptors(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.EMFILE || error.errno === errno.ENFILE);
 }
 
-/** The result used for a read that is skipped to yield to the event loop. */
+/** The result that replaces a read which is skipped to yield to the event loop. */
 const nothingYet: ReceivedMessage = { byteLength: -errno.EAGAIN, arrived: 0, fds: [], truncated: false };
 
 function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): void {
@@ -533,8 +538,9 @@ function connectError(path: string, number: number): Error {
 }
 
 /**
- * Whether an error of `UnixSocket.connect` means that no process listens at the path yet but one may listen later:
- * there is no file, or a stale socket. Excludes a file that is not a socket, because listeners never replace it.
+ * Returns whether an error of `UnixSocket.connect` indicates that no process listens at the path yet but one may listen
+ * later: the file does not exist, or is a stale socket. Returns false if the file is not a socket, because listeners
+ * never replace such a file.
  */
 export function mayListenLater(path: string, error: unknown): boolean {
   const cause = error instanceof SharingError ? error.cause : undefined;

@@ -14,9 +14,11 @@ import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
-/** The ID by which a user namespace represents every unmapped user, unless the system is configured otherwise. */
+/**
+ * The user ID that stands for all users that a user namespace does not map, unless the system is configured otherwise.
+ */
 const overflowUser = 65_534;
-/** The number of possible user IDs. */
+/** The number of user IDs that a user namespace can map. */
 const allUsers = 2 ** 32 - 1;
 /** The largest user ID; the next larger number means "no user" in system calls. */
 const maximumUser = 2 ** 32 - 2;
@@ -73,13 +75,16 @@ export function allowedUsers(users: readonly number[]): readonly number[] {
   return [...new Set([effectiveUserId(), ...users])];
 }
 
-/** Whether a peer runs as this process's user, which could also harm this process in other ways. */
+/**
+ * Returns whether a peer is known to run as this process's user. Such a peer could also harm this process in other
+ * ways.
+ */
 export function isOwnUser({ uid }: Peer): boolean {
   const own = effectiveUserId();
   return uid === own && !isUnmapped(own);
 }
 
-/** Whether a user ID may represent several users in this process's user namespace. */
+/** Returns whether a user ID may stand for several users in this process's user namespace. */
 function isUnmapped(user: number): boolean {
   if (user !== overflowUser) return false;
   // Each line has the first ID in this namespace, the first ID in the parent's namespace, and the number of IDs.
@@ -87,7 +92,7 @@ function isUnmapped(user: number): boolean {
   return lines.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2] ?? 0), 0) < allUsers;
 }
 
-/** Throws unless `users` is an array of user IDs. */
+/** Throws a `TypeError` or `RangeError` unless `users` is an array of user IDs. */
 function checkUsers(users: readonly number[]): void {
   if (!Array.isArray(users)) {
     throw new TypeError(`Cannot use ${shown(users)} as users: give an array of user IDs, such as [1001]`);
@@ -102,7 +107,9 @@ function checkUsers(users: readonly number[]): void {
   }
 }
 
-/** Throws if a user other than this one and root could make a path refer to another socket. */
+/**
+ * Throws `not-permitted` if a user other than this process's user and root could make `path` refer to another socket.
+ */
 function checkPath(path: string): void {
   try {
     checkFolderPath(folderOf(path), { content: "another socket", mayBeSticky: true });

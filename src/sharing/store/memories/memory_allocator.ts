@@ -14,12 +14,10 @@ import { isSameUuid } from "../../../support/uuid.ts";
 import type { PendingRequest } from "./pending_request.ts";
 import type { BudgetLimits, SpaceRequest, StoreBudget, TakenMemory } from "./store_budget.ts";
 
-/**
- * Milliseconds between attempts to allocate memory for waiting requests, because other programs may have freed memory.
- */
+/** Milliseconds between attempts to allocate memory for waiting requests, in case other programs have freed memory. */
 const retryPause = 100;
 
-/** Newly allocated memory, which the budget charges as a grant until it is in the table. */
+/** Newly allocated memory. `StoreBudget.grant` charges the user for it until it is registered in the store. */
 export interface Grant extends TakenMemory {
   readonly handle: ShareableHandle;
 }
@@ -29,18 +27,21 @@ interface AllocatorParts {
   readonly cuda: Cuda;
   readonly limits: BudgetLimits;
   readonly budget: StoreBudget;
-  /** Returns the number of bytes of published memory on a device that no process maps. */
+  /** Returns the total bytes of the published allocations on a device that no process has mapped. */
   readonly evictable: (device: CudaDevice) => number;
-  /** Evicts one published memory on a device that no process maps. Returns false if there is none. */
+  /** Evicts one published allocation on a device that no process has mapped. Returns false if there is none. */
   readonly evictOne: (device: CudaDevice) => boolean;
 }
 
-/** An attempt to satisfy a waiting request. Returns whether the wait is over. */
+/**
+ * Attempts to satisfy a waiting request. Returns true if the request has succeeded or failed, and false if it must keep
+ * waiting.
+ */
 type Attempt = () => boolean;
 
 /**
- * Allocates memory on each device. Requests of one user are served in order; requests of different users do not wait
- * for each other, because a request may wait forever.
+ * Allocates memory on each device. Requests of one user are served in order. Requests of different users do not wait
+ * for each other, because a request for much memory may wait forever.
  */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
@@ -49,7 +50,7 @@ export class MemoryAllocator implements Disposable {
   readonly #evictable: (device: CudaDevice) => number;
   readonly #evictOne: (device: CudaDevice) => boolean;
   #isRetrying = false;
-  /** The waiting requests, by device and user ID, in order. */
+  /** The waiting requests of each device and user ID, oldest first. */
   readonly #waiting = new Map<CudaDevice, Map<number, Set<Attempt>>>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 
@@ -62,9 +63,9 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Returns the device with a UUID.
+   * Returns the device with the given UUID.
    *
-   * @throws {SharingError} `device-not-visible` if the store does not have it
+   * @throws {SharingError} `device-not-visible` if memory cannot be created on this device
    */
   deviceOf(uuid: string): CudaDevice {
     const device = this.#limits.devices.find((device) => isSameUuid(device.uuid, uuid));
@@ -76,7 +77,7 @@ export class MemoryAllocator implements Disposable {
     );
   }
 
-  /** Returns the number of bytes that memory of a given length occupies on a device. */
+  /** Rounds a size in bytes up to a multiple of the device's allocation granularity. */
   wholeSize(device: CudaDevice, byteLength: number): number {
     const location = { type: memLocationType.device, id: device.ordinal };
     const props = { handleTypes: memHandleType.posixFileDescriptor, location };
@@ -85,8 +86,8 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates without waiting. Returns undefined if not enough memory is available, or if earlier requests of the user
-   * wait for the device.
+   * Allocates memory without waiting. Returns undefined if not enough memory is available, or if earlier requests of
+   * the user wait for memory on the same device.
    *
    * @throws {SharingError} `limit-exceeded`, `out-of-descriptors`
    * @throws {CudaError} If the driver fails for a reason other than lack of memory
@@ -96,7 +97,7 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates once enough memory is available and the user's earlier requests are served. Rejects with the errors of
+   * Allocates memory once enough is available and the user's earlier requests are served. Rejects with the errors of
    * `allocate`.
    */
   whenFree(request: SpaceRequest, pending: PendingRequest): Promise<Grant> {
@@ -123,13 +124,13 @@ export class MemoryAllocator implements Disposable {
     return promise;
   }
 
-  /** Retries waiting requests, because memory may have become available. */
+  /** Tries to satisfy the waiting requests. Called when memory may have become available. */
   retry(): void {
-    // Prevents recursion: an attempt may evict memory, which calls this function.
+    // Prevent recursion: an attempt may evict memory, which calls `retry`.
     if (this.#isRetrying) return;
     this.#isRetrying = true;
     try {
-      // Stops at a user's first unsuccessful attempt, so that small requests do not overtake a large one.
+      // Stop at a user's first unsuccessful attempt, so that small requests do not overtake a large one.
       for (const [device, users] of this.#waiting) {
         for (const [uid, waiting] of users) {
           for (const attempt of waiting) {
@@ -159,7 +160,10 @@ export class MemoryAllocator implements Disposable {
     this.#retryTimer = undefined;
   }
 
-  /** Allocates new memory within the budget. Returns undefined if not enough is available. */
+  /**
+   * Allocates new memory and charges the user. Returns undefined if the user's quota or the device does not permit it
+   * now.
+   */
   #tryAllocate({ name, device, uid, size }: SpaceRequest): Grant | undefined {
     this.#budget.check({ name, device, uid, size }, 0);
     const handle = this.#budget.fitsUser(uid, size) ? this.#makeRoom(device, size) : undefined;
@@ -169,22 +173,25 @@ export class MemoryAllocator implements Disposable {
     return grant;
   }
 
-  /** Allocates new memory on a device. If necessary and allowed, evicts published memory that no process maps. */
+  /**
+   * Allocates new memory on a device. If necessary and permitted, evicts published memory that no process has mapped.
+   * Returns undefined if not enough memory is available.
+   */
   #makeRoom(device: CudaDevice, size: number): ShareableHandle | undefined {
     for (;;) {
       const handle = this.#budget.fits(device, size) ? createHandle(device, size) : undefined;
       if (handle !== undefined) return handle;
-      // Evicts nothing if evicting everything would not suffice.
+      // Evict nothing if evicting all unmapped memory would not suffice.
       const mayFit = this.#limits.evict && this.#budget.fits(device, size - this.#evictable(device));
       if (!mayFit || !this.#evictOne(device)) return undefined;
     }
   }
 }
 
-/** Creates new memory and returns its descriptor; undefined if the device is out of memory. */
+/** Allocates memory on a device and returns a descriptor of it; undefined if the device is out of memory. */
 function createHandle(device: CudaDevice, size: number): ShareableHandle | undefined {
   try {
-    // The descriptor alone keeps the memory alive, so the driver's handle is released.
+    // Release the driver's handle, because the descriptor alone keeps the memory allocated.
     using memory = device.createMemory(size, { handleType: "posix-fd" });
     return memory.exportHandle();
   } catch (error) {

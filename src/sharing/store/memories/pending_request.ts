@@ -22,16 +22,16 @@ export interface PendingRequestOwner<Outcome> {
 }
 
 /**
- * A request that was started but not answered. It occupies less memory than a promise with an `AbortSignal`, because
- * tens of thousands may wait.
+ * A request that was started but not answered. Since tens of thousands of requests may wait, a request must occupy less
+ * memory than a promise with an `AbortSignal`.
  */
 export class PendingRequest<Outcome = unknown> {
   readonly number: number;
   readonly #owner: PendingRequestOwner<Outcome>;
   #onEnd: (() => void) | undefined;
-  /** Whether the request has ever waited. If so, the request counts as waiting until it is answered. */
+  /** Whether the request has ever waited. A request that has waited counts as waiting until it is answered. */
   hasWaited = false;
-  /** The reason for which the request was canceled. */
+  /** The reason why the request was canceled. Undefined if it was not. */
   reason: SharingError | undefined;
 
   constructor(number: number, owner: PendingRequestOwner<Outcome>) {
@@ -62,7 +62,7 @@ export class PendingRequest<Outcome = unknown> {
     this.#owner.onSettled(this, outcome);
   }
 
-  /** Cancels the request and any wait of it. */
+  /** Cancels the request. If the request waits, calls the callback passed to `wait`. */
   end(reason: SharingError): void {
     this.reason ??= reason;
     const onEnd = this.#onEnd;
@@ -71,15 +71,17 @@ export class PendingRequest<Outcome = unknown> {
   }
 }
 
-/** A request that waits for a name. The object is small, because many requests may wait. */
+/** A request that waits until memory is published under a name. The object is small, because many requests may wait. */
 export interface NameWaiter {
-  /** Retries the request. Returns whether the wait is over. */
+  /** Retries the request. Returns true if the request is settled, and false if it must keep waiting. */
   attempt(): boolean;
 }
 
-/** The waiters for each name. */
+/** The requests that wait until memory is published, grouped by name. */
 export class AwaitedNames {
-  /** The waiters by name. A single waiter, which is the usual case, is stored without a set. */
+  /**
+   * The waiting requests, keyed by name. A single waiting request, which is the usual case, is stored without a set.
+   */
   readonly #waiters = new Map<string, NameWaiter | Set<NameWaiter>>();
 
   /** Adds a waiter for a name. */
@@ -96,7 +98,7 @@ export class AwaitedNames {
     if (waiting === waiter || waiting instanceof Set && waiting.size === 0) this.#waiters.delete(name);
   }
 
-  /** Calls the waiters for a name in a later microtask, and removes those whose wait is over. */
+  /** Retries the waiting requests for a name in a later microtask, and removes the requests that are settled. */
   notify(name: string): void {
     if (!this.#waiters.has(name)) return;
     queueMicrotask(() => {

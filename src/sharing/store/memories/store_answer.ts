@@ -8,23 +8,26 @@ import type { Stored } from "./store_table.ts";
 import type { SharingError } from "../../../support/errors.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
 
-/** An answer of a store. Until the answer is sent, it retains the metadata of `memories` and further bytes. */
+/**
+ * An answer of a store. Until the answer is sent, the metadata of all allocations in `memories` and further bytes stay
+ * in memory.
+ */
 export interface StoreAnswer extends PiecewiseDocument {
   readonly memories: readonly Stored[];
-  /** The approximate number of bytes that the answer retains in addition to the metadata. */
+  /** The approximate number of bytes of the answer that stay in memory, excluding the metadata of `memories`. */
   readonly ownByteLength: number;
 }
 
 /**
- * A memory in a list, and the JSON of its readers at the time of the request. The rest of the memory's JSON never
- * changes.
+ * An allocation in a list, and its readers in JSON at the time of the request. The rest of the allocation's JSON never
+ * changes and is generated later.
  */
 interface ListedEntry {
   readonly memory: Stored;
   readonly readers: Uint8Array<ArrayBuffer>;
 }
 
-/** The approximate number of bytes that a `ListedEntry` occupies without its readers. */
+/** The approximate size in bytes of a `ListedEntry`, excluding `readers`. */
 const entryByteLength = 64;
 
 const encoder = new TextEncoder();
@@ -34,18 +37,18 @@ const noReaders = encoder.encode("[]");
 const metadataBegin = encoder.encode(',"metadata":');
 const objectEnd = encoder.encode("}");
 
-/** Returns an answer that consists of a small document. */
+/** Returns an answer that consists of a JSON object that is small enough to be encoded immediately. */
 export function documentAnswer(document: JsonObject): StoreAnswer {
   const bytes = encodeDocument(document);
   return { byteLength: bytes.length, pieces: () => [bytes], memories: [], ownByteLength: bytes.length };
 }
 
-/** Returns the answer to a client that maps memory, without the metadata. */
+/** Returns the answer to a request to map memory, for a client that does not need the metadata. */
 export function briefMapAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
   return documentAnswer({ ok: true, id, size, byteLength, device, generation });
 }
 
-/** Returns the answer to a client that maps memory, with the metadata. */
+/** Returns the answer to a request to map memory, including the metadata. */
 export function mapAnswer(memory: Stored): StoreAnswer {
   const { id, size, byteLength, device, generation } = memory;
   const head = encodeDocument({ ok: true, id, size, byteLength, device, generation }).slice(0, -objectEnd.length);
@@ -60,7 +63,7 @@ export function mapAnswer(memory: Stored): StoreAnswer {
   };
 }
 
-/** Returns the answer that lists all published memories. */
+/** Returns the answer that lists all published allocations. */
 export function listAnswer(published: Iterable<Stored>): StoreAnswer {
   const entries: ListedEntry[] = [];
   let byteLength = listBegin.length + listEnd.length;
@@ -71,7 +74,7 @@ export function listAnswer(published: Iterable<Stored>): StoreAnswer {
     ownByteLength += entryByteLength + readers.length;
     entries.push({ memory, readers });
   }
-  // The first entry has no comma before it.
+  // The comma that begins each entry is omitted for the first one.
   if (entries.length > 0) byteLength--;
   return {
     byteLength,
@@ -92,10 +95,10 @@ function* piecesOfList(entries: readonly ListedEntry[]): Iterable<Uint8Array<Arr
   yield listEnd;
 }
 
-/** A cache of the constant part of the JSON of published memories, which may be listed often. */
+/** Caches the results of `headOfEntry`, because published allocations may be listed often. */
 const heads = new WeakMap<Stored, Uint8Array<ArrayBuffer>>();
 
-/** Returns a comma and the JSON of an entry up to its readers. */
+/** Returns the first part of an entry of the list in JSON: a comma, and all members before the value of `readers`. */
 function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
   let head = heads.get(memory);
   if (head === undefined) {
@@ -111,7 +114,7 @@ function readersOf({ readers }: Stored): Uint8Array<ArrayBuffer> {
   return encodeDocument([...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })));
 }
 
-/** Yields the end of the JSON of a memory: the metadata and the closing brace. */
+/** Yields the last part of an allocation's JSON: the metadata and the closing brace. */
 function* restOf({ metadata }: Stored): Iterable<Uint8Array<ArrayBuffer>> {
   if (metadata !== undefined) {
     yield metadataBegin;
@@ -124,7 +127,7 @@ function byteLengthOfRest({ metadata }: Stored): number {
   return (metadata === undefined ? 0 : metadataBegin.length + metadata.length) + objectEnd.length;
 }
 
-/** The maximum bytes of all unsent answers, not counting the metadata of memories. */
+/** The maximum number of bytes of all unsent answers together, excluding the metadata of allocations. */
 const maximumOwnByteLength = 64 * 2 ** 20;
 
 /** A client to which an answer is being sent. */
@@ -134,27 +137,28 @@ export interface AnswerReader {
 }
 
 /**
- * Limits the memory of the answers that are being sent. Answers refer to the store's own metadata, so that a client
- * that does not read costs little. While an answer needs it, the metadata of freed memory is retained. If unsent
- * answers and retained metadata exceed a limit, the client that has read nothing for the longest time is disconnected.
+ * Limits the memory occupied by answers that are being sent. Answers share the metadata with the store, so that a
+ * client that does not read costs little memory. The metadata of a freed allocation is retained until no unsent answer
+ * refers to it. If unsent answers and retained metadata exceed a limit, the client that has read nothing for the
+ * longest time is disconnected.
  */
 export class UnsentAnswers {
   readonly #maximum: number;
-  /** The answers by client, beginning with the client that has read nothing for the longest time. */
+  /** Maps each client to its unsent answer. The client that has read nothing for the longest time is first. */
   readonly #answers = new Map<AnswerReader, StoreAnswer>();
-  /** By memory, the number of answers that need its metadata. */
+  /** Maps each allocation to the number of unsent answers that refer to its metadata. */
   readonly #needed = new Map<Stored, number>();
-  /** Freed memories whose metadata is still needed by an answer. */
+  /** Freed allocations whose metadata an unsent answer still refers to. */
   readonly #gone = new Set<Stored>();
   #byteLength = 0;
   #willCutOff = false;
 
-  /** @param maximumMetadata the store's maximum number of bytes of metadata */
+  /** @param maximumMetadata the maximum number of bytes of metadata in the store */
   constructor(maximumMetadata: number) {
     this.#maximum = maximumMetadata + maximumOwnByteLength;
   }
 
-  /** Records that part of an answer was sent to a client, with more to follow. */
+  /** Called when part of an answer was sent to a client and the rest was not. */
   progress(reader: AnswerReader, answer: StoreAnswer): void {
     if (this.#answers.get(reader) === answer) {
       this.#answers.delete(reader);
@@ -168,7 +172,7 @@ export class UnsentAnswers {
     this.#cutOffSoon();
   }
 
-  /** Records that the answer to a client was sent completely, or that the client is gone. */
+  /** Called when the answer to a client was sent completely, or the client is gone. */
   end(reader: AnswerReader): void {
     const answer = this.#answers.get(reader);
     if (answer === undefined) return;
@@ -185,7 +189,7 @@ export class UnsentAnswers {
     }
   }
 
-  /** Records that a memory was freed. */
+  /** Called when an allocation was freed. */
   onGone(memory: Stored): void {
     if (!this.#needed.has(memory)) return;
     this.#gone.add(memory);
@@ -194,8 +198,8 @@ export class UnsentAnswers {
   }
 
   /**
-   * Disconnects clients in a microtask if the limit is exceeded: disconnecting releases memory, and the caller may be
-   * changing the store's memories.
+   * If the limit is exceeded, disconnects clients in a microtask, because disconnecting a client frees allocations, and
+   * the caller may be modifying the list of allocations.
    */
   #cutOffSoon(): void {
     if (this.#willCutOff || this.#byteLength <= this.#maximum) return;
@@ -208,7 +212,7 @@ export class UnsentAnswers {
 
   #cutOff(): void {
     for (const reader of this.#answers.keys()) {
-      // A single answer never exceeds the limit, so its client is not disconnected, however slowly it reads.
+      // A single answer never exceeds the limit, so the last client stays connected, however slowly it reads.
       if (this.#byteLength <= this.#maximum || this.#answers.size === 1) return;
       this.end(reader);
       reader.cutOff(limitExceeded("keep an answer", `${this.#maximum} bytes of what clients have not read`));

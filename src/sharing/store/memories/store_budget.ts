@@ -19,22 +19,23 @@ export interface BudgetLimits {
   readonly maxSizeOfUser: number;
   readonly maximumMetadata: number;
   /**
-   * Whether published memory that no process maps is evicted, least recently used first, if not enough memory is left.
+   * Whether published allocations that no process has mapped are evicted, least recently used first, if not enough
+   * memory is available.
    */
   readonly evict: boolean;
   /** Whether several users may connect. */
   readonly isShared: boolean;
 }
 
-/** The properties of memory that determine its charge. */
+/** The properties of an allocation that determine how much is charged to whom. */
 export interface TakenMemory {
-  /** The UUID of the memory's device. */
+  /** The UUID of the device that holds the allocation. */
   readonly device: string;
   readonly uid: number;
   readonly size: number;
 }
 
-/** A request for memory. */
+/** A request to allocate memory. */
 export interface SpaceRequest {
   readonly name: string;
   readonly device: CudaDevice;
@@ -43,39 +44,41 @@ export interface SpaceRequest {
   readonly size: number;
 }
 
-/** The current charge of a memory. */
+/** The users to whom an allocation is currently charged. */
 interface Payment {
-  /** The IDs of the users that are charged; empty if only the totals are charged. */
+  /** The IDs of the users to whom the allocation is charged; empty if the allocation counts only toward the totals. */
   readonly payers: readonly number[];
-  /** Whether the memory's readers are charged instead of its creator. */
+  /** Whether the allocation is charged to its readers instead of its creator. */
   readonly isHeld: boolean;
-  /** Whether the memory is dropped soon unless a client claims it. */
+  /** Whether the allocation will be freed after `reclaimTimeout` unless a client claims it. */
   readonly isUnclaimed: boolean;
 }
 
-/** The maximum number of memories, each of which occupies a descriptor. */
+/** The maximum number of allocations, each of which occupies a descriptor. */
 const maximumMemories = 65_536;
 /** The number of descriptors reserved for the runtime and the library. */
 const ownDescriptors = 64;
 
-/** Charges the memories of a store to its users, and decides whether more may be allocated. */
+/** Charges the allocations of a store to its users, and decides whether more memory may be allocated. */
 export class StoreBudget {
   readonly #cuda: Cuda;
   readonly #limits: BudgetLimits;
   readonly #isPublished: (name: string) => boolean;
   readonly #payments = new Map<Stored, Payment>();
   readonly #memories: Shares;
-  /** The budget for bytes of metadata, of memories and of waiting requests. */
+  /** The budget for the bytes of metadata of allocations and of waiting requests. */
   readonly metadata: Shares;
-  /** The bytes of memory charged to each user. */
+  /** The bytes of memory charged to each user, keyed by user ID. */
   readonly #ofUser = new Map<number, number>();
-  /** The bytes of unclaimed memory charged to each user, which `#ofUser` includes. */
+  /** The part of `#ofUser` that is unclaimed memory: the bytes charged to each user, keyed by user ID. */
   readonly #unclaimedOfUser = new Map<number, number>();
-  /** The bytes of memory on each device, by the device's UUID. */
+  /** The bytes allocated on each device, keyed by the device's UUID. */
   readonly #ofDevice = new Map<string, number>();
-  /** The bytes of memory on each device that are charged to readers, by the device's UUID. */
+  /**
+   * The bytes of replaced or removed memory on each device that are charged to its readers, keyed by the device's UUID.
+   */
   readonly #held = new Map<string, Shares>();
-  /** By name and user, the latest replaced generation that the user still reads. */
+  /** For each name and user ID, the latest replaced generation of the name that the user still reads. */
   readonly #lastHeld = new Map<string, Map<number, Stored>>();
 
   /** @param isPublished returns whether memory is published under a name */
@@ -95,10 +98,11 @@ export class StoreBudget {
   }
 
   /**
-   * Throws if a request could never be granted.
+   * Throws if a request exceeds a limit. Such a request is rejected instead of waiting for memory.
    *
-   * @param metadataByteLength the bytes of metadata that are not charged yet
-   * @throws {SharingError} `limit-exceeded`
+   * @param metadataByteLength the number of bytes of the request's metadata, or 0 if they are charged already
+   * @throws {SharingError} `limit-exceeded` if the request exceeds the size of the device, a limit of the store, or the
+   * user's share
    */
   check({ name, device, uid, size }: SpaceRequest, metadataByteLength: number): void {
     const what = `create ${countOf(size, "byte")} as ${JSON.stringify(name)}`;
@@ -114,19 +118,19 @@ export class StoreBudget {
     this.#memories.check(uid, 1, what);
   }
 
-  /** Whether a user may currently be charged `size` more bytes. */
+  /** Returns whether `size` more bytes may be charged to a user now. */
   fitsUser(uid: number, size: number): boolean {
     return (this.#ofUser.get(uid) ?? 0) + size <= this.#limits.maxSizeOfUser;
   }
 
-  /** Whether a device may currently hold `size` more bytes. */
+  /** Returns whether `size` more bytes may be allocated on a device now. */
   fits({ uuid }: CudaDevice, size: number): boolean {
     return (this.#ofDevice.get(uuid) ?? 0) + size <= this.#limits.maxSize;
   }
 
   /**
-   * Throws if a user may not map another generation, because the user holds too much memory that other users have
-   * replaced or removed.
+   * Throws `limit-exceeded` if a user may not map another allocation, because the user has mapped too much memory that
+   * other users have replaced or removed.
    *
    * @throws {SharingError} `limit-exceeded`
    */
@@ -141,8 +145,8 @@ export class StoreBudget {
   }
 
   /**
-   * Whether a user may map another generation, that is, whether the replaced or removed memory of other users that the
-   * user holds is within the user's share.
+   * Returns whether a user may map another allocation. If false, the user has mapped too much memory that other users
+   * have replaced or removed.
    */
   mayRead(uid: number, { uid: writer, device }: Stored): boolean {
     const held = this.#held.get(device);
@@ -152,14 +156,14 @@ export class StoreBudget {
     return isWithin && byteLength < this.#limits.maxSizeOfUser;
   }
 
-  /** Charges memory that was allocated but is not in the table yet. */
+  /** Charges newly allocated memory to its user until `endGrant` is called. */
   grant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, size);
     addTo(this.#ofUser, uid, size);
     this.#memories.add([uid], 1);
   }
 
-  /** Ends the charge of `grant`, because the memory is in the table or was freed. */
+  /** Ends the charge by `grant`, because `update` now charges the memory, or the memory was freed. */
   endGrant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, -size);
     addTo(this.#ofUser, uid, -size);
@@ -167,13 +171,13 @@ export class StoreBudget {
   }
 
   /**
-   * Charges memory that is new, or updates the charge of memory whose state or holders have changed.
+   * Charges a new allocation, or updates the charge for an allocation whose state or readers have changed.
    *
    * @returns whether the charge may have changed
    */
   update(memory: Stored): boolean {
     const last = this.#payments.get(memory);
-    // Unpublished and published memory is charged to its creator.
+    // Unpublished and published allocations are charged to their creators.
     const isMakers = memory.state === "new" || memory.state === "published";
     if (last !== undefined && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
     const holders = isMakers ? undefined : this.#holdersOf(memory);
@@ -189,7 +193,7 @@ export class StoreBudget {
     return true;
   }
 
-  /** Ends the charge of memory that was freed. */
+  /** Ends the charge for an allocation that was freed. */
   remove(memory: Stored): void {
     const payment = this.#payments.get(memory);
     if (payment === undefined) return;
@@ -202,8 +206,8 @@ export class StoreBudget {
   }
 
   /**
-   * Updates charges after a name was removed: the generations that users still hold are then charged, because no later
-   * generation will replace them.
+   * Updates the charges after a name was removed. The latest replaced generation that a user still reads is then
+   * charged to the user, because there is no newer generation that the user could switch to.
    */
   onNameRemoved(name: string): void {
     const last = this.#lastHeld.get(name);
@@ -212,10 +216,10 @@ export class StoreBudget {
   }
 
   /**
-   * Returns the users to charge for replaced or removed memory: its readers, or undefined to charge the creator, if the
-   * creator's processes or no processes read the memory. A reader that switches from one generation of a name to the
-   * next briefly holds both, so the latest replaced generation of each name that a user reads is not charged to that
-   * user.
+   * Returns the users to charge for a replaced or removed allocation: the users whose processes read the allocation.
+   * Returns undefined to charge the creator, if a process of the creator or no process reads the allocation. A reader
+   * that switches from one generation of a name to the next briefly reads both, so the latest replaced generation of
+   * each name that a user reads is not charged to that user.
    */
   #holdersOf(memory: Stored): readonly number[] | undefined {
     const { name, generation } = memory;
@@ -260,7 +264,7 @@ export class StoreBudget {
   }
 }
 
-/** The description of a budget, for the error if a user would exceed it. */
+/** The description of a budget, for the error message if a user would exceed a share of it. */
 export interface ShareDescription {
   /** The unit of the amounts, such as `"bytes of metadata (maximumMetadata)"`. */
   readonly unit: string;
@@ -269,9 +273,9 @@ export interface ShareDescription {
 }
 
 /**
- * A budget for all users. If several users share the budget, a user may be charged an amount only if the remainder of
- * the budget is then at least as large as the user's total. A single user thus gets at most half of the budget, and
- * some always remains for later users, however many there are.
+ * An amount of a resource that is divided among users. If several users share the budget, an amount may be charged to a
+ * user only if the remainder of the budget is then at least as large as the user's total. Therefore, a single user gets
+ * at most half of the budget, and part of the budget always remains for further users.
  */
 export class Shares {
   readonly #maximum: number;
@@ -289,14 +293,14 @@ export class Shares {
     return this.#used.get(uid) ?? 0;
   }
 
-  /** Whether a user may be charged an additional amount. */
+  /** Returns whether an additional amount may be charged to a user. */
   fits(uid: number, amount: number): boolean {
     const left = this.#maximum - this.#total - amount;
     return left >= (this.#description.isShared ? this.usedBy(uid) + amount : 0);
   }
 
   /**
-   * Throws if a user may not be charged an additional amount.
+   * Throws `limit-exceeded` if an additional amount may not be charged to a user.
    *
    * @param what the refused operation, such as `'create "x"'`
    * @throws {SharingError} `limit-exceeded`
@@ -311,7 +315,7 @@ export class Shares {
   }
 
   /**
-   * Adds to the amounts of users, without a check. Negative amounts subtract.
+   * Adds `amount`, which may be negative, to the amounts charged to users. Does not check the limits.
    *
    * @param uids the users, each of which is charged the whole amount; if empty, only the total changes
    */
@@ -321,7 +325,10 @@ export class Shares {
   }
 }
 
-/** Adds to a number in a map. An absent number is 0, and zeros are removed from the map. */
+/**
+ * Adds `amount` to the number in `sums` with the given key. An absent number counts as 0; a number that becomes 0 is
+ * removed.
+ */
 function addTo<Key>(sums: Map<Key, number>, key: Key, amount: number): void {
   const sum = (sums.get(key) ?? 0) + amount;
   if (sum === 0) sums.delete(key);

@@ -16,35 +16,37 @@ import { SharingError } from "../../../support/errors.ts";
 import { type JsonObject, memberOf, numberOf, textOf } from "../../protocol/documents.ts";
 import type { Peer } from "../../transport/unix_socket.ts";
 
-/** The minimum size in bytes of a journal that is rewritten without the removed memories. */
+/** The minimum length in bytes at which a journal is rewritten without the records of freed allocations. */
 const compactionByteLength = 2 ** 20;
 
-/** The part of a memory that backups need. */
+/** The properties of an allocation that are needed to back it up. */
 interface KeptMemory {
   readonly id: number;
   readonly handle: ShareableHandle;
 }
 
-/** Records each change of the memories for a process that takes over the store. */
+/** Records each change of a store's allocations, for a process that takes over the store. */
 export class StoreTable implements Disposable {
-  /** Returns the current records of all memories, for rewriting the table. */
+  /** Returns the current records of all allocations, from which a new journal is written. */
   readonly #records: () => Iterable<StoredRecord>;
   readonly #backups = new Set<DescriptorBackup>();
   /**
-   * The journals to which changes are written. There are two after the table was rewritten, until all backups hold the
-   * second one.
+   * The journals to which changes are written. After the table was rewritten, there are two, until all backups hold the
+   * second journal.
    */
   readonly #journals: Journal[];
-  /** The length of the journal, in bytes, at which the table is rewritten. */
+  /** The length of the journal in bytes at which the table is rewritten. */
   #longestJournal = compactionByteLength;
 
-  /** @param records returns the current records of all memories; called now and whenever the table is rewritten */
+  /** @param records returns the current records of all allocations; called now and whenever the table is rewritten */
   constructor(records: () => Iterable<StoredRecord>) {
     this.#records = records;
     this.#journals = [this.#writeAnew()];
   }
 
-  /** Adds a backup of the table and its memories. */
+  /**
+   * Backs up the table and the allocations, now and after each change. Resolves when the backup holds all descriptors.
+   */
   async addBackup(backup: DescriptorBackup, memories: Iterable<KeptMemory>): Promise<void> {
     this.#backups.add(backup);
     await Promise.all([
@@ -53,35 +55,39 @@ export class StoreTable implements Disposable {
     ]);
   }
 
-  /** Removes a backup. */
+  /** Stops sending changes to a backup. */
   removeBackup(backup: DescriptorBackup): void {
     this.#backups.delete(backup);
   }
 
-  /** Backs up a memory. Resolves when all backups hold its descriptor. */
+  /** Backs up the descriptor of an allocation. Resolves when all backups hold the descriptor. */
   keep({ id, handle }: KeptMemory): Promise<unknown> {
     return Promise.all([...this.#backups].map((backup) => backup.keep(nameOf(id), handle.fd)));
   }
 
-  /** Removes a memory from all backups. */
+  /** Makes all backups close their descriptors of an allocation. */
   forget({ id }: KeptMemory): void {
     for (const backup of this.#backups) backup.forget(nameOf(id));
   }
 
-  /** Records a change. Call this before changing the memories: if this throws, the change must not be made. */
+  /** Records a change. Must be called before the change is made: if this throws, the change must not be made. */
   write(change: TableChange): void {
     const record = encodeChange(change);
-    // Compacts first, because a rewritten table does not contain the change, which has not been made yet.
+    // Rewrite the table before recording the change, because a rewritten table contains only changes that have been
+    // made.
     this.#compactIfLong();
     for (const journal of this.#journals) journal.append(record);
   }
 
-  /** Closes the journals. Backups keep their descriptors. */
+  /** Closes the journals. Backups keep their own descriptors. */
   [Symbol.dispose](): void {
     for (const journal of this.#journals) journal[Symbol.dispose]();
   }
 
-  /** Rewrites the table if it is twice as long as after the last rewrite. */
+  /**
+   * Rewrites the table if the journal is at least `compactionByteLength` long and twice as long as after the last
+   * rewrite.
+   */
   #compactIfLong(): void {
     const [journal, second] = this.#journals;
     if (second !== undefined || journal!.byteLength < this.#longestJournal) return;
@@ -90,7 +96,7 @@ export class StoreTable implements Disposable {
       fresh = this.#writeAnew();
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // If no descriptor or memory is left, continues with the old journal.
+      // Continue with the old journal if no descriptor or memory is left for a new one.
       this.#longestJournal = journal!.byteLength + compactionByteLength;
       return;
     }
@@ -117,13 +123,13 @@ function* encodeAll(records: Iterable<StoredRecord>): Iterable<string> {
 
 /** The size in bytes of a record's header, which consists of the record's length and checksum. */
 const headerByteLength = 8;
-/** The maximum size in bytes of a journal to read. A larger file was not written by a store. */
+/** The maximum length in bytes of a journal that is read. A longer file was not written by a store. */
 const maximumByteLength = 2 ** 30;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A journal in a memory file. */
+/** A journal: an in-memory file to which records are appended. */
 export class Journal implements Disposable {
   readonly fd: number;
   #byteLength = 0;
@@ -145,7 +151,7 @@ export class Journal implements Disposable {
     return this.#byteLength;
   }
 
-  /** Appends a record. Once this returns, the record survives the end of the process. */
+  /** Appends a record. The record is in the file when this returns, even if the process ends immediately afterwards. */
   append(record: string): void {
     const body = encoder.encode(record);
     const bytes = new Uint8Array(headerByteLength + body.length);
@@ -157,7 +163,7 @@ export class Journal implements Disposable {
     this.#byteLength += bytes.length;
   }
 
-  /** Closes the descriptor. The file exists for as long as another process has a descriptor of it. */
+  /** Closes the descriptor. The file exists for as long as another process has a descriptor for it. */
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
@@ -166,7 +172,7 @@ export class Journal implements Disposable {
 }
 
 /**
- * Reads the records of a journal, up to the first incomplete one.
+ * Reads the records of a journal, up to the first incomplete or corrupt record.
  *
  * @throws {SharingError} `bad-message` if the file is not a journal, or a record is not a JSON object
  */
@@ -201,49 +207,49 @@ function parse(body: Uint8Array): JsonObject {
   throw new SharingError("bad-message", "Cannot read the table of a store: a record is not an object");
 }
 
-/** Returns the 32-bit FNV-1a checksum. */
+/** Returns the 32-bit FNV-1a hash of `bytes`, which serves as a checksum. */
 function sumOf(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
   return sum >>> 0;
 }
 
-/** The maximum length of a memory's metadata, in bytes of JSON. */
+/** The maximum length of an allocation's metadata, in characters of JSON. */
 export const maximumEntryMetadata: number = 4 * 2 ** 20;
 
 /**
- * The table's record of a memory. The state is `"new"` until the memory is published, `"replaced"` after another
- * generation of its name was published, and `"removed"` after its name was removed.
+ * The table's record of an allocation. The state is `"new"` until the allocation is published, `"replaced"` after
+ * another generation of the same name was published, and `"removed"` after the name was removed.
  */
 export interface StoredRecord {
   readonly id: number;
   readonly name: string;
-  /** The UUID of the memory's device. */
+  /** The UUID of the device that holds the allocation. */
   readonly device: string;
   /** The requested size in bytes. */
   readonly byteLength: number;
-  /** The allocated size in bytes, a multiple of the granularity. */
+  /** The allocated size in bytes, a multiple of the device's allocation granularity. */
   readonly size: number;
   /** The metadata as JSON in UTF-8, which is sent to clients unchanged. */
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
-  /** The ID of the user that created the memory. */
+  /** The ID of the user whose process created the allocation. */
   readonly uid: number;
-  /** When the memory was created, in milliseconds since 1970. */
+  /** When the allocation was created, in milliseconds since 1970. */
   readonly created: number;
-  /** The generation of the name, from 1; 0 until the memory is published. */
+  /** The generation of the name, from 1; 0 until the allocation is published. */
   generation: number;
-  /** When the memory was published, in milliseconds since 1970; 0 until then. */
+  /** When the allocation was published, in milliseconds since 1970; 0 until then. */
   published: number;
   state: "new" | "published" | "replaced" | "removed";
 }
 
-/** A change of a store's table. */
+/** A change to record in a store's table. "gone" states that an allocation was freed. */
 export type TableChange =
   | { readonly type: "memory"; readonly record: StoredRecord }
   | { readonly type: "published"; readonly id: number; readonly generation: number; readonly at: number }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
-/** Returns the record of a change: the JSON of an object. */
+/** Encodes a change as a record: a JSON object. */
 function encodeChange(change: TableChange): string {
   if (change.type !== "memory") return JSON.stringify(change);
   const { metadata, ...record } = change.record;
@@ -251,20 +257,20 @@ function encodeChange(change: TableChange): string {
   return metadata === undefined ? json : `${json.slice(0, -1)},"metadata":${metadataText(metadata)}}`;
 }
 
-/** Encodes the JSON of metadata in UTF-8. */
+/** Encodes a JSON string as UTF-8. */
 export function metadataBytes(json: string): Uint8Array<ArrayBuffer> {
   return encoder.encode(json);
 }
 
-/** Decodes metadata to a JSON string. */
+/** Decodes UTF-8 to a JSON string. */
 export function metadataText(metadata: Uint8Array<ArrayBuffer>): string {
   return decoder.decode(metadata);
 }
 
 /**
- * Replays the records of a table.
+ * Applies the records of a table in order.
  *
- * @returns the memories of the store, by their numbers
+ * @returns the records of the store's allocations, keyed by number
  * @throws {SharingError} `bad-message` if a record is malformed
  */
 export function replayTable(records: readonly JsonObject[]): Map<number, StoredRecord> {
@@ -277,11 +283,11 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
       continue;
     }
     const memory = memories.get(id);
-    // A record about an unknown memory is ignored, so that the other memories are not lost.
+    // Ignore a record about an unknown allocation, so that the other allocations are not lost.
     if (memory === undefined) continue;
     switch (type) {
       case "published":
-        // The record that marks the previous generation as replaced may be missing.
+        // The store may have ended before it recorded that the previous generation was replaced.
         for (const other of memories.values()) {
           if (other.name === memory.name && other.state === "published") other.state = "replaced";
         }
@@ -328,37 +334,37 @@ function nonsense(what: string): SharingError {
   return new SharingError("bad-message", `Cannot use the table of a store: ${what}`);
 }
 
-/** A connected or former client that holds memory of a store. */
+/** A client of a store that has mapped or created allocations. Remains a holder after its connection has ended. */
 export interface Holder {
   readonly peer: Peer;
 }
 
-/** The number of a process's mappings of a memory, and the time of the first mapping. */
+/** The number of a holder's mappings of an allocation, and the time of the first mapping in milliseconds since 1970. */
 interface Reading {
   count: number;
   readonly since: number;
 }
 
-/** A memory of a store, with its descriptor and its holders. */
+/** An allocation of a store, with its descriptor and its holders. */
 export interface Stored extends StoredRecord {
   readonly handle: ShareableHandle;
-  /** The holder that created the memory, until it is published; undefined afterwards, or if the holder is gone. */
+  /** The holder that created the allocation. Undefined once the allocation is published, or if the holder is gone. */
   writer: Holder | undefined;
-  /** Whether processes that held the memory before this store took over may still claim it. */
+  /** Whether processes that held the allocation before this store took over may still claim it. */
   mayBeClaimed: boolean;
-  /** Whether the memory is in the table. */
+  /** Whether the table has a record of the allocation. */
   isWritten: boolean;
   readonly readers: Map<Holder, Reading>;
-  /** When the memory was last mapped or released, in milliseconds since 1970. */
+  /** When the allocation was last mapped or released, in milliseconds since 1970. */
   lastUse: number;
 }
 
-/** Returns memory restored from an earlier process of the store, which its holders may claim. */
+/** Returns an allocation restored from an earlier process of the store. The processes that held it may claim it. */
 export function restoredMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   return { ...unheldMemory(record, handle), mayBeClaimed: true, isWritten: true };
 }
 
-/** Returns new memory for a writer, which is not in the table yet. */
+/** Returns a new allocation that `writer` holds and that is not recorded in the table yet. */
 export function newMemory(record: StoredRecord, handle: ShareableHandle, writer: Holder): Stored {
   return { ...unheldMemory(record, handle), writer };
 }
@@ -375,12 +381,12 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   };
 }
 
-/** Whether memory will be dropped unless it is claimed by a process that held it before this store took over. */
+/** Returns whether an allocation will be freed unless a process that held it before this store took over claims it. */
 export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): boolean {
   return mayBeClaimed && state !== "published" && writer === undefined && readers.size === 0;
 }
 
-/** Returns the table's record of a memory. */
+/** Returns the table's record of an allocation. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
   return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state };

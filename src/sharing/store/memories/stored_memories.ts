@@ -23,7 +23,7 @@ import {
 } from "./store_table.ts";
 import { UnsentAnswers } from "./store_answer.ts";
 
-/** A request to create memory. */
+/** A client's request to create an allocation. */
 export interface CreateRequest {
   readonly name: string;
   readonly device: string;
@@ -32,27 +32,27 @@ export interface CreateRequest {
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
 }
 
-/** The memories of a store. */
+/** The allocations of a store. */
 export class StoredMemories implements Disposable {
   readonly #memories = new Map<number, Stored>();
-  /** The published memories. */
+  /** The published allocations, keyed by name. */
   readonly #published = new Map<string, Stored>();
   readonly #table: StoreTable;
   readonly #budget: StoreBudget;
   readonly #allocator: MemoryAllocator;
   /**
-   * The number of the next memory. Each process of a store starts at a random number, because clients may claim memory
-   * of an earlier process by its number, which must not be reused.
+   * The number of the next allocation. Each process of a store starts at a random number, because clients claim
+   * allocations of an earlier process by number, so these numbers must not be reused.
    */
   #nextId = 1 + Math.floor(Math.random() * 2 ** 32) * 2 ** 20;
-  /** The answers that are being sent, which may need the metadata of freed memory. */
+  /** The answers that are being sent. They may refer to the metadata of freed allocations. */
   readonly unsent: UnsentAnswers;
-  /** The total number of generations published. */
+  /** The total number of generations that were published since the store began to serve. */
   publishedTotal = 0;
-  /** The requests that wait for the first generation of a name. */
+  /** The requests that wait until an allocation is published under a name. */
   readonly #awaited = new AwaitedNames();
 
-  /** @param restored the memories of an earlier process; takes ownership of their handles */
+  /** @param restored the records and handles of an earlier process; takes ownership of the handles */
   constructor(
     cuda: Cuda,
     limits: BudgetLimits,
@@ -76,28 +76,28 @@ export class StoredMemories implements Disposable {
     this.#table = new StoreTable(() => this.#records());
   }
 
-  /** Adds a backup of all memories. */
+  /** Adds a backup of the table and all allocations. Resolves when the backup is complete. */
   addBackup(backup: DescriptorBackup): Promise<void> {
     return this.#table.addBackup(backup, this.#memories.values());
   }
 
-  /** Removes a backup. */
+  /** Stops sending changes to a backup. */
   removeBackup(backup: DescriptorBackup): void {
     this.#table.removeBackup(backup);
   }
 
-  /** The published memories. */
+  /** The published allocations. */
   get published(): Iterable<Stored> {
     return this.#published.values();
   }
 
-  /** All memories, published or not. */
+  /** All allocations, whether published or not. */
   get all(): Iterable<Stored> {
     return this.#memories.values();
   }
 
   /**
-   * Creates memory for a writer. Waits until enough memory is available.
+   * Creates an allocation that `writer` holds until it is published. Waits until enough memory is available.
    *
    * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`
    * @throws {CudaError} If the driver fails for a reason other than lack of memory
@@ -109,7 +109,7 @@ export class StoredMemories implements Disposable {
     const { uid } = writer.peer;
     const space = { name: request.name, device, uid, size };
     this.#budget.check(space, metadataByteLength);
-    // Charges the metadata also while the request waits, because a client may send many requests.
+    // Charge the metadata while the request waits, because a client may send many requests.
     this.#budget.metadata.add([uid], metadataByteLength);
     let grant: Grant;
     try {
@@ -121,7 +121,7 @@ export class StoredMemories implements Disposable {
     const record: StoredRecord = {
       id: this.#takeId(),
       name: request.name,
-      // Uses the store's own spelling of the UUID, because other clients receive it.
+      // Use the store's own spelling of the UUID, because other clients receive it.
       device: device.uuid,
       byteLength: request.byteLength,
       size,
@@ -135,7 +135,8 @@ export class StoredMemories implements Disposable {
     const memory = newMemory(record, grant.handle, writer);
     this.#memories.set(memory.id, memory);
     this.#budget.update(memory);
-    // Backs up the descriptor first: a process that takes over needs the descriptors of all memories in the table.
+    // Back up the descriptor before recording the allocation: a process that takes over needs the descriptors of all
+    // allocations in the table.
     await this.#table.keep(memory);
     if (this.#memories.get(memory.id) !== memory) return memory;
     try {
@@ -154,14 +155,15 @@ export class StoredMemories implements Disposable {
     return this.#nextId++;
   }
 
-  /** Returns the memory with a number; undefined unless `writer` writes it. */
+  /** Returns the unpublished allocation with the given number; undefined unless `writer` holds it. */
   writtenBy(writer: Holder, id: number): Stored | undefined {
     const memory = this.#memories.get(id);
     return memory?.writer === writer ? memory : undefined;
   }
 
   /**
-   * Publishes memory. The writer becomes a reader. Readers of the previous generation keep their mappings.
+   * Publishes an allocation under its name. The writer becomes a reader. Readers of the previous generation keep their
+   * mappings.
    *
    * @throws {SharingError} `not-permitted` if another user has published the name
    */
@@ -172,8 +174,8 @@ export class StoredMemories implements Disposable {
     if (last !== undefined) this.#checkOwner(writer, last, "replace");
     const at = Date.now();
     const generation = (last?.generation ?? 0) + 1;
-    // Writes the record first: if this throws, nothing has changed. A single record suffices, so that a process that
-    // takes over always finds one of the generations.
+    // Write the record before changing anything, because writing may throw. A single record suffices, so that a process
+    // that takes over always finds one of the two generations.
     this.#table.write({ type: "published", id: memory.id, generation, at });
     Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
     memory.readers.set(writer, { count: 1, since: at });
@@ -184,7 +186,8 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Adds a reader to the memory published under a name. Returns the memory; undefined if none is published.
+   * Adds a mapping of a reader to the allocation published under a name, and returns the allocation. Returns undefined
+   * if none is published.
    *
    * @throws {SharingError} `not-permitted` if `write` is true and another user has published the memory;
    * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
@@ -204,25 +207,28 @@ export class StoredMemories implements Disposable {
     return memory;
   }
 
-  /** Whether a holder's user is within its share of memory that other users have replaced or removed. */
+  /** Returns whether a holder's user may map another allocation, as `StoreBudget.mayRead` does. */
   mayHold({ peer: { uid } }: Holder, memory: Stored): boolean {
     return this.#budget.mayRead(uid, memory);
   }
 
-  /** Accepts the claim of a process that it has mapped a memory `count` times. */
+  /** Adds a reader that claims to have mapped an allocation `count` times. */
   claim(reader: Holder, memory: Stored, count: number): void {
     memory.readers.set(reader, { count, since: Date.now() });
     this.#budget.update(memory);
   }
 
-  /** Accepts the claim of a process that it has created a memory. The process may then publish the memory. */
+  /**
+   * Sets the writer of an unpublished allocation to a holder that claims to have created it, so that the holder may
+   * publish it.
+   */
   claimToWrite(writer: Holder, memory: Stored): void {
     memory.writer = writer;
     this.#budget.update(memory);
   }
 
   /**
-   * Calls a waiter when memory is published under a name.
+   * Calls `waiter.attempt` each time an allocation is published under a name, until it returns true.
    *
    * @returns a function that removes the waiter
    */
@@ -231,7 +237,7 @@ export class StoredMemories implements Disposable {
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Releases one or more of a holder's mappings of a memory. Returns whether the holder held the memory. */
+  /** Releases `times` mappings of an allocation by a holder. Returns whether the holder held the allocation. */
   release(holder: Holder, id: number, times = 1): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
@@ -248,9 +254,9 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Releases all memory of a holder, except `kept`.
+   * Releases all allocations of a holder, except `kept`.
    *
-   * @param kept the number of mappings of each memory that the holder keeps, by the memory's number
+   * @param kept the number of mappings that the holder keeps, keyed by the number of the allocation
    */
   releaseAll(holder: Holder, kept: ReadonlyMap<number, number> = new Map()): void {
     for (const memory of [...this.#memories.values()]) {
@@ -268,7 +274,7 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Transfers all memory of one holder to another holder of the same process. */
+  /** Transfers all allocations of one holder to another holder, which represents the same process. */
   transfer(from: Holder, to: Holder): void {
     for (const memory of this.#memories.values()) {
       if (memory.writer === from) memory.writer = to;
@@ -280,13 +286,13 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Returns the memory with a number; undefined if there is none. */
+  /** Returns the allocation with the given number; undefined if there is none. */
   find(id: number): Stored | undefined {
     return this.#memories.get(id);
   }
 
   /**
-   * Removes a name. The memory published under it is freed when its last reader releases it.
+   * Removes a name. The allocation published under the name is freed when the last reader releases it.
    *
    * @returns whether memory was published under the name
    * @throws {SharingError} `not-permitted` if another user has published the memory
@@ -299,7 +305,7 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** Drops memory restored from an earlier process that no client has claimed. */
+  /** Ends the time for claims: frees the restored allocations that are neither published nor claimed. */
   dropUnclaimed(): void {
     for (const memory of [...this.#memories.values()]) {
       memory.mayBeClaimed = false;
@@ -307,7 +313,7 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Closes all descriptors. Backups keep their own. */
+  /** Closes all descriptors. Backups keep their own descriptors. */
   [Symbol.dispose](): void {
     this.#allocator[Symbol.dispose]();
     for (const { handle } of this.#memories.values()) handle[Symbol.dispose]();
@@ -317,7 +323,8 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Evicts the least recently used published memory on a device that no process maps. Returns false if there is none.
+   * Evicts the least recently used of the published allocations on a device that no process has mapped. Returns false
+   * if there is none.
    */
   #evictOne(device: CudaDevice): boolean {
     const [oldest] = this.#unused(device).sort((one, other) => one.lastUse - other.lastUse);
@@ -326,14 +333,14 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** Returns the published memories on a device that no process maps. */
+  /** Returns the published allocations on a device that no process has mapped. */
   #unused(device: CudaDevice): Stored[] {
     return [...this.#published.values()].filter((memory) =>
       memory.readers.size === 0 && !memory.mayBeClaimed && isSameUuid(memory.device, device.uuid)
     );
   }
 
-  /** Removes the name of a published memory, which is freed once no process maps it. */
+  /** Ends the publication of an allocation, which is freed once no process has it mapped. */
   #retire(memory: Stored, state: "replaced" | "removed"): void {
     this.#table.write({ type: state, id: memory.id });
     memory.state = state;
@@ -355,7 +362,7 @@ export class StoredMemories implements Disposable {
     this.#forget(memory);
   }
 
-  /** Frees a memory that is not, or no longer, in the table. */
+  /** Frees an allocation of which the table has no record, or no longer has one. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
     this.#budget.remove(memory);
