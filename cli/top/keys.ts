@@ -8,6 +8,7 @@ const sortKeys: Readonly<Record<string, SortKey>> = { b: "bytes", f: "frames", d
 /** Returns the actions of the keys in terminal input. Keys without an action are ignored. */
 export function actionsOf(input: string): Action[] {
   // Each match is the input of one key: an escape sequence or a single character.
+  // deno-lint-ignore no-control-regex
   const keys = input.match(/\x1b\[[\d;]*[A-Za-z~]|\x1bO[A-Z]|[^]/g) ?? [];
   return keys.map(actionOf).filter((action) => action !== undefined);
 }

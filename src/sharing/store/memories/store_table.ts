@@ -214,7 +214,7 @@ function sumOf(bytes: Uint8Array): number {
   return sum >>> 0;
 }
 
-/** The maximum length of an allocation's metadata, in characters of JSON. */
+/** The maximum length of an allocation's metadata, in bytes of JSON in UTF-8. */
 export const maximumEntryMetadata: number = 4 * 2 ** 20;
 
 /**
