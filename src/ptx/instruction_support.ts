@@ -38,7 +38,7 @@ export interface ExactInstruction extends InstructionUse {
   readonly mayBeFused: boolean;
 }
 
-/** An instruction for which the PTX manual states an error bound, not every bit of the result. */
+/** An instruction for which the PTX manual states an error bound instead of defining every bit of the result. */
 export interface ApproximateInstruction extends InstructionUse {
   /** The results of the software device and of a GPU may differ, but are both within the error bound. */
   readonly support: "approximate";
@@ -77,9 +77,9 @@ export interface SurveyedPtx {
 }
 
 /**
- * Thrown for PTX that a GPU may accept but the software device does not support. Only kernels that contain the PTX, or
- * that may call a function which does, cannot be launched; the module's other kernels can. Any other `PtxError` is an
- * error for which a GPU, too, refuses to load the whole module.
+ * Thrown for PTX that a GPU may accept but the software device does not support. Kernels that contain the PTX, directly
+ * or in functions that they may call, cannot be launched; the module's other kernels can. Any other `PtxError` means
+ * that a GPU would not load the module, either.
  */
 export class UnsupportedPtxError extends PtxError {
   /** The unsupported instruction. Undefined if the unsupported PTX is not an instruction. */

@@ -118,7 +118,9 @@ export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
   return signature;
 }
 
-/** Returns the signature of a kernel with the given parameter types, which must be valid. Used if there is no PTX. */
+/**
+ * Returns the signature of a kernel with the given parameter types, which must be valid. Used for kernels without PTX.
+ */
 export function layoutParameters(name: string, types: readonly ParameterType[]): KernelSignature {
   const layouts = types.map((type) => {
     if (typeof type === "object") return { type, byteLength: type.byteLength, alignment: type.alignment };

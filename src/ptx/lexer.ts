@@ -25,9 +25,9 @@ const asterisk = "*".charCodeAt(0);
 
 const space = 1;
 const digit = 2;
-/** The flag of characters that may begin a name. */
+/** The flag for characters that may begin a name. */
 const letter = 4;
-/** The flag of characters that a name may contain after its first character. */
+/** The flag for characters that a name may contain after its first character. */
 const word = 8;
 const punctuation = 16;
 

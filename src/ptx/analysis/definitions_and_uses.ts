@@ -154,8 +154,8 @@ export function registerUseOf(instructions: Iterable<ResolvedInstruction>): Regi
 }
 
 /**
- * A graph of blocks, its edges, and the registers that each block uses. The edges include the edges to blocks where
- * suspended threads resume.
+ * A graph of blocks, and the registers that each block uses. The graph has edges to the blocks where suspended threads
+ * resume.
  */
 export interface LivenessGraph<Block, Name = Register> {
   readonly entry: Block;

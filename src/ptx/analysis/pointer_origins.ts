@@ -198,8 +198,8 @@ export function parameterOffsets(
   for (const { instructions } of postorder([entry], successors)) {
     const sums = new Map<Register, ParameterOffset>();
     /**
-     * Maps each register to the index in the block of the instruction that last set the register, and each register in
-     * `sums` to the index of the addition.
+     * Indices in the block: `lastSet` maps a register to the instruction that last set the register, and `computed`
+     * maps a register in `sums` to the addition.
      */
     const lastSet = new Map<Register, number>(), computed = new Map<Register, number>();
     instructions.forEach(({ instruction }, position) => {

@@ -28,8 +28,8 @@ export type Effect =
   | "traps";
 
 /**
- * The integer operation that an instruction computes, if analyses track it. A product may extend its factors first;
- * `product sum` adds the third source to the product of the first two.
+ * An integer operation that analyses track. A product may extend its factors first; `product sum` adds the third source
+ * to the product of the first two.
  */
 export type Arithmetic =
   | "move"
@@ -62,8 +62,8 @@ export type AccessKind = "read" | "write" | "atomic" | "shared" | "none";
 
 /**
  * The threads with which an instruction synchronizes or exchanges values: `block` for all threads of the block, unless
- * an operand states their number; `threads` for other groups of threads; `lanes` for lanes of the warp or their
- * accesses.
+ * an operand states their number; `threads` for other groups of threads; `lanes` for lanes of the warp, or for memory
+ * accesses by these lanes.
  */
 export type Synchronization = "block" | "threads" | "lanes";
 
@@ -166,7 +166,10 @@ export interface InstructionTraits {
   readonly runsInGangs?: boolean;
 }
 
-/** Whether an instruction may have a side effect. An instruction whose row states no effects may have any. */
+/**
+ * Whether an instruction may have a side effect. An instruction whose row does not state its effects may have any
+ * effect.
+ */
 export function mayHave({ form }: Pick<ResolvedInstruction, "form">, effect: Effect): boolean {
   const { effects } = form.traits;
   return effects === undefined || effects.includes(effect);
@@ -183,7 +186,7 @@ export function mayBeContracted({ form, choices }: Pick<ResolvedInstruction, "fo
   return contraction !== undefined && contraction !== "negation" && !choices.has("rounding") && !choices.has("rn");
 }
 
-/** Whether an instruction's side effects are unknown, because its row states none. */
+/** Whether an instruction's side effects are unknown, because its row does not state them. */
 export function hasUnknownEffects({ form }: ResolvedInstruction): boolean {
   return form.traits.effects === undefined;
 }

@@ -69,8 +69,8 @@ export class Scope {
   }
 
   /**
-   * Creates registers of a range such as `%r<100000>` on first use, so that a large range costs nothing. As in `ptxas`,
-   * all digits at the end of a name are the register's number, and leading zeros do not matter.
+   * Returns a register of a range such as `%r<100000>`. Creates the register on first use, so that a large range costs
+   * nothing. As in `ptxas`, all digits at the end of a name are the register's number, and leading zeros do not matter.
    */
   #memberOfFamily(name: string): Register | VectorRegister | WideRegister | undefined {
     let end = name.length;
@@ -169,7 +169,7 @@ export class SpaceLayout {
   #end = 0;
   #alignment = 1;
 
-  /** @param begin the number of bytes at the start that are already in use */
+  /** @param begin the number of bytes at the start of the state space that are already in use */
   constructor(space: string, { isInFrame = false, begin = 0 }: { isInFrame?: boolean; begin?: number } = {}) {
     this.#space = space;
     this.#isInFrame = isInFrame;

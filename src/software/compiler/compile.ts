@@ -91,7 +91,7 @@ export interface CompiledKernel {
   readonly savedBytes: number;
   /** The size of the kernel's own frame in local memory, in bytes. */
   readonly frameBytes: number;
-  /** The size of the part of its local memory that a thread may access, in bytes. */
+  /** The number of bytes of its local memory that a thread may access. */
   readonly accessibleLocalBytes: number;
   /** The PTX lines where threads resume, by the `resumeIndex` of their records. Some entries are missing. */
   readonly resumeLines: readonly number[];

@@ -70,7 +70,7 @@ export interface GeneratedKernel {
   readonly frameBytes: number;
   /** The size of each thread's saved registers, in bytes. */
   readonly savedBytes: number;
-  /** The size of the part of its local memory that a thread may access, in bytes. */
+  /** The number of bytes of its local memory that a thread may access. */
   readonly accessibleLocalBytes: number;
   /** The PTX lines where threads resume, by `resumeIndex`. Entries for the start of a function are missing. */
   readonly resumeLines: readonly number[];

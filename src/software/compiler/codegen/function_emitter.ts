@@ -232,8 +232,8 @@ export class FunctionEmitter {
    *
    * @param options `classOf` returns the class of a register: only registers of the same class and type share a local;
    * `parameterOffsets` are the accesses whose address is a parameter plus an offset that is still live; `origins` finds
-   * the variable or parameter that an access must stay within, if the kernel checks that; `tracked` are the registers
-   * that may be uninitialized
+   * the variable or parameter that an access must stay within, if the kernel checks origins; `tracked` are the
+   * registers that may be uninitialized
    */
   enterFunction(
     instructions: readonly CompiledInstruction[],
@@ -327,7 +327,7 @@ export class FunctionEmitter {
 
   /**
    * Emits the check for an uninitialized predicate. The check reports an error if the instruction writes or traps;
-   * otherwise, it marks the results as uninitialized. If marking requires code after the instruction, returns a
+   * otherwise, the check marks the results as uninitialized. If marking requires code after the instruction, returns a
    * function that emits that code.
    */
   #shadowPredicate(shadows: RegisterShadows, instruction: CompiledInstruction): (() => void) | undefined {
@@ -353,7 +353,7 @@ export class FunctionEmitter {
     emit(this, instruction);
   }
 
-  /** Calls `emit` to emit code in which the locals of `standIns` replace others. */
+  /** Calls `emit` to emit code in which the locals of `standIns` replace the usual locals. */
   emitWith(standIns: StandIns, emit: () => void): void {
     const before = this.#standIns;
     this.#standIns = standIns;
@@ -411,7 +411,7 @@ export class FunctionEmitter {
     if ((order & orderBits.release) !== 0) this.hasReleases = true;
   }
 
-  /** Whether each thread has a record. The index of the record then identifies the thread in reports. */
+  /** Whether each thread has a record, whose index identifies the thread in reports. */
   get reportsRecords(): boolean {
     return this.#threads === "record";
   }

@@ -77,7 +77,7 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
     const next = successors(block);
     if (next.length === 0) ends.add(after);
     for (const to of next) {
-      // At a loop's header, the counts differ if the loop contains blocks that are counted.
+      // On the edge back to a loop's header, the sums differ if the loop contains a counted block.
       if ((before.get(to) ?? after) !== after) return false;
       before.set(to, after);
     }
@@ -88,7 +88,7 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
 /**
  * Adds suspend points where threads wait for the other lanes of their warp, one before each of the given instructions.
  * In a loop that has a path which skips such an instruction or a call, threads also wait before each iteration, so that
- * no lane gets an iteration ahead of others.
+ * no lane gets an iteration ahead of the others.
  *
  * @param options `isCalledWhereThreadsSpin`: whether the function may be called in a loop that may spin, which makes
  * its whole body part of such a loop; `isUneven`: whether lanes may diverge in a call

@@ -70,7 +70,7 @@ function contractWith(sum: Sum, accepts: (product: Product) => boolean): void {
   sum.contracted = best;
   for (const { value: { product } } of sum.terms) {
     if (product === best.value.product) product?.sums.delete(sum);
-    // The contracted sum still reads its other term. If that is a product, the product cannot be removed.
+    // The contracted sum still reads its other term. If the other term is a product, the product cannot be removed.
     else if (product !== undefined) product.isPinned = true;
   }
 }

@@ -130,7 +130,7 @@ export function functionFlow(resolved: ResolvedFunction): AnalyzedFlow {
   return { ...flow, analysis: new FunctionAnalysis(flow.entry, instructionsOf(resolved)) };
 }
 
-/** Returns a copy of a flow with its own blocks, which may be changed. */
+/** Returns a copy of a flow, with copies of the blocks that the caller may modify. */
 export function copyOfFlow(
   { function: resolved, entry, returning, exiting, suspendPoints }: FunctionFlow,
 ): FunctionFlow {

@@ -19,7 +19,7 @@ export interface LoopEdge {
 /**
  * Finds the loops in which a thread may wait for another thread's store. A loop is a spin loop if it contains an
  * instruction that observes stores of other threads, and an exit condition that may depend on the result. Returns the
- * edges back to the headers.
+ * back edges of these loops.
  */
 export function spinLoops(entry: BasicBlock<Step>): LoopEdge[] {
   return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));

@@ -42,11 +42,12 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
 };
 
 /**
- * Builds the helper that finds the allocation that contains an access to global memory. It faults if the access is
- * misaligned or not within an allocation. An access that is both is reported as misaligned.
+ * Builds the helper that finds the allocation that contains an access to global memory. The helper faults if the access
+ * is misaligned or not within an allocation. An access that is misaligned and not within an allocation is reported as
+ * misaligned.
  *
- * Its parameters are the address, the encoded source location, the thread, and the offset of the bounds table. It
- * returns the address of the allocation, and the number of accesses of this size that fit in the allocation.
+ * The helper's parameters are the address, the encoded source location, the thread, and the offset of the bounds table.
+ * The helper returns the address of the allocation, and the number of accesses of this size that fit in the allocation.
  */
 function findRange(): HelperFunction {
   const [address, place, thread, bounds, begin, length, offset, bytes] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
@@ -74,8 +75,8 @@ function findRange(): HelperFunction {
  * Builds the helper that computes the number of byte offsets from a pointer at which an access may begin so that it
  * stays in the pointer's allocation.
  *
- * Its parameters are the pointer, the size of an access in bytes, and the offset of the bounds table. It returns 0 if
- * the pointer is misaligned for accesses of this size or not in an allocation.
+ * The helper's parameters are the pointer, the size of an access in bytes, and the offset of the bounds table. The
+ * helper returns 0 if the pointer is misaligned for accesses of this size or not in an allocation.
  */
 function findReach(): HelperFunction {
   const [address, bytes, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5] as const;
@@ -98,8 +99,8 @@ function findReach(): HelperFunction {
 /**
  * Builds the helper that checks an access to global memory as `findRange` does.
  *
- * Its parameters are a pointer and an offset, whose sum is the address; the encoded source location; the thread; and
- * the offset of the bounds table.
+ * The helper's parameters are a pointer and an offset, whose sum is the address; the encoded source location; the
+ * thread; and the offset of the bounds table.
  */
 function checkSum(indexOf: HelperIndex): HelperFunction {
   const [pointer, offset, place, thread, bounds] = [0, 1, 2, 3, 4] as const;
@@ -134,8 +135,8 @@ function pushBytes(code: CodeWriter, place: number): void {
 
 /**
  * Emits code that looks up the allocation that contains an address. The code sets the locals `begin` and `length` to
- * the allocation's start and size, and `offset` to the address's offset in the allocation. It pushes whether there is
- * such an allocation.
+ * the allocation's start and size, and `offset` to the address's offset in the allocation. The code pushes whether
+ * there is an allocation that contains the address.
  */
 function pushAllocation(
   code: CodeWriter,
@@ -189,8 +190,9 @@ function pushRange(
  * be legal even then: the inline check of a kernel that declares no dynamic shared memory uses the size of the static
  * shared memory, and a launch may add dynamic shared memory.
  *
- * Its parameters are the address, the encoded source location, the thread, the size of the memory in bytes, and its
- * kind: 0 for local memory, 1 for shared memory, 2 for shared memory whose reserved part may be accessed too.
+ * The helper's parameters are the address, the encoded source location, the thread, the size of the memory in bytes,
+ * and the kind of memory: 0 for local memory, 1 for shared memory, 2 for shared memory whose reserved part may be
+ * accessed too.
  */
 function checkBounded(): HelperFunction {
   const [address, place, thread, size, isShared, bytes] = [0, 1, 2, 3, 4, 5] as const;
@@ -234,13 +236,13 @@ function pushIsOutsideSharedSpan(code: CodeWriter): void {
 }
 
 /**
- * Builds the helper that translates a generic address to an offset in linear memory. It faults if the access is
+ * Builds the helper that translates a generic address to an offset in linear memory. The helper faults if the access is
  * illegal. A misaligned access is reported as such even if no memory contains the address, except outside of the
  * address range of shared memory.
  *
- * Its parameters are the address, the encoded source location, the thread, the offsets and sizes of shared memory,
- * local memory and the kernel's parameters, and the offset of the bounds table. It returns the offset, and the results
- * of `findRange`, which are 0 outside of global memory.
+ * The helper's parameters are the address, the encoded source location, the thread, the offsets and sizes of shared
+ * memory, local memory and the kernel's parameters, and the offset of the bounds table. The helper returns the offset,
+ * and the results of `findRange`, which are 0 outside of global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, place, thread] = [0, 1, 2] as const;
@@ -310,9 +312,9 @@ export const memoryBarrierHelpers: Readonly<Record<MemoryBarrierHelper, HelperBu
  * Builds the helper that counts arrivals at an `mbarrier` object, and completes its phase if neither arrivals nor bytes
  * are pending.
  *
- * Its parameters are the offset of the object, the number of arrivals to subtract from the pending arrivals, the number
- * to subtract from the arrivals that later phases expect, and the number of pending bytes to add. It returns the
- * object's previous value.
+ * The helper's parameters are the offset of the object, the number of arrivals to subtract from the pending arrivals,
+ * the number to subtract from the arrivals that later phases expect, and the number of pending bytes to add. The helper
+ * returns the object's previous value.
  */
 function arriveInMemory(): HelperFunction {
   const [location, arrivals, dropped, added] = [0, 1, 2, 3] as const;

@@ -96,7 +96,7 @@ export class CheckWriter extends CodeWriter {
     return this.get(local).memory("i32Load", offset);
   }
 
-  /** Emits code that pushes the bits of a local that are in `mask`. */
+  /** Emits code that pushes the bitwise AND of a local and `mask`. */
   bits(local: number, mask: number): this {
     return this.get(local).i32(mask).ops("i32And");
   }
@@ -107,8 +107,8 @@ export class CheckWriter extends CodeWriter {
   }
 
   /**
-   * Emits code that pushes the number of threads of the block that precede the thread's row if the encoded source
-   * location identifies the thread by its x index, else 0.
+   * Emits code that pushes the number of the block's threads in earlier rows, or 0 if the encoded source location does
+   * not identify the thread by its x index.
    */
   row(place: number): this {
     this.bits(place, isIndexBit).if("i32");
@@ -135,8 +135,8 @@ export class CheckWriter extends CodeWriter {
 }
 
 /**
- * Builds the helper that records the first access to each word. Its parameters are those of `device.access`: the offset
- * in linear memory, the encoded source location and the thread.
+ * Builds the helper that records the first access to each word. The helper's parameters are those of `device.access`:
+ * the offset in linear memory, the encoded source location and the thread.
  */
 function noteAccess(): HelperFunction {
   const [offset, place, thread] = [0, 1, 2] as const;

@@ -18,8 +18,8 @@ const order: readonly Name[] = [...integers, ...numbers, ...floats];
 const local = Object.fromEntries(order.map((name, index) => [name, 4 + index])) as Record<Name, number>;
 
 /**
- * Builds the helper that computes a * b + c. Its parameters are a, b, c and a rounding mode, one of `roundingCodes`.
- * The bits of a NaN result are unspecified.
+ * Builds the helper that computes a * b + c. The helper's parameters are a, b, c and a rounding mode, one of
+ * `roundingCodes`. The bits of a NaN result are unspecified.
  */
 export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   const code = new CodeWriter();

@@ -59,7 +59,7 @@ const local = {
   cell: 7,
   /** The offset in linear memory past the last cell of the access. */
   end: 8,
-  /** The number, in the launch, of the block's first thread. */
+  /** The number in the launch of the block's first thread. */
   base: 9,
   /** The epoch of the accessing thread. */
   epoch: 10,
@@ -113,7 +113,7 @@ class ComparisonWriter extends CheckWriter {
     return this.get(local.own).i32(1).ops("i32Sub");
   }
 
-  /** Emits code that pushes the number, in the launch, of the accessing thread's warp. */
+  /** Emits code that pushes the number in the launch of the accessing thread's warp. */
   ownWarp(): this {
     return this.ownNumber().i32(warpShift).ops("i32ShrU");
   }
@@ -175,13 +175,13 @@ class ComparisonWriter extends CheckWriter {
 }
 
 /**
- * Builds the helper that compares an access with earlier accesses to the same memory, to find races. Its parameters are
- * those of `device.orderedAccess`: the offset in linear memory, the encoded source location, the thread, and the bits
- * of its memory order.
+ * Builds the helper that compares an access with earlier accesses to the same memory, to find races. The helper's
+ * parameters are those of `device.orderedAccess`: the offset in linear memory, the encoded source location, the thread,
+ * and the bits of its memory order.
  *
  * Each cell records the last weak write of its bytes, and the reads since that write. If the block's barriers order
- * these before the new access, the helper records the access in the cell. In all other cases, it calls
- * `device.orderedAccess`.
+ * this write and these reads before the new access, the helper records the access in the cell. In all other cases, the
+ * helper calls `device.orderedAccess`.
  */
 function compareAccess(): HelperFunction {
   const { place, order, cell, end } = local;

@@ -62,9 +62,10 @@ function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => 
 }
 
 /**
- * Builds the helper that corrects the rounding of a number. Its parameters are the bits of a number rounded to nearest,
- * the rounded number itself, the exact number, and a rounding mode. It returns the bits of the exact number rounded in
- * that mode. The bits consist of a sign and a magnitude; the next representable number has a magnitude greater by one.
+ * Builds the helper that corrects the rounding of a number. The helper's parameters are the bits of a number rounded to
+ * nearest, the rounded number itself, the exact number, and a rounding mode. The helper returns the bits of the exact
+ * number rounded in that mode. The bits consist of a sign and a magnitude; the next representable number has a
+ * magnitude greater by one.
  */
 function roundBits(): HelperFunction {
   const [bits, rounded, exact, rounding] = [0, 1, 2, 3] as const;
@@ -78,7 +79,7 @@ function roundBits(): HelperFunction {
   return { type: { parameters: ["i32", "f64", "f64", "i32"], results: ["i32"] }, locals: [], code: code.finish() };
 }
 
-/** Builds the helper that rounds a 64-bit number to 32 bits. Its second parameter is the rounding mode. */
+/** Builds the helper that rounds a 64-bit number to 32 bits. The second parameter is the rounding mode. */
 function doubleToSingle(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, rounded] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -88,8 +89,9 @@ function doubleToSingle(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * Builds the helper that corrects the rounding of a 64-bit number. Its parameters are a number rounded to nearest, a
- * number with the sign of the rounding error, and a rounding mode. It returns the number rounded in that mode.
+ * Builds the helper that corrects the rounding of a 64-bit number. The helper's parameters are a number rounded to
+ * nearest, a number with the sign of the rounding error, and a rounding mode. The helper returns the number rounded in
+ * that mode.
  */
 function correct64(): HelperFunction {
   const [rounded, error, rounding, negative] = [0, 1, 2, 3] as const;
@@ -115,7 +117,7 @@ function pushIsFiniteAndNotZero(code: CodeWriter, number: number): CodeWriter {
 }
 
 /**
- * Builds the helper that computes a / b. Its third parameter is the rounding mode. The rounding error has the sign of
+ * Builds the helper that computes a / b. The third parameter is the rounding mode. The rounding error has the sign of
  * (a - quotient * b) / b.
  */
 function divide64(indexOf: HelperIndex): HelperFunction {
@@ -131,7 +133,7 @@ function divide64(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["f64", "f64", "i32"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/** Builds the helper that computes the square root of a number. Its second parameter is the rounding mode. */
+/** Builds the helper that computes the square root of a number. The second parameter is the rounding mode. */
 function squareRoot64(indexOf: HelperIndex): HelperFunction {
   const [number, rounding, root] = [0, 1, 2] as const;
   const code = new CodeWriter();

@@ -59,7 +59,7 @@ function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: numb
 function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
-  // One of the destinations may be the source register itself.
+  // Copy the source first, because one of the destinations may be the source register itself.
   const whole = e.temporary(i.type.value);
   e.push(i.operands[1], i.type);
   code.set(whole);

@@ -93,7 +93,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
   ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
   ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
-  // The fourth component of each of these registers exists, and is 0.
+  // The `.w` component of each of these registers is 0.
   ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
     return [name, register((e) => e.code.i32(0))];
   }),

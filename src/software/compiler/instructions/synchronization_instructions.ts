@@ -115,8 +115,8 @@ export const barrierReduction: SuspendingInstruction = {
 };
 
 /**
- * Converts the lowering of a `barrier` instruction to that of the corresponding `bar` instruction, which is the same
- * with `.aligned`.
+ * Converts the lowering of a `barrier` instruction to the lowering of the corresponding `bar` instruction, which has
+ * the meaning of `barrier` with `.aligned`.
  */
 export function aligned(barrier: SuspendingInstruction): SuspendingInstruction {
   return { ...barrier, describe: (i) => ({ ...barrier.describe(i), isAligned: true } as SuspensionRequest) };

@@ -174,7 +174,8 @@ export class LinkedLines extends LineInfo {
   }
 
   /**
-   * Returns the source line that a line was compiled from. If that is not known, returns the line of the module's PTX.
+   * Returns the source line that a line was compiled from. If the source line is not known, returns the line of the
+   * module's PTX.
    */
   override sourceOf(line: number): string | undefined {
     const part = this.#partAt(line);

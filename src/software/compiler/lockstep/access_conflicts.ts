@@ -110,7 +110,7 @@ export class AccessConflicts {
     return isImage && parameter !== undefined && this.#rules.shared.get(Number(parameter))?.memory === imageMemory;
   }
 
-  /** Whether two accesses by different lanes may overlap. Undefined if that cannot be determined. */
+  /** Whether two accesses by different lanes may overlap. Undefined if this is unknown. */
   #mayTouch(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean | undefined {
     const distance = second.form.constant - first.form.constant;
     if (changed.size === 0 && first.terms === second.terms) {
@@ -157,8 +157,8 @@ export class AccessConflicts {
   }
 
   /**
-   * Whether the accesses of two lanes overlap for any possible difference between the lanes' indices. Undefined if this
-   * depends on unknown strides.
+   * Whether the accesses of two lanes overlap for at least one possible difference between the lanes' indices.
+   * Undefined if this depends on unknown strides.
    */
   #mayOverlap(
     strides: readonly (number | undefined)[],

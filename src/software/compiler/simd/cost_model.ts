@@ -12,7 +12,9 @@ import type { ResolvedKernel } from "../typing/resolver.ts";
 
 /** The number of iterations that the cost model assumes for every loop. */
 export const timesAround = 8;
-/** The inverse of the minimum share of a kernel's executed instructions that must be executed by gangs: at least 1/4. */
+/**
+ * The inverse of the minimum share of a kernel's executed instructions that gangs must execute: 4 for a share of 1/4.
+ */
 const leastGangShare = 4;
 /**
  * The minimum number of instructions that gangs must execute at once for each instruction that is executed for one
@@ -32,7 +34,7 @@ export class CostModel {
   /** The total frequency of the instructions that are executed for one thread of a gang at a time. */
   #memberCost = 0;
 
-  /** Estimates the frequency of a kernel's instructions from the depth of their loops. */
+  /** Estimates the frequency of each instruction from the number of loops that contain it. */
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry, successors)) {

@@ -183,7 +183,7 @@ export class GangEmitter {
     return this.#masking?.mask;
   }
 
-  /** Calls `emit`. Only the gang's threads in the mask execute the code that it emits. */
+  /** Calls `emit`. Only the gang's threads in the mask execute the code that `emit` emits. */
   masked(masking: Masking, emit: () => void): void {
     const before = this.#masking;
     this.#masking = masking;

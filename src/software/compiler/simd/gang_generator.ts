@@ -54,7 +54,7 @@ import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to run in gangs: groups of threads of a warp that execute each instruction together. */
 export interface GeneratedGangKernel {
-  /** The kernel compiled for individual threads. It runs threads after they have left their gang. */
+  /** The kernel compiled for individual threads, which runs threads after they have left their gang. */
   readonly resumable: ResumableKernel;
   /**
    * The function that saves the threads of a gang as individual threads, at a scalar exit. The three functions call

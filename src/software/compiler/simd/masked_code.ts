@@ -163,7 +163,7 @@ export class MaskedCode {
     code.get(to).get(mask).ops("i32Or").set(to);
   }
 
-  /** Emits code that copies the loop's results of the threads in `mask` to the locals for saved results. */
+  /** Emits code that saves the loop's results for the threads in `mask`, in the locals for saved results. */
   #save(loop: MaskedLoop, mask: number): void {
     const { code, emitter: e, vectors: count } = this.#gang;
     const saved = [...this.#saved.get(loop)!];

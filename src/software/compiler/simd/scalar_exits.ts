@@ -33,9 +33,9 @@ const [member, record, saved, count] = [6, 7, 8, 9] as const;
  * Builds the function that saves the threads of a gang, with their records and registers, in the layout of the scalar
  * kernel.
  *
- * Its parameters are the offset of the launch record, the index of the scalar exit, the offset of the gang's save area,
- * the number and the index of the gang's first thread, and whether to run the threads until each of them exits or
- * waits. It returns whether any thread waits.
+ * The function's parameters are the offset of the launch record, the index of the scalar exit, the offset of the gang's
+ * save area, the number and the index of the gang's first thread, and whether to run the threads until each of them
+ * exits or waits. The function returns whether any thread waits.
  */
 export function scalarExitFunction(
   points: readonly ScalarExit[],
@@ -83,9 +83,10 @@ const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3
 /**
  * Builds the function that reconverges individual threads to a gang, if all of them wait at one barrier.
  *
- * Its parameters are the offset of the launch record, the offset of the gang's save area, and the number of the gang's
- * first thread. It returns the gang's new state: the number of the suspension; or `gangState.single`, if the threads
- * wait at different points, or if a register that must be uniform or strided no longer is.
+ * The function's parameters are the offset of the launch record, the offset of the gang's save area, and the number of
+ * the gang's first thread. The function returns the gang's new state: the number of the suspension; or
+ * `gangState.single`, if the threads wait at different points, or if a register that must be uniform or strided no
+ * longer is.
  */
 export function reconvergeFunction(
   points: readonly ScalarExit[],

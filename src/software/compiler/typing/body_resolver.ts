@@ -126,8 +126,8 @@ export class BodyResolver {
   }
 
   /**
-   * Resolves an instruction. If the instruction is not supported, records that and continues, because a later statement
-   * may be invalid PTX, which takes precedence.
+   * Resolves an instruction. If the instruction is not supported, records the error and continues, because an error for
+   * invalid PTX in a later statement takes precedence.
    */
   #addInstruction(instruction: Instruction, scope: Scope): void {
     try {

@@ -77,7 +77,8 @@ function findForm(
   if (!forms.some((form) => hasModifier(form, modifier))) {
     throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
   }
-  // Some form has the modifier, but no form has this combination. It may be valid PTX that is not supported.
+  // Some form has the modifier, but no form has this combination of modifiers, which may be valid PTX that is not
+  // supported.
   const section = nearest?.section;
   throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
 }

@@ -74,7 +74,7 @@ export const convertToDoubles: GangForm = (gang, i) => {
     const push = gang.vector(i, { operand: source, type: from });
     gang.assignVectors(destination, (part) => {
       push(part >> 1);
-      // Move the values of the vector's upper two threads to its lower half.
+      // Move the upper two values of the vector to the lower half.
       if (part % 2 === 1) push(part >> 1).i8x16Shuffle([8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15]);
       return gang.code.simd(from.kind === "signed" ? "f64x2ConvertLowI32x4S" : "f64x2ConvertLowI32x4U");
     });

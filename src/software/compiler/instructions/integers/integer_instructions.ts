@@ -27,8 +27,8 @@ export function isSameOperand(a: ResolvedOperand | undefined, b: ResolvedOperand
 }
 
 /**
- * Returns a function that can push an operand several times. It pushes a register or a literal directly. Code that
- * computes any other operand is emitted once, by this call.
+ * Returns a function that can push an operand several times. The function pushes a register or a literal directly. For
+ * any other operand, this call emits code that stores the operand's value in a local, which the function pushes.
  */
 export function repeatable(
   e: FunctionEmitter,

@@ -76,7 +76,7 @@ export const pack: Emit = (e, i) => {
 };
 
 /**
- * For each mode of `prmt`, the four selectors among which the low two bits of the last operand choose. The lowest four
+ * Maps each mode of `prmt` to four selectors; the low two bits of the last operand choose one of them. The lowest four
  * bits of a selector select the lowest byte of the result.
  */
 const modes: ReadonlyMap<string, readonly [number, number, number, number]> = new Map([

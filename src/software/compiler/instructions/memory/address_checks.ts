@@ -67,10 +67,7 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
   return addressOperand(e, operand);
 }
 
-/**
- * Emits code that pushes the offset in linear memory to which an address operand refers, after the checks of the
- * access.
- */
+/** Emits code that checks an access, and pushes the offset in linear memory to which the address operand refers. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
@@ -125,7 +122,7 @@ function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { byte
 }
 
 /**
- * Emits code that pushes the offset of an access in linear memory, after a bounds check for the access's state space.
+ * Emits code that checks the bounds of an access in its state space, and pushes the access's offset in linear memory.
  */
 function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
@@ -236,7 +233,7 @@ function zeroBitsOf(bytes: number): number {
 }
 
 /**
- * Emits code that pushes the offset in linear memory of an access to `.global` or `.const` memory, after the checks.
+ * Emits code that checks an access to `.global` or `.const` memory, and pushes the access's offset in linear memory.
  */
 function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { bytes, space, operation, alignment = bytes } = access;
@@ -271,7 +268,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-/** Emits code that pushes the offset in linear memory of an access by a generic address, after the checks. */
+/** Emits code that checks an access by a generic address, and pushes the access's offset in linear memory. */
 function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
@@ -312,8 +309,9 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 }
 
 /**
- * Emits code that pushes the offset in linear memory of an access by a register with an address in `.param`. The
- * address is either an offset into the kernel's parameters, or the generic address of a variable in a frame.
+ * Emits code that checks an access by a `.param` address in a register, and pushes the access's offset in linear
+ * memory. The address is either an offset into the kernel's parameters, or the generic address of a variable in a
+ * frame.
  */
 function pushParameterOffset(
   e: FunctionEmitter,
@@ -330,8 +328,8 @@ function pushParameterOffset(
 }
 
 /**
- * Emits code that pushes the offset in linear memory of an access to `.shared` or `.local`, whose addresses begin at 0,
- * after the checks. The sum of a 32-bit address and an offset wraps around at 32 bits.
+ * Emits code that checks an access to `.shared` or `.local`, whose addresses begin at 0, and pushes the access's offset
+ * in linear memory. The sum of a 32-bit address and an offset wraps around at 32 bits.
  */
 function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { space, bytes } = access;
@@ -373,9 +371,9 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
 }
 
 /**
- * Emits code that pushes the exclusive upper bound of valid addresses if the access is known to be aligned, or else of
- * valid addresses divided by the size of the access. If the kernel declares no dynamic shared memory, the bound
- * excludes dynamic shared memory that a launch may add.
+ * Emits code that pushes the limit for the inline check of an access. If the access is known to be aligned, valid
+ * addresses are below the limit; otherwise, valid addresses divided by the size of the access are. If the kernel
+ * declares no dynamic shared memory, the limit excludes dynamic shared memory that a launch may add.
  */
 function pushCapacity(
   e: FunctionEmitter,
