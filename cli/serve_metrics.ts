@@ -174,7 +174,9 @@ class Connections {
   }
 }
 
-/** Resolves with the head of the first request on a connection, or "" if it is too long. Ignores all later bytes. */
+/**
+ * Resolves to the head of the first request on a connection, or to "" if the head is too long. Ignores all later bytes.
+ */
 function requestOf(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let received = "";

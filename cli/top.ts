@@ -72,7 +72,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   return 0;
 }
 
-/** Prints samples until the program is interrupted or the last one is printed. */
+/** Prints samples until the program is interrupted or `sampling.count` samples have been printed. */
 async function printLines(
   first: Sample,
   { sampler, sampling, signal, terminal }: {

@@ -16,7 +16,7 @@ const oldestArchitecture = "compute_75";
 export interface GenerateOptions {
   /** The file name of the source. It is PTX if the name ends with `.ptx`, else CUDA C++. */
   readonly file: string;
-  /** The command that regenerates the module, for its header. */
+  /** The command that regenerates the module, which is printed in the module's header. */
   readonly command: string;
   readonly importFrom: string;
   /** The options for compiling CUDA C++. */
@@ -38,7 +38,7 @@ interface Program {
   readonly ptx: string;
   /** The PTX of the same kernels with debug information. */
   readonly debugPtx: string;
-  /** The end of the header's first line: how the PTX was compiled. */
+  /** How the PTX was compiled, as printed at the end of the first line of the module's header. */
   readonly origin: string;
   /** Maps the name expressions of kernels to their names in the PTX. */
   readonly loweredNames: ReadonlyMap<string, string>;
@@ -48,7 +48,7 @@ interface Program {
 /**
  * Generates the module for CUDA C++ or PTX.
  *
- * @throws {CompileError} If the compiler refuses the source
+ * @throws {CompileError} If the compiler rejects the source
  * @throws {PtxError} If the PTX cannot be read
  */
 export function generate(text: string, options: GenerateOptions): GeneratedModule {

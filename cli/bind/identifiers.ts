@@ -19,7 +19,7 @@ const usedNames = new Set(
     "Float64Array BigInt64Array BigUint64Array").split(" "),
 );
 
-/** The declared names of a module. */
+/** The identifiers that a generated module declares. */
 export class Identifiers {
   readonly #taken = new Set<string>();
 

@@ -132,7 +132,7 @@ export class StructConstants {
     return fields;
   }
 
-  /** Returns the field for a member. Undefined for an array without a length, which has no size. */
+  /** Returns the field for a member. Undefined for an array of unknown length, which has no size. */
   #field({ name = "", type, offset }: Member): PlacedField | undefined {
     const plain = withoutNames(type);
     const lengths = plain.kind === "array" ? plain.lengths : [];
@@ -187,7 +187,7 @@ function bits(byteLength: number, alignment: number): Element & { readonly count
   return { type: `"b${8 * size}"`, byteLength: size, alignment: size, count: Math.max(1, byteLength / size) };
 }
 
-/** Replaces base classes by their members, recursively. */
+/** Returns `members` with each base class replaced by its own members, recursively. */
 function flatten(members: readonly Member[], base = 0): Member[] {
   return members.flatMap((member) => {
     const offset = base + member.offset;

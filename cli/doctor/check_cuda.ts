@@ -89,7 +89,7 @@ function librariesOf({ runtimeVersion }: Cuda, machine: Machine): DoctorFinding[
   return findings;
 }
 
-/** Returns the path of a library that this process has loaded, by the beginning of its file name. */
+/** Returns the path of a library that this process has loaded and whose file name begins with `name`. */
 function loadedFile(name: string, machine: Machine): string | undefined {
   const maps = machine.read("/proc/self/maps")?.split("\n") ?? [];
   return maps.map((line) => line.slice(line.indexOf("/"))).find((path) => path.split("/").at(-1)!.startsWith(name));
@@ -126,7 +126,7 @@ function checkNvJitLink(machine: Machine): DoctorFinding {
       return finding("ok", "nvJitLink", loadedFile("libnvJitLink", machine) ?? "loaded");
     }
   } catch {
-    // FFI is not permitted: treated as a missing library.
+    // Without permission to use FFI, the library is reported as missing.
   }
   return finding(
     "note",

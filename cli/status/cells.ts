@@ -33,7 +33,9 @@ export function columnsWith(numbers: readonly Column[]): readonly Column[] {
 
 /** The options of `cellsOf`. */
 export interface CellOptions {
-  /** Whether the listener is in the PID namespace of this program, so that its process IDs are valid here. */
+  /**
+   * Whether the listener is in the PID namespace of this program, so that the process IDs in its status are valid here.
+   */
   readonly isSameNamespace: boolean;
   /** The current time in milliseconds since 1970. */
   readonly now: number;

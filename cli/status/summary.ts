@@ -6,7 +6,7 @@ import { formatBytes, formatCount, formatDuration } from "./units.ts";
 export interface SummaryParts {
   readonly status: ListenerStatus;
   readonly path: string;
-  /** The process ID of the listener in the PID namespace of this program, 0 if it is not visible there. */
+  /** The process ID of the listener in the PID namespace of this program; 0 if the listener is not visible there. */
   readonly listenerPid: number;
   /** The current time in milliseconds since 1970. */
   readonly now: number;

@@ -3,7 +3,7 @@ import { escapeControls } from "../../src/support/printing.ts";
 /** A column of a table. */
 export interface Column {
   readonly name: string;
-  /** The alignment of the cells. They are aligned to the left if this is absent. */
+  /** The alignment of the cells; left if absent. */
   readonly align?: "right";
 }
 
@@ -25,7 +25,7 @@ export function formatTable(columns: readonly Column[], rows: readonly (readonly
   );
 }
 
-/** Returns the width of text in cells of a terminal. */
+/** Returns the number of terminal cells that a string occupies. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const character of text) width += widthOfCharacter(character);

@@ -17,11 +17,11 @@ export interface Sample {
   readonly channels: ReadonlyMap<string, Rates>;
   /** The rates of the consumers that were also in the previous sample. */
   readonly consumers: ReadonlyMap<ConsumerStatistics, Rates>;
-  /** The process ID of the listener in the PID namespace of this program, 0 if it is not visible there. */
+  /** The process ID of the listener in the PID namespace of this program; 0 if the listener is not visible there. */
   readonly listenerPid: number;
 }
 
-/** The total counts of two samples from which rates are computed. */
+/** The total counts of a channel or a consumer in one sample. Rates are computed from the totals of two samples. */
 interface Totals {
   readonly sent: number;
   readonly bytesSent?: number;

@@ -109,7 +109,7 @@ export class Screen implements Disposable {
       write(leave);
       process.stdin.setRawMode(false);
     } catch {
-      // Ignored: the terminal was closed.
+      // The terminal was closed: ignore the error.
     }
   }
 }

@@ -83,7 +83,7 @@ export class ByteReader {
     return this.#bytes.subarray(begin, begin + size);
   }
 
-  /** Skips `size` bytes, and returns the offset of the first one. */
+  /** Skips `size` bytes, and returns the offset of the first skipped byte. */
   skip(size: number): number {
     const begin = this.offset;
     if (size > this.end - begin) throw new DwarfError(`${size} bytes at byte ${begin} are past the end`);

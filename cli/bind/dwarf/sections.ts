@@ -17,11 +17,13 @@ import { DwarfError } from "./bytes.ts";
 /** The bytes of a section. */
 export interface Section {
   readonly bytes: Uint8Array;
-  /** Maps an offset in `bytes` to the label whose address belongs there. Excludes labels in debug sections. */
+  /**
+   * Maps an offset in `bytes` to the label whose address is stored at this offset. Excludes labels in debug sections.
+   */
   readonly labels: ReadonlyMap<number, string>;
 }
 
-/** The debug sections of PTX, and the labels of its functions. */
+/** The debug sections of PTX, and the functions that contain its labels. */
 export interface DebugSections {
   /** The sections by name, such as `.debug_info`. */
   readonly sections: ReadonlyMap<string, Section>;

@@ -104,7 +104,7 @@ export class TypeReader {
   /**
    * Reads the target types of all pointer types read so far, so that `target` does not throw later.
    *
-   * @throws {DwarfError} If one of these types is malformed or not known
+   * @throws {DwarfError} If one of these types is malformed or of an unknown kind
    */
   readTargets(): void {
     // Reading a target may add more pointers to the list.

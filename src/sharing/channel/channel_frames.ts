@@ -13,10 +13,7 @@ import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that an error message lists. */
 const maximumListed = 4;
-/**
- * Milliseconds for which a consumer may hold a frame before the `HoldKind` of the hold changes from "in turn" to
- * "kept".
- */
+/** Milliseconds after which a frame that a consumer holds "in turn" counts as "kept". */
 const turnMilliseconds = 1000;
 
 /** The dependencies of `ChannelFrames`, which its producer provides. */
@@ -51,11 +48,11 @@ interface Frame {
   readonly waiting: Set<Consumer>;
   /** The consumers that the frame was sent to and that have not released it. */
   readonly holders: Set<Consumer>;
-  /** The number of consumers whose hold on the frame has the kind "kept". */
+  /** The number of consumers that hold the frame with the kind "kept". */
   keptCount: number;
 }
 
-/** The state of a frame that was sent to a consumer and that the consumer has not released yet. */
+/** A frame that a consumer holds: the frame was sent to the consumer, which has not released it yet. */
 interface Hold {
   readonly frame: Frame;
   kind: HoldKind;
@@ -70,7 +67,7 @@ interface Consumer {
   readonly queue: Set<Frame>;
   /** The frames that the consumer holds, keyed by slot, in the order in which they were sent. */
   readonly held: Map<number, Hold>;
-  /** The only hold of the consumer whose kind is "in turn". Undefined if there is none. */
+  /** The frame that the consumer holds "in turn". Undefined if there is none. */
   inTurn: Hold | undefined;
   /** Whether the consumer has ever released a frame. */
   hasReleased: boolean;
@@ -95,7 +92,7 @@ export class ChannelFrames {
   readonly #refused = new Set<Consumer>();
   readonly #turnTimer = new Timer(() => this.#endTurns(), turnMilliseconds, { unref: true });
   readonly #holdTimer: Timer;
-  /** Whether `Hold.since` is recorded, because holds can expire or change their kind. */
+  /** Whether `Hold.since` is recorded, because a `Hold` can expire or change its kind. */
   readonly #isTimed: boolean;
   #joined = 0;
   #dropped = 0;
@@ -140,7 +137,7 @@ export class ChannelFrames {
     return slots;
   }
 
-  /** Whether a process whose quarantined slots await its end may have begun to exit. */
+  /** Whether any process whose end would release quarantined slots may have begun to exit. */
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];
     return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
@@ -273,7 +270,7 @@ export class ChannelFrames {
     }
   }
 
-  /** Transfers the holds of one connection to another connection of the same process. */
+  /** Transfers the frames that one connection holds to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void {
     const leaving = this.#consumers.get(from);
     if (leaving === undefined) return;
@@ -338,8 +335,8 @@ export class ChannelFrames {
     this.#refused.add(consumer);
     this.#turnTimer.start();
     if (consumer.hasReleased || consumer.held.size > 0) return;
-    // Send the newest frame on which another consumer has a "kept" hold, because that frame occupies no additional
-    // slot. Once this consumer has released the frame, its next hold can be "in turn".
+    // Send the newest frame that another consumer holds as "kept", because that frame occupies no additional slot. Once
+    // this consumer has released the frame, it can hold its next frame "in turn".
     const newest = [...this.#frames].findLast(({ keptCount }) => keptCount > 0);
     if (newest === undefined) return;
     for (const frame of [...consumer.queue]) {
@@ -358,8 +355,8 @@ export class ChannelFrames {
   }
 
   /**
-   * Changes holds that have been "in turn" for longer than `turnMilliseconds` to "kept", and tries again to send frames
-   * to the consumers in `#refused`.
+   * Changes the kind of each `Hold` that has been "in turn" for longer than `turnMilliseconds` to "kept", and tries
+   * again to send frames to the consumers in `#refused`.
    */
   #endTurns(): void {
     if (this.#refused.size === 0) return;
@@ -381,7 +378,7 @@ export class ChannelFrames {
 
   /**
    * Cuts off the consumers that have held a frame for longer than `holdTimeout`. Returns the milliseconds until the
-   * next hold expires; undefined if there are no holds.
+   * next consumer has held a frame for that time; undefined if no frames are held.
    */
   #endHolds(holdTimeout: number): number | undefined {
     const { name, isWritten } = this.#parts;

@@ -108,19 +108,19 @@ export interface FrameDemand {
   /** The number of consumers that frames are sent to. */
   readonly consumers: number;
   /**
-   * Whether the consumer's hold on the frame would be "in turn": the consumer has released a frame before, and none of
-   * its current holds is "in turn".
+   * Whether the consumer would hold the frame "in turn": the consumer has released a frame before, and holds no other
+   * frame "in turn".
    */
   readonly isInTurn: boolean;
   /** Whether another consumer holds the frame. */
   readonly isHeld: boolean;
-  /** Whether another consumer's hold on the frame is "kept". */
+  /** Whether another consumer holds the frame with the kind "kept". */
   readonly isKept: boolean;
 }
 
 /**
- * The kind of a consumer's hold on a frame: "in turn" if the consumer has released frames before and is therefore
- * expected to release this frame soon, and "kept" otherwise.
+ * How a consumer holds a frame: "in turn" if the consumer has released frames before and is therefore expected to
+ * release this frame soon, and "kept" otherwise.
  */
 export type HoldKind = "in turn" | "kept";
 

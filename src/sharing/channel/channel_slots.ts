@@ -325,7 +325,7 @@ export interface QuarantineParts {
   readonly slots: number;
   /** Returns the slots that processes whose connections have ended may still use, keyed by process ID. */
   readonly quarantined: () => Map<number, Set<number>>;
-  /** Returns whether a process whose quarantined slots await its end may have begun to exit. */
+  /** Returns whether any process whose end would release quarantined slots may have begun to exit. */
   readonly hasEndingHolders: () => boolean;
   /** Called when all slots have been quarantined for too long: no slot becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;

@@ -225,7 +225,7 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * The importers' holds on offers, as far as this process knows. The list follows the importers' messages: a lease
+   * The leases of all importers, as far as known to this process. The list follows the importers' messages: a lease
    * appears or ends when the message about it arrives, which is later than the importer's call of `map` or `free`, and
    * at the earliest when this process returns to its event loop.
    */

@@ -145,7 +145,7 @@ export class Offer {
     });
   }
 
-  /** Returns a clause that lists the processes that hold the offer, for error messages; undefined if there are none. */
+  /** Returns the part of an error message that lists the processes that hold the offer; undefined if there are none. */
   #holders(): string | undefined {
     const pids = this.leases.map(({ peer }) => String(peer.pid));
     return pids.length === 0

@@ -11,7 +11,7 @@ import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** A ready event: an event recorded after the work that must be done before offers may be read. */
+/** An event recorded after the work that must be done before importers may read the memory of offers. */
 export interface ReadyEvent {
   readonly localEvent: LocalEvent;
   readonly stream: CudaStream;
@@ -49,8 +49,8 @@ interface Batch {
 }
 
 /**
- * The number of offers at the start of a batch for each of which the stream is queried at once. These offers do not
- * wait for work that is enqueued on the stream later.
+ * The number of offers at the start of a batch for which the stream is queried immediately, once per offer, so that
+ * these offers do not wait for work that is enqueued on the stream later.
  */
 const individualOffers = 8;
 /**

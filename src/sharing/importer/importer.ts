@@ -548,7 +548,7 @@ export class Importer implements AsyncDisposable {
         for (const event of channel.readyEvents) this.#remoteEvents.release(event);
         if (isFreed) {
           this.#offers.release(state, 0);
-          // The exporter no longer queries the slots' events: all slots were released before the ring was.
+          // The exporter no longer needs the slots' events, because releasing the ring also releases all slots.
           for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
         }
         this.#condition.notify();

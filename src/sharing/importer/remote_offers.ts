@@ -22,7 +22,9 @@ import { textByteLength } from "../protocol/metadata.ts";
 import { nearestNames } from "../../support/validation.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
-/** The maximum size of `#left`, the set of channels that were left but for which messages may still arrive. */
+/**
+ * The maximum size of `#left`, the set of the channels that this importer has left and whose frames may still arrive.
+ */
 const maximumLeftChannels = 1024;
 
 /** The maximum number of offered names that are compared with a requested name that does not exist. */
@@ -75,8 +77,8 @@ export class RemoteOffers {
   }
 
   /**
-   * Returns a clause for the error about a name that is not offered: it lists the offered names that are similar, or
-   * else the first offered names.
+   * Returns the part of the error message for a name that is not offered: a list of the similar offered names, or else
+   * of the first offered names.
    */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";

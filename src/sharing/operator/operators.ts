@@ -18,7 +18,10 @@ import {
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** The length of the pause before the next status, as a multiple of the time spent on sending the last one. */
+/**
+ * The length of the pause before the next status, as a multiple of the time spent on generating and sending the last
+ * one.
+ */
 const pauseFactor = 7;
 /**
  * The maximum pause between two statuses in milliseconds, which limits how long other operators can delay an answer.

@@ -101,7 +101,7 @@ export interface StoreStatistics {
 export interface StoreLimits {
   /** The maximum number of bytes on each device. */
   readonly maxSize: number | null;
-  /** The maximum number of bytes that one user may be charged. */
+  /** The maximum number of bytes that may be charged to one user. */
   readonly maxSizeOfUser: number | null;
 }
 

@@ -37,8 +37,8 @@ export function encodeDocument(value: object): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Yields the messages that carry a document. Each is generated only when requested, so that a sender can pause while
- * its peer does not read.
+ * Yields the messages that carry a document. A message is generated only when requested, so that a sender can pause
+ * while its peer does not read.
  */
 export function* partsOf(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
@@ -57,7 +57,7 @@ export interface PiecewiseDocument {
   pieces(): Iterable<Uint8Array<ArrayBuffer>>;
 }
 
-/** Yields the messages that carry a `PiecewiseDocument`. Each is generated only when requested. */
+/** Yields the messages that carry a `PiecewiseDocument`. A message is generated only when requested. */
 export function* partsOfPieces(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   document: PiecewiseDocument,

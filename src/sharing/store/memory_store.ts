@@ -24,13 +24,14 @@ export interface MemoryStoreOptions extends ExporterOptions {
   /** The maximum number of bytes on each device. By default, all memory of the device. */
   maxSize?: number;
   /**
-   * The maximum number of bytes of the memories that the processes of one user have created. Memory that was replaced
-   * or removed, and that only processes of other users still map, is charged to those users.
+   * The maximum number of bytes that may be charged to one user. Memory is charged to the user whose process has
+   * created it. Memory that was replaced or removed, and that only processes of other users still map, is charged to
+   * those users instead.
    */
   maxSizeOfUser?: number;
   /**
-   * Whether entries that no process maps are removed, least recently used first, if not enough memory is left. False by
-   * default.
+   * Whether entries that no process has mapped are removed, least recently used first, if not enough memory is left.
+   * False by default.
    */
   evict?: boolean;
   /**

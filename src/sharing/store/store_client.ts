@@ -121,7 +121,7 @@ export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
 
 /** Options of `StoreClient.create`. */
 export interface CreateEntryOptions extends MapOptions {
-  /** The device to allocate the memory on. Defaults to the device of `stream`, or else the first one. */
+  /** The device to allocate the memory on. Defaults to the device of `stream`, or else the first device. */
   device?: CudaDevice;
   /** Metadata for other processes, such as element types and shapes: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;

@@ -150,7 +150,7 @@ export class StoreRequests {
     }
     const waiter = {
       attempt: (): boolean => {
-        // The attempt of another waiter may have canceled this request.
+        // The attempt of another waiting request may have canceled this one.
         if (pending.reason !== undefined) return true;
         let outcome: RequestOutcome | undefined;
         try {

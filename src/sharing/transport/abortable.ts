@@ -10,7 +10,7 @@ import { abortError, throwIfAborted, type WaitOptions } from "../../support/wait
  * The description of a wait, by which its options are validated and which is part of the error if the wait is aborted.
  */
 export interface AbortableDescription {
-  /** A phrase for what is awaited, such as `a free slot of "frames"`. */
+  /** What is awaited, as a phrase such as `a free slot of "frames"`. */
   readonly awaited?: string;
   /** Returns the reason why the wait has not ended yet, for the error message; undefined if the reason is unknown. */
   readonly why?: (() => string | undefined) | undefined;

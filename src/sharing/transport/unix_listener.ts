@@ -180,7 +180,7 @@ export class UnixListener implements AsyncDisposable {
 }
 
 /**
- * Returns a clause for an error message that describes the process or file at a path: `"process 15 of user 1000
+ * Returns the part of an error message that describes the process or file at a path: `"process 15 of user 1000
  * listens"`, or `"a file of user 1000 is"` if connecting fails. Undefined if the path does not exist.
  */
 export function takerOf(path: string): string | undefined {

@@ -84,14 +84,14 @@ export class AwaitedNames {
    */
   readonly #waiters = new Map<string, NameWaiter | Set<NameWaiter>>();
 
-  /** Adds a waiter for a name. */
+  /** Adds a request that waits until memory is published under a name. */
   add(name: string, waiter: NameWaiter): void {
     const waiting = this.#waiters.get(name);
     if (waiting instanceof Set) waiting.add(waiter);
     else this.#waiters.set(name, waiting === undefined ? waiter : new Set([waiting, waiter]));
   }
 
-  /** Removes a waiter. */
+  /** Removes a request that waits for a name. */
   delete(name: string, waiter: NameWaiter): void {
     const waiting = this.#waiters.get(name);
     if (waiting instanceof Set && waiting.delete(waiter) && waiting.size > 0) return;
