@@ -5,28 +5,31 @@
  */
 import { type AffineForm, type Domain, greatestDivisor, simplified } from "./domain.ts";
 
-/** The bytes from `begin` up to, but not including, `end`. */
+/** A byte range, from `begin` up to, but not including, `end`. */
 export interface ByteRange {
   readonly begin: number;
   readonly end: number;
 }
 
-/** An arithmetic progression of `count` values that begins with `first`. `step` may be negative. */
+/** An arithmetic progression of `count` values, from `first` in steps of `step`, which may be negative. */
 interface Progression {
   readonly first: number;
   readonly step: number;
   readonly count: number;
 }
 
-/** A group of dimensions that occur in each affine form only through the same weighted sum of coordinates. */
+/**
+ * A group of dimensions that each affine form contains only as a multiple of the same weighted sum of their
+ * coordinates.
+ */
 interface Group {
-  /** The grouped dimensions, and the weight of each in the sum. */
+  /** The dimensions of the group, and the weight (`factor`) of each dimension's coordinate in the weighted sum. */
   readonly members: { readonly dimension: number; readonly factor: number }[];
-  /** The factor by which the sum is multiplied in each form. */
+  /** For each affine form, the factor by which the form multiplies the weighted sum. */
   readonly factors: readonly number[];
 }
 
-/** Thrown if there are too many ranges to list. */
+/** Thrown if listing ranges exceeds the budget of an analysis. */
 export class TooManyRanges extends Error {}
 
 /** A limit on the number of steps that an analysis may take. */
@@ -38,9 +41,9 @@ export class Budget {
   }
 
   /**
-   * Spends steps of the budget.
+   * Subtracts steps from the budget.
    *
-   * @throws {TooManyRanges} If fewer are left
+   * @throws {TooManyRanges} If fewer steps are left
    */
   spend(steps: number): void {
     if (!(steps <= this.#left)) throw new TooManyRanges();
@@ -49,8 +52,8 @@ export class Budget {
 }
 
 /**
- * Returns the bytes that an access covers over all points of a domain, as offsets from the access's base. The ranges
- * may overlap.
+ * Returns the bytes that an access covers over all points of a domain, as offsets from the access's base. The returned
+ * ranges may overlap.
  *
  * @throws {TooManyRanges} If there are more ranges than the budget allows
  */
@@ -84,7 +87,10 @@ export function coveredBytes(
   return blocksOf(address!.constant, byteLength, steps, budget);
 }
 
-/** Groups the dimensions whose terms have the same ratio in all forms, so that one weighted sum stands for them. */
+/**
+ * Groups the dimensions whose terms have the same ratios in all affine forms, so that a single weighted sum of their
+ * coordinates can replace them.
+ */
 function groupsOf(forms: readonly AffineForm[]): Group[] {
   const groups: Group[] = [];
   const count = Math.max(...forms.map(({ terms }) => terms.length));
@@ -102,7 +108,7 @@ function groupsOf(forms: readonly AffineForm[]): Group[] {
   return groups;
 }
 
-/** Returns whether a form has no dimensions outside of a group. */
+/** Returns whether all dimensions that an affine form depends on belong to a group. */
 function isAlone({ members }: Group, { terms }: AffineForm): boolean {
   return terms.every((term, index) => term === 0 || members.some(({ dimension }) => dimension === index));
 }
@@ -116,7 +122,7 @@ function scaled({ first, step, count }: Progression, factor: number): Progressio
   return { first: first * factor, step: step * factor, count };
 }
 
-/** Returns the values of a group's sum. Undefined if they are not an arithmetic progression. */
+/** Returns the values of a group's weighted sum over a domain. Undefined if they are not an arithmetic progression. */
 function sumOf({ members }: Group, domain: Domain): Progression | undefined {
   const parts = members.map(({ dimension, factor }) => ascending(scaled(coordinates(domain, dimension), factor)));
   if (parts.some((part) => part === undefined)) return undefined;
@@ -130,13 +136,13 @@ function sumOf({ members }: Group, domain: Domain): Progression | undefined {
   return { first, step, count };
 }
 
-/** Returns a progression with the same values in ascending order. Undefined if there is no smallest value. */
+/** Returns a progression's values in ascending order. Undefined if the progression has no smallest value. */
 function ascending({ first, step, count }: Progression): Progression | undefined {
   if (step >= 0) return { first, step, count };
   return count === Infinity ? undefined : { first: first + step * (count - 1), step: -step, count };
 }
 
-/** Returns the values of a progression for which `factor * value + constant >= 0`. */
+/** Returns the part of an ascending progression whose values satisfy `factor * value + constant >= 0`. */
 function cutBy({ first, step, count }: Progression, factor: number, constant: number): Progression {
   if (factor < 0) {
     const most = Math.floor(constant / -factor);
@@ -147,7 +153,7 @@ function cutBy({ first, step, count }: Progression, factor: number, constant: nu
   return { first: first + skipped * step, step, count: count - skipped };
 }
 
-/** Returns the dimension with the fewest coordinates among those of groups that occur in constraints. */
+/** Of the dimensions on which constraints depend, returns the one with the fewest coordinates. */
 function smallest(groups: readonly Group[], forms: readonly AffineForm[], { low, high }: Domain): number {
   const shared = groups.filter(({ factors }) => forms.some((_, index) => index > 0 && factors[index] !== 0));
   const dimensions = shared.flatMap(({ members }) => members.map(({ dimension }) => dimension));
@@ -155,7 +161,7 @@ function smallest(groups: readonly Group[], forms: readonly AffineForm[], { low,
   return dimensions.reduce((best, dimension) => sizeOf(dimension) < sizeOf(best) ? dimension : best);
 }
 
-/** Splits a domain into one for each coordinate in a dimension. */
+/** Splits a domain into one domain for each coordinate of a dimension. */
 function eachValue(domain: Domain, dimension: number): Domain[] {
   const { low, high, constraints } = domain;
   const count = high[dimension]! - low[dimension]! + 1;
@@ -166,12 +172,12 @@ function eachValue(domain: Domain, dimension: number): Domain[] {
   });
 }
 
-/** The maximum number of coordinates by which a dimension is split. */
+/** The maximum number of domains into which `eachValue` splits a domain. */
 const mostValues = 4096;
 
 /**
- * Returns the ranges of `byteLength` bytes at `start` plus each sum of one value from every progression. Merges
- * contiguous ranges.
+ * Returns a range of `byteLength` bytes for each sum of `start` and one value from every progression. Merges ranges
+ * that contiguous steps of a progression produce.
  */
 function blocksOf(
   start: number,
@@ -205,7 +211,7 @@ function blocksOf(
   return first;
 }
 
-/** Sorts ranges, and merges those that overlap or touch. */
+/** Returns the ranges in sorted order, with overlapping and adjacent ranges merged. */
 export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   const ordered = [...ranges].sort((a, b) => a.begin - b.begin);
   const result: { begin: number; end: number }[] = [];
@@ -217,7 +223,7 @@ export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   return result;
 }
 
-/** Subtracts `others` from `ranges`. Both must be sorted and must not overlap. */
+/** Returns the parts of `ranges` outside of `others`. Both lists must be sorted and free of overlaps. */
 export function without(ranges: readonly ByteRange[], others: readonly ByteRange[]): ByteRange[] {
   const result: ByteRange[] = [];
   let index = 0;

@@ -6,32 +6,35 @@
  */
 
 /**
- * A set of threads and loop iterations: the points of a box that satisfy all constraints. A dimension is (a part of) a
- * block or thread index, or the iteration number of a loop.
+ * A set of threads and loop iterations: the points of a box that satisfy all constraints. Each dimension is a block or
+ * thread index, a part of one, or the iteration number of a loop.
  */
 export interface Domain {
-  /** The first coordinate in each dimension. */
+  /** The smallest coordinate in each dimension. */
   readonly low: readonly number[];
-  /** The last coordinate in each dimension, which may be infinite. */
+  /** The largest coordinate in each dimension, which may be infinite. */
   readonly high: readonly number[];
-  /** The affine forms of two or more dimensions whose values must not be negative. */
+  /**
+   * Affine forms of two or more dimensions. A point belongs to the domain only if the value of none of them is
+   * negative.
+   */
   readonly constraints: readonly AffineForm[];
 }
 
-/** Bounds for the values of a form, both inclusive. */
+/** Inclusive bounds for the values of an affine form. */
 export interface Range {
   readonly low: number;
   readonly high: number;
 }
 
-/** A condition on the coordinates of a thread or loop iteration. */
+/** A condition on the coordinates of a point: a thread, or a loop iteration of a thread. */
 export type Condition =
-  /** A test of the value of a form without base: whether it is at least 0 (`notNegative`) or equal to 0 (`zero`). */
+  /** Tests whether the value of an affine form without a base is at least 0 (`notNegative`) or equal to 0 (`zero`). */
   | { readonly kind: "test"; readonly form: AffineForm; readonly relation: "notNegative" | "zero" }
   | { readonly kind: "not"; readonly of: Condition }
   | { readonly kind: "and"; readonly of: readonly [Condition, Condition] };
 
-/** Returns bounds for the values of a form in a domain, not counting the value of the form's base. */
+/** Returns bounds for the values of an affine form in a domain. The value of the form's base is not included. */
 export function rangeOf({ terms, constant }: AffineForm, { low, high, constraints }: Domain): Range {
   let least = constant, most = constant;
   for (let index = 0; index < terms.length; index++) {
@@ -43,7 +46,7 @@ export function rangeOf({ terms, constant }: AffineForm, { low, high, constraint
   for (const constraint of constraints) {
     const ratio = ratioOf(constraint.terms, terms);
     if (ratio === undefined) continue;
-    // The constraint is ratio * (form - constant) + constraint.constant >= 0.
+    // The constraint is equivalent to ratio * (value - constant) + constraint.constant >= 0, for the value of the form.
     const bound = constant - constraint.constant / ratio;
     if (ratio > 0) least = Math.max(least, Math.ceil(bound));
     else most = Math.min(most, Math.floor(bound));
@@ -51,7 +54,7 @@ export function rangeOf({ terms, constant }: AffineForm, { low, high, constraint
   return { low: least, high: most };
 }
 
-/** Returns the ratio of the terms `a` to the terms `b`. Undefined if they are not proportional. */
+/** Returns the ratio of the terms `a` to the terms `b`. Undefined if the terms are not proportional. */
 function ratioOf(a: readonly number[], b: readonly number[]): number | undefined {
   if (a.length !== b.length || a.length === 0) return undefined;
   const last = a.length - 1;
@@ -62,7 +65,7 @@ function ratioOf(a: readonly number[], b: readonly number[]): number | undefined
   return a[last]! / b[last]!;
 }
 
-/** Folds the terms of dimensions in which a domain has a single coordinate into the constant of a form. */
+/** Moves the terms of dimensions in which the domain has only one coordinate into the constant of an affine form. */
 export function simplified(form: AffineForm, { low, high }: Domain): AffineForm {
   const { terms, constant, base } = form;
   let found = false;
@@ -79,7 +82,9 @@ export function simplified(form: AffineForm, { low, high }: Domain): AffineForm 
   return formOf(others, sum, base) ?? form;
 }
 
-/** Returns whether a condition is true or false in all points of a domain. Undefined if it is neither, or unknown. */
+/**
+ * Returns true or false if a condition has this value in all points of a domain. Undefined if it varies or is unknown.
+ */
 export function decide(domain: Domain, condition: Condition): boolean | undefined {
   switch (condition.kind) {
     case "test": {
@@ -110,7 +115,7 @@ export function greatestDivisor(a: number, b: number): number {
   return a;
 }
 
-/** Returns the parts of a domain in which a condition has the value `truth`. They do not overlap. */
+/** Returns the parts of a domain in which a condition has the value `truth`. The parts do not overlap. */
 export function assume(domain: Domain, condition: Condition, truth: boolean): Domain[] {
   switch (condition.kind) {
     case "test": {
@@ -147,9 +152,9 @@ function lessThanZero(form: AffineForm | undefined): AffineForm | undefined {
 export class TooComplex extends Error {}
 
 /**
- * Returns the part of a domain in which a form is not negative. Undefined if that part is empty.
+ * Returns the part of a domain in which an affine form is not negative. Undefined if that part is empty.
  *
- * @throws {TooComplex} If the form is undefined
+ * @throws {TooComplex} If `wanted` is undefined
  */
 export function constrain(domain: Domain, wanted: AffineForm | undefined): Domain | undefined {
   if (wanted === undefined) throw new TooComplex();
@@ -166,7 +171,7 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
     else high[index] = Math.min(high[index]!, Math.floor(constant / -term));
     return low[index]! > high[index]! ? undefined : { low, high, constraints: domain.constraints };
   }
-  // An infinite dimension (the iterations of a loop) gets a finite bound from the constraint.
+  // Derive a finite bound from the constraint for an infinite dimension, which is the iterations of a loop.
   for (const index of dimensions) {
     const term = terms[index]!;
     if (high[index] !== Infinity || term > 0) continue;
@@ -179,41 +184,41 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
 }
 
 /**
- * A value: `constant`, plus the coordinate in each dimension times its term, plus the value of the base. A register
- * holds the value modulo two to the power of its width.
+ * An affine form: the sum of `constant`, the coordinate in each dimension times the dimension's term, and the value of
+ * the base. A register of n bits holds the value modulo 2 ** n.
  */
 export interface AffineForm {
   readonly kind: "affine";
   /**
-   * What the value is relative to: the parameter at this offset in the packed parameters, {@linkcode noBase},
-   * {@linkcode elsewhere}, or a shared variable (a smaller number).
+   * What the value is relative to. A non-negative number is the offset of a kernel parameter in the packed parameters;
+   * otherwise {@linkcode noBase}, {@linkcode elsewhere}, or a smaller number, which stands for a shared variable.
    */
   readonly base: number;
   readonly constant: number;
-  /** The factor of the coordinate in each dimension. Trailing zeros may be omitted. */
+  /** The factor of each dimension's coordinate. Trailing zeros may be omitted. */
   readonly terms: readonly number[];
 }
 
-/** The base of a number that is not derived from a pointer. */
+/** The base of a value that is not derived from a pointer. */
 export const noBase = -1;
 /** The base of addresses of local memory and of variables other than shared ones. */
 export const elsewhere = -2;
-/** The base of dynamic shared memory. The bases of other shared variables are smaller. */
+/** The base of dynamic shared memory. The bases of other shared variables are smaller numbers. */
 export const dynamicShared = -3;
 
 const noTerms: readonly number[] = [];
 
-/** Returns the form of a constant. */
+/** Returns the affine form of a constant value. */
 export function constantForm(constant: number): AffineForm {
   return { kind: "affine", base: noBase, constant, terms: noTerms };
 }
 
-/** Returns the form of a base alone: the value of a parameter, or the address of a variable. */
+/** Returns the affine form whose value is its base: the value of a parameter, or the address of a variable. */
 export function baseForm(base: number): AffineForm {
   return { kind: "affine", base, constant: 0, terms: noTerms };
 }
 
-/** Returns a form. Undefined if its numbers exceed the range of exact integers. */
+/** Returns an affine form with the given terms, constant and base. Undefined if a number is not an exact integer. */
 export function formOf(terms: readonly number[], constant = 0, base: number = noBase): AffineForm | undefined {
   let length = terms.length;
   while (length > 0 && terms[length - 1] === 0) length--;
@@ -222,16 +227,16 @@ export function formOf(terms: readonly number[], constant = 0, base: number = no
   return { kind: "affine", base, constant, terms: length === terms.length ? terms : terms.slice(0, length) };
 }
 
-/** Returns whether a form has the same value in all threads. */
+/** Returns whether an affine form has the same value in all threads and loop iterations. */
 export function isUniform({ terms }: AffineForm): boolean {
   return terms.length === 0;
 }
 
-/** Returns `a + factor * b`. Undefined if that is not an affine form, or exceeds the range of exact integers. */
+/** Returns the affine form `a + factor * b`. Undefined if the result has no single base, or exceeds exact integers. */
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {
-    // Equal bases cancel only if they are parameters: a variable may have a different address in another state space.
+    // Equal bases cancel only if they are parameters: the address of a variable depends on the state space.
     if (factor === -1 && a.base === b.base && a.base > elsewhere) base = noBase;
     else if (factor === 1 && a.base === noBase) base = b.base;
     else return undefined;
@@ -245,13 +250,13 @@ export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | un
   return formOf(terms, constant, base);
 }
 
-/** Returns `form * factor`. Undefined if the form has a base, or if the result exceeds the range of exact integers. */
+/** Returns the affine form `form * factor`. Undefined if `form` has a base, or if a number exceeds exact integers. */
 export function productOf(form: AffineForm, factor: number): AffineForm | undefined {
   if (form.base !== noBase) return undefined;
   return formOf(form.terms.map((term) => term * factor + 0), form.constant * factor);
 }
 
-/** Returns whether two forms have the same terms and base, so that they differ by a constant. */
+/** Returns whether two affine forms have the same terms and base, so that their values differ by a constant. */
 export function areParallel(a: AffineForm, b: AffineForm): boolean {
   return a.base === b.base && a.terms.length === b.terms.length &&
     a.terms.every((term, index) => term === b.terms[index]);

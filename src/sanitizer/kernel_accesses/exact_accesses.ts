@@ -15,14 +15,20 @@ import type { KernelCode, Step } from "./kernel_code.ts";
 import { threadsHaveOwnBytes } from "./separate_accesses.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** A dimension of a launch. The value of a special register is the sum of its dimensions' coordinates times weights. */
+/**
+ * A dimension of a launch's threads. The value of a special register such as `%tid.x` is the sum of the coordinates of
+ * its dimensions, each multiplied by the dimension's weight.
+ */
 export interface Dimension {
   readonly register: string;
   readonly weight: number;
   readonly extent: number;
 }
 
-/** A range accessed by one instruction or by interleaved instructions. Offsets count from the value of a parameter. */
+/**
+ * A byte range that one source line, or several interleaved ones, access. `begin` and `end` are offsets from the value
+ * of the parameter `base`.
+ */
 interface ExactRange extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
@@ -31,22 +37,25 @@ interface ExactRange extends ByteRange {
   readonly parts?: AccessParts | undefined;
 }
 
-/** The smallest range that contains all accesses of one kind. Offsets count from the value of a parameter. */
+/**
+ * The smallest range that contains all accesses of one kind through a parameter. `begin` and `end` are offsets from the
+ * value of the parameter `base`.
+ */
 interface Extent extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
 }
 
-/** All accesses of a launch, relative to the values of its pointers. */
+/** All accesses of a launch, at offsets from the values of its pointer parameters. */
 export interface ExactAccesses {
   readonly ranges: readonly ExactRange[];
-  /** The extent of each parameter and kind of access, rounded to whole words. */
+  /** For each parameter and kind of access, the extent, rounded outward to whole words. */
   readonly extents: readonly Extent[];
-  /** The required alignment of each parameter's value. */
+  /** For each parameter's offset, the alignment in bytes that the parameter's value must have. */
   readonly alignments: ReadonlyMap<number, number>;
 }
 
-/** The accesses that a symbolic run of a kernel for all threads has found. */
+/** The accesses found by a symbolic run of a kernel, which covers all threads of a launch. */
 interface KernelAccesses {
   readonly prepared: { readonly code: KernelCode };
   readonly certain: readonly CertainAccess[];
@@ -54,7 +63,7 @@ interface KernelAccesses {
   readonly reachesElsewhere: boolean;
 }
 
-/** The accesses of one source line, or of interleaved instructions. */
+/** The byte ranges that one source line, or several interleaved instructions, access. */
 interface LineAccesses {
   readonly of: { readonly line: number } | InterleavedAccesses;
   readonly base: number;
@@ -62,20 +71,23 @@ interface LineAccesses {
   readonly ranges: readonly ByteRange[];
 }
 
-/** The size of a word in bytes. Drivers record the first accessing thread of each word. */
+/** The size in bytes of a word: drivers that observe accesses record the first accessing thread of each word. */
 const wordBytes = 4;
-/** The maximum number of accessed ranges of a launch. With more, its accesses count as unknown. */
+/** The maximum number of accessed ranges of a launch. If there are more, the accesses are treated as unknown. */
 const mostRanges = 2048;
-/** The maximum number of cached answers to which thread first makes an access: reports ask for the same repeatedly. */
+/** The maximum number of values cached by a function that `remembered` returns. */
 const mostRemembered = 1024;
-/** The budget of steps for computing a launch's accesses. */
+/** The maximum number of steps for computing the accesses of a launch. */
 const mostSteps = 20_000;
-/** The special registers of block and thread indices, in the order in which blocks and threads run. */
+/**
+ * The special registers of block and thread indices, most significant first in the order in which a driver runs blocks
+ * and threads.
+ */
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
 const kinds = ["read", "write", "atomic"] as const;
 
 /**
- * Returns all accesses of a launch. Undefined if they are unknown, or if the launch may stop before making them all.
+ * Returns all accesses of a launch. Undefined if some are unknown, or if the launch may stop before making all of them.
  */
 export function exactAccesses(
   run: KernelAccesses,
@@ -110,14 +122,16 @@ export function exactAccesses(
   }
 }
 
-/** Returns whether an instruction may end a launch early. An unknown instruction is assumed not to. */
+/**
+ * Returns whether an instruction may end a launch early. Assumes that an instruction with an unknown opcode does not.
+ */
 function mayStop({ row }: Step): boolean {
   return row !== undefined && (row.flow === "call" || mayHave({ form: row }, "traps"));
 }
 
 /**
- * Returns the alignment that the value of each parameter must have so that all accesses are aligned to their size and
- * to words. Undefined if there is none.
+ * Returns the alignment in bytes that each parameter's value must have so that all accesses through it are aligned to
+ * their size and to words. Undefined if no alignment suffices.
  */
 function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, number> | undefined {
   const alignments = new Map<number, number>();
@@ -129,8 +143,8 @@ function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, nu
 }
 
 /**
- * Returns the bytes that each source line accesses. Undefined if a line uses several parameters, or if there are too
- * many ranges.
+ * Returns the bytes that each source line accesses. Undefined if a line accesses memory through several parameters, or
+ * if there are too many ranges.
  */
 function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   try {
@@ -142,7 +156,8 @@ function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
 }
 
 /**
- * Returns the bytes that each source line accesses, with interleaved accesses merged. Undefined if they are unknown.
+ * Like `byLine`, but merges interleaved accesses. Undefined if the first accessing thread of a word is ambiguous, or if
+ * there are still too many ranges.
  */
 function byInterleavedLines(
   certain: readonly CertainAccess[],
@@ -150,7 +165,8 @@ function byInterleavedLines(
 ): LineAccesses[] | undefined {
   const { interleaved, others } = interleavedAccesses(certain);
   const areKnown = interleaved.every(({ records }) =>
-    // Drivers record the first thread of each word. It is unambiguous if only one thread accesses the word.
+    // Drivers record the first accessing thread of each word, which is unambiguous if only one thread accesses the
+    // word.
     records.every(({ form: { constant, terms }, byteLength }) =>
       [constant, byteLength, ...terms].every((part) => part % wordBytes === 0)
     ) && threadsHaveOwnBytes(records, dimensions.length)
@@ -184,8 +200,8 @@ function rangesByLine(certain: readonly CertainAccess[]): LineAccesses[] | undef
 }
 
 /**
- * Returns the extent of each parameter and kind of access. Undefined if several lines access the same byte, since it is
- * unknown which does first.
+ * Returns the extent for each parameter and kind of access. Undefined if several lines access the same byte, because it
+ * is unknown which line accesses the byte first.
  */
 function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
   const extents: Extent[] = [];
@@ -202,7 +218,7 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
   return extents;
 }
 
-/** Returns a function that caches the results of `compute` by its argument. */
+/** Returns a function that computes values by `compute` and caches them. */
 function remembered<Value>(compute: (at: number) => Value): (at: number) => Value {
   const known = new Map<number, Value>();
   return (at) => {
@@ -231,7 +247,7 @@ function wordFrom(at: number): number {
   return Math.floor(at / wordBytes) * wordBytes;
 }
 
-/** Finds the first thread that accesses each word. */
+/** Determines the first thread that accesses each word. */
 class FirstThreads {
   readonly #certain: readonly CertainAccess[];
   readonly #dimensions: readonly Dimension[];
@@ -251,10 +267,10 @@ class FirstThreads {
   }
 
   /**
-   * Returns the first thread that accesses the word at an offset. Blocks run one after another; the threads of a block
-   * run one after another or interleaved.
+   * Returns the first thread that accesses the word at an offset. Assumes that blocks run one after another, and makes
+   * no assumption about whether the threads of a block are interleaved.
    *
-   * @throws {TooManyRanges} If the result depends on how the threads of a block are scheduled
+   * @throws {TooManyRanges} If the result depends on the scheduling of a block's threads
    */
   of({ base, access, at }: { base: number; access: CertainAccess["access"]; at: number }): ThreadIndex {
     const begin = wordFrom(at), end = begin + wordBytes;
@@ -302,7 +318,7 @@ class FirstThreads {
   }
 }
 
-/** The index of a block and of a thread in it, in the order of `axes`. */
+/** The index of a block, followed by the index of a thread in the block. Both in the order of `axes`. */
 type Indices = readonly number[];
 
 function least(a: Indices, b: Indices): Indices {
@@ -311,9 +327,9 @@ function least(a: Indices, b: Indices): Indices {
 }
 
 /**
- * Returns the accesses at absolute addresses, by adding the values of a launch's pointers, in the order in which a
- * driver reports them. Undefined if the pointers are misaligned, or if accesses through different pointers overlap, so
- * that it is unknown which comes first.
+ * Returns a launch's accesses with absolute addresses, computed from the values of the pointer parameters, in the order
+ * in which a driver reports accesses. Undefined if a pointer is misaligned, or if accesses through different pointers
+ * overlap, because it is unknown which access comes first.
  */
 export function placedAccesses(
   { ranges, extents, alignments }: ExactAccesses,

@@ -7,20 +7,20 @@ import { type AffineForm, constantForm, productOf, sumOf } from "./domain.ts";
 import { type Budget, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** The remaining part of the search space: the bounds in each dimension, both inclusive. */
+/** The part of the search space that is left: inclusive bounds in each dimension. */
 interface Box {
   readonly low: number[];
   readonly high: number[];
 }
 
-/** The maximum number of passes over the constraints per call of `tighten`. */
+/** The maximum number of passes over all constraints in a call of `tighten`. */
 const mostRounds = 8;
 
 /**
- * Returns the lexicographically first point of an access's domain in which it accesses any byte of a range. Undefined
- * if there is none.
+ * Returns the lexicographically first point of an access's domain at which the access touches a byte of a range.
+ * Undefined if there is no such point.
  *
- * @param order the dimensions from the most significant one; dimensions that are not listed come last
+ * @param order the dimensions, most significant first; unlisted dimensions are the least significant ones
  * @throws {TooManyRanges} If the search exceeds the budget
  */
 export function firstPoint(
@@ -57,7 +57,10 @@ function search(
   }
 }
 
-/** Tightens the bounds of a box by each constraint separately. Returns false if the box has no solution. */
+/**
+ * Tightens the bounds of a box by applying each constraint on its own. Returns false if no point of the box satisfies
+ * them.
+ */
 function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolean {
   for (let round = 0, changed = true; changed && round < mostRounds; round++) {
     changed = false;
@@ -72,7 +75,8 @@ function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolea
       for (let index = 0; index < terms.length; index++) {
         const term = terms[index]!;
         if (term === 0) continue;
-        // The maximum distance of this coordinate from its best bound if all other terms have their best values.
+        // The maximum distance of this coordinate from its most favorable bound, if all other coordinates are at
+        // theirs.
         const slack = Math.floor(most / Math.abs(term));
         if (term > 0 && high[index]! - low[index]! > slack) {
           low[index] = high[index]! - slack;

@@ -13,63 +13,70 @@ import { defaultStream, type Driver, eventFlags, type HostAllocation, type Kerne
 import { ptxText } from "../../ptx/image_kind.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
 
-/** The instrumented version of a kernel. */
+/** The instrumented version of a kernel, which records the kernel's accesses. */
 interface ObservedKernel {
   readonly handle: bigint;
   /**
-   * The offset in the packed parameters of the last parameter, which is the address of the table of observed ranges.
+   * The offset in bytes, in the packed parameters, of the parameter that the instrumented version has in addition. It
+   * is the address of the table of observed ranges.
    */
   readonly tableOffset: number;
 }
 
-/** A range of memory whose accesses are recorded. */
+/** A range of device memory for which a launch records accesses. */
 interface ObservedRange {
   readonly begin: bigint;
   readonly byteLength: number;
-  /** The offset of the range's first bitmap in the memory for the recorded accesses. */
+  /** The offset in bytes of the range's first bitmap in the memory in which the launch records accesses. */
   readonly offset: number;
 }
 
-/** The memory for the recorded accesses of a launch. */
+/** The memory in which one launch records accesses. */
 interface Notes {
   readonly device: number;
-  /** The address of the device memory. */
+  /** The address of the device memory that the kernel writes. */
   readonly address: bigint;
   readonly byteLength: number;
-  /** The host memory that receives a copy of the device memory. */
+  /** Page-locked host memory, which receives a copy of the device memory. */
   readonly host: HostAllocation;
-  /** An event that is recorded after the copy. */
+  /** An event, recorded after the copy to the host memory. */
   readonly event: bigint;
 }
 
-/** A launch whose recorded accesses are being copied to the host. */
+/** A launch whose recorded accesses were not processed yet. */
 interface PendingNotes {
   readonly notes: Notes;
   readonly ranges: readonly ObservedRange[];
   done(accesses: readonly RangeAccess[]): void;
 }
 
-/** The maximum size in bytes of the memory for recorded accesses. Launches that need more are not instrumented. */
+/**
+ * The maximum size in bytes of the memory in which a launch records accesses. A launch that needs more runs
+ * uninstrumented.
+ */
 const mostBytes = 2 ** 30;
-/** The number of bytes of observed memory for which a 32-bit word of a bitmap has bits. */
+/** The number of bytes of observed memory that a 32-bit word of a bitmap covers: one per bit. */
 const wordBytes = 32;
 
-/** Loads modules with instrumented versions of their kernels, and launches these versions. */
+/** Adds instrumented versions of the kernels to modules, and launches these versions. */
 export class InstrumentedLaunches {
   readonly #driver: Driver;
   readonly #modules = new Set<bigint>();
-  /** The instrumented versions of kernels, by the handles of the originals. */
+  /** The instrumented versions of kernels, keyed by the handle of the original kernel. */
   readonly #kernels = new Map<bigint, ObservedKernel>();
-  /** The launches whose accesses were not read yet, in launch order. */
+  /** The launches whose recorded accesses were not processed yet, in launch order. */
   readonly #pending: PendingNotes[] = [];
-  /** Memory of completed launches, for reuse. */
+  /** The memory of launches whose recorded accesses were processed. Later launches reuse it. */
   #free: Notes[] = [];
 
   constructor(driver: Driver) {
     this.#driver = driver;
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /**
+   * Returns wrappers of driver calls that hide the instrumented kernels, and that apply settings of kernels to these,
+   * too.
+   */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     return {
@@ -88,7 +95,7 @@ export class InstrumentedLaunches {
     };
   }
 
-  /** Loads a module, with instrumented versions of its kernels if possible. */
+  /** Loads a module. If possible, adds instrumented versions of its kernels. */
   readonly moduleLoadData: Driver["moduleLoadData"] = (device, image, options) => {
     const text = ptxText(image);
     const instrumented = text === undefined ? undefined : instrumentedPtx(text);
@@ -98,13 +105,13 @@ export class InstrumentedLaunches {
         this.#modules.add(module);
         return module;
       } catch {
-        // Load the original PTX instead. If that fails, too, the program should get that error.
+        // Load the original PTX instead. If this fails as well, the program gets the error for its own PTX.
       }
     }
     return this.#driver.moduleLoadData(device, image, options);
   };
 
-  /** Registers a kernel of a module, if there is an instrumented version of it. */
+  /** Registers a kernel of a module, if the module has an instrumented version of the kernel. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     if (!this.#modules.has(module)) return;
     try {
@@ -112,16 +119,16 @@ export class InstrumentedLaunches {
       const table = this.#driver.funcGetParamInfo(handle)?.at(-1);
       if (table !== undefined) this.#kernels.set(kernel, { handle, tableOffset: table.offset });
     } catch {
-      // Ignore the error: launches will use the original version of the kernel.
+      // Ignore the error: launches then use the original version of the kernel.
     }
   }
 
   /**
-   * Launches the instrumented version of a kernel. Returns false if that is not possible: the caller must then launch
-   * the original version.
+   * Launches the instrumented version of a kernel. Returns false if this is not possible, in which case the caller must
+   * launch the original version.
    *
    * @param call launches a kernel with the given parameters
-   * @param done called with the accesses once they are known
+   * @param done called with the launch's accesses when they are known
    */
   launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void, done: PendingNotes["done"]): boolean {
     const kernel = this.#kernels.get(launch.kernel);
@@ -144,7 +151,10 @@ export class InstrumentedLaunches {
     return true;
   }
 
-  /** Reads the recorded accesses of completed launches. If the device was lost, a launch counts as having none. */
+  /**
+   * Processes the recorded accesses of completed launches. If the device was lost, a launch is treated as making no
+   * accesses.
+   */
   settle(): void {
     for (let first = this.#pending[0]; first !== undefined; first = this.#pending[0]) {
       const { notes, ranges, done } = first;
@@ -164,7 +174,10 @@ export class InstrumentedLaunches {
     }
   }
 
-  /** Returns the allocations that the arguments point to, and the number of bytes needed to record their accesses. */
+  /**
+   * Returns the allocations that a launch's arguments point to, and the number of bytes needed to record accesses to
+   * them.
+   */
   #rangesOf({ device, parameters }: KernelLaunch, { tableOffset }: ObservedKernel) {
     const found = new Map<bigint, { begin: bigint; byteLength: number }>();
     const end = Math.min(tableOffset, parameters.byteLength);
@@ -185,7 +198,7 @@ export class InstrumentedLaunches {
 
   #allocationAt(device: number, address: bigint): { base: bigint; byteLength: number } {
     const nothing = { base: 0n, byteLength: 0 };
-    // Skip the query for numbers that cannot be addresses.
+    // Skip the query for arguments that cannot be addresses.
     if (address < 2n ** 16n || address >= 2n ** 57n) return nothing;
     try {
       return this.#driver.memGetAddressRange(device, address);
@@ -206,7 +219,7 @@ export class InstrumentedLaunches {
     return { device, address, byteLength: size, host: this.#driver.hostAlloc(size), event };
   }
 
-  /** Enqueues a copy that writes the table and clears the bitmaps. */
+  /** Enqueues a copy to the device that writes the table of observed ranges and clears the bitmaps. */
   #begin({ device, stream }: KernelLaunch, { address, host }: Notes, ranges: readonly ObservedRange[]): void {
     const last = ranges.at(-1)!;
     const end = last.offset + observedKinds.length * bitmapBytes(last.byteLength);
@@ -237,12 +250,12 @@ export class InstrumentedLaunches {
   }
 }
 
-/** Returns the size in bytes of a bitmap with a bit for each of `byteLength` bytes, in whole words of 64 bits. */
+/** Returns the size in bytes, rounded up to 64-bit words, of a bitmap with a bit for each of `byteLength` bytes. */
 function bitmapBytes(byteLength: number): number {
   return Math.ceil(byteLength / 64) * 8;
 }
 
-/** Returns the accesses that the bitmaps of a range record, one for each contiguous run of bytes. */
+/** Returns the accesses recorded in a range's bitmaps: one for each contiguous run of accessed bytes. */
 function accessesIn({ begin, byteLength, offset }: ObservedRange, buffer: ArrayBuffer): RangeAccess[] {
   const found: RangeAccess[] = [];
   for (const [kind, access] of observedKinds.entries()) {
@@ -257,26 +270,26 @@ function accessesIn({ begin, byteLength, offset }: ObservedRange, buffer: ArrayB
         found.push({ address: Number(begin) + start, byteLength: byte - start, access });
         start = -1;
       }
-      // Skip the rest of a word whose bits are all equal.
+      // Skip the remaining bits of a word whose bits are all equal.
       if (isWhole && (byte & 31) === 0 && byte + 32 <= byteLength) byte += 31;
     }
   }
   return found;
 }
 
-/** The suffix of the names of instrumented kernels. */
+/** The suffix of the names of instrumented kernel versions. */
 export const observedSuffix = "__poolpass_observed";
-/** The kinds of accesses, in the order of their bitmaps. */
+/** The kinds of recorded accesses, in the order of a range's bitmaps. */
 export const observedKinds = ["read", "write", "atomic"] as const;
 /**
- * The size in bytes of a table entry: the address of a range, its length, and the addresses of its bitmaps. The entries
- * follow the number of ranges, which takes 8 bytes.
+ * The size in bytes of an entry in the table of observed ranges: the address of a range, its length, and the addresses
+ * of its three bitmaps. The table begins with the number of entries (8 bytes).
  */
 export const tableEntryBytes = 40;
 
 /**
- * The PTX of a function that records an access. Bit i of `mask` stands for the byte at `address` + i. All bits are in
- * one word of a bitmap, because accesses are aligned.
+ * The PTX of a function that records an access. Bit i of `%mask` stands for the byte at `%address` + i. Since accesses
+ * are aligned, all of these bits are in the same word of a bitmap.
  */
 const noteFunction = `
 .func poolpass_note(.reg .u64 %table, .reg .u64 %address, .reg .u32 %mask, .reg .u32 %kind)
@@ -313,7 +326,7 @@ $done:
 }
 `;
 
-/** Matches a comment or a string. */
+/** Matches a comment or a string in PTX. */
 const commentOrString = /\/\/[^\n]*|\/\*[^]*?\*\/|"[^"\n]*"/g;
 /** Matches a kernel definition up to its opening brace, with its name, parameters and directives. */
 const entryHead = /(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$%]+)\s*(\([^)]*\))?([^{};]*)\{/g;
@@ -322,8 +335,8 @@ const memoryInstruction =
   /(@!?[\w$%]+\s+)?(?<![\w$%.])(ld|ldu|st|atom|red)((?:(?:\.|::)\w+)+)\s+([^;{}\[]*(?:\{[^}]*\}[^;{}\[]*)?\[\s*([\w$%]+)\s*(?:\+\s*(-?\w+))?\s*\][^;]*);/g;
 
 /**
- * Returns PTX with an additional instrumented version of each kernel. Undefined if there are no kernels, or if the PTX
- * has debug information, which refers to positions in the text.
+ * Returns PTX to which an instrumented version of each kernel is added. Undefined if the PTX has no kernels, or has
+ * debug information, which refers to positions in the source.
  */
 export function instrumentedPtx(text: string): string | undefined {
   const plain = text.replaceAll(commentOrString, (found) => found.startsWith('"') ? found : " ");
@@ -341,7 +354,7 @@ export function instrumentedPtx(text: string): string | undefined {
   return versions.length === 0 ? undefined : `${text}\n${noteFunction}${versions.join("\n")}`;
 }
 
-/** Returns the index of the brace that closes the one opened before `begin`. */
+/** Returns the index of the closing brace that matches the opening brace before `begin`. Undefined if there is none. */
 function endOfBraces(text: string, begin: number): number | undefined {
   let depth = 1;
   for (let index = begin; index < text.length; index++) {
@@ -368,11 +381,14 @@ function observedBody(body: string): string {
   return `.reg .b64 %poolpass_table;\nld.param.u64 %poolpass_table, [poolpass_table];\n${noted}`;
 }
 
-/** Returns PTX that records the access of an instruction. Undefined if accesses to that memory are not recorded. */
+/**
+ * Returns PTX that records the access of an instruction. Undefined if accesses of this kind or to this memory are not
+ * recorded.
+ */
 function noteOf(
   { opcode, modifiers, base, offset }: { opcode: string; modifiers: readonly string[]; base: string; offset: string },
 ): string | undefined {
-  // A base without a percent sign names a variable or a parameter.
+  // A base register begins with a percent sign. Any other base names a variable or a parameter.
   if (!base.startsWith("%")) return undefined;
   const address = { kind: "address", base: { kind: "unknown" }, offset: 0 } as const;
   const known = accessOf({

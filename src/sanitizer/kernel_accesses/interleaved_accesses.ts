@@ -9,27 +9,27 @@ import { type AffineForm, greatestDivisor, simplified } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** The bytes that an instruction accesses in each period, as offsets from the beginning of the period. */
+/** The bytes that a source line accesses in each period of a pattern, as offsets from the beginning of the period. */
 interface Field extends ByteRange {
   readonly line: number;
 }
 
-/** The interleaved accesses of several instructions. */
+/** Accesses of several instructions to interleaved bytes, for example to the fields of structures in an array. */
 export interface InterleavedAccesses {
   readonly base: number;
   readonly access: CertainAccess["access"];
-  /** One access for each contiguous run of fields, in place of the accesses to the single fields. */
+  /** Accesses that replace `members`: one for each contiguous run of fields. */
   readonly records: readonly CertainAccess[];
   readonly fields: Fields;
-  /** The accesses that are interleaved. */
+  /** The original accesses, one for each instruction. */
   readonly members: readonly CertainAccess[];
-  /** The bytes that all accesses cover together. */
+  /** The byte ranges that all accesses together cover, as offsets from the base. */
   readonly ranges: readonly ByteRange[];
 }
 
-/** The pattern of which instruction accesses which byte. It repeats with each period. */
+/** A periodic pattern that tells which source line accesses which byte. */
 export class Fields {
-  /** The length of the pattern in bytes. */
+  /** The length of a period in bytes. */
   readonly period: number;
   /** The fields of one period, sorted and without overlaps. */
   readonly #fields: readonly Field[];
@@ -39,13 +39,13 @@ export class Fields {
     this.#fields = fields;
   }
 
-  /** Returns the line of the instruction that accesses the byte at an offset. */
+  /** Returns the PTX line of the instruction that accesses the byte at an offset. */
   lineAt(offset: number): number {
     for (const { line } of this.of(offset, offset + 1)) return line;
     throw new RangeError(`Cannot tell who accesses the byte at ${offset}: nothing does`);
   }
 
-  /** Yields the fields that overlap a range, in ascending order. */
+  /** Yields all fields of all periods that overlap a range, in ascending order. */
   *of(begin: number, end: number): Generator<Field> {
     for (let start = Math.floor(begin / this.period) * this.period; start < end; start += this.period) {
       for (const { begin: from, end: to, line } of this.#fields) {
@@ -58,13 +58,16 @@ export class Fields {
 
 /** The maximum number of fields in a period. */
 const mostFields = 256;
-/** The maximum number of ranges of interleaved accesses: with more, merging them is no advantage. */
+/**
+ * The maximum number of ranges that a group of interleaved accesses covers. If there are more, the accesses are not
+ * merged.
+ */
 const mostRanges = 2048;
 
 /**
- * Finds groups of accesses that are interleaved: their addresses differ by constants.
+ * Merges groups of interleaved accesses, which are accesses of the same kind whose addresses differ by constants.
  *
- * @returns the interleaved accesses, and the accesses that are not interleaved
+ * @returns the merged groups, and the accesses that belong to no group
  */
 export function interleavedAccesses(
   certain: readonly CertainAccess[],
@@ -106,7 +109,8 @@ function interleaved(group: readonly CertainAccess[]): InterleavedAccesses | und
 }
 
 /**
- * Returns the fields of a group of accesses. Undefined if there is only one, if fields overlap, or if one wraps around.
+ * Returns the fields of a group of accesses. Undefined if there is only one field, if fields overlap, if there are too
+ * many, or if a field extends into the next period.
  */
 function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[], period: number): Field[] | undefined {
   const all = group.map(({ step: { line }, byteLength }, index): Field => {
@@ -122,13 +126,13 @@ function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[],
     else fields.push({ ...field });
   }
   const [first, last] = [fields[0]!, fields.at(-1)!];
-  // The last field wraps around into the next period.
+  // Whether the last field extends into the next period, or is adjacent to a field of the same line there.
   const continues = last.end > period || last.end === period && first.begin === 0 && last.line === first.line;
   return fields.length < 2 || fields.length > mostFields || continues ? undefined : fields;
 }
 
 /**
- * Returns the parts of a range of interleaved accesses.
+ * Returns the parts of a range of interleaved accesses, each with its own source line.
  *
  * @param origin the offset from the base at which the range begins
  */

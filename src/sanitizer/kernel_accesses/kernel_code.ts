@@ -12,55 +12,57 @@ import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
 import { dynamicShared, elsewhere } from "./domain.ts";
 
-/** An operand of an instruction. */
+/** An operand of an instruction, with its name resolved. */
 export type Place =
   | { readonly kind: "register"; readonly register: number }
   | { readonly kind: "number"; readonly value: number }
-  /** A special register, such as `%tid.x`. */
+  /** The value of a special register, such as `%tid.x`. */
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "parameter"; readonly offset: number }
-  /** The address of a variable, as a base of affine forms. */
+  /** The address of a variable. `base` is the variable's number, as in the base of an affine form. */
   | { readonly kind: "variable"; readonly base: number }
   | { readonly kind: "address"; readonly base: Place; readonly offset: number }
   | { readonly kind: "list"; readonly elements: readonly Place[] }
   | { readonly kind: "not"; readonly register: number }
   | { readonly kind: "unknown" };
 
-/** An instruction. */
+/** An instruction with its names resolved. */
 export interface Step {
-  /** The row in the table of instructions. Undefined if the opcode is unknown. */
+  /** The instruction's row in the table of PTX instructions. Undefined if the opcode is unknown. */
   readonly row: InstructionRow | undefined;
   readonly modifiers: readonly string[];
   readonly operands: readonly Place[];
-  /** The predicate that decides whether the instruction is executed. */
+  /** The predicate register that decides whether the instruction is executed. Undefined if it always is. */
   readonly guard: { readonly register: number; readonly isNegated: boolean } | undefined;
-  /** The line number in the PTX. */
+  /** The instruction's line number in the PTX. */
   readonly line: number;
 }
 
-/** A basic block, and its successors. */
+/** A basic block of the control-flow graph. */
 export interface Block {
   readonly steps: readonly Step[];
-  /** The indices of the successors. If there is a guard, the first one is taken if the guard is true. */
+  /**
+   * The indices of the successor blocks. If the block ends with a guarded branch, the first one is the branch target.
+   */
   readonly next: readonly number[];
-  /** The guard of the branch at the end, if there are two successors. */
+  /** The guard of the branch at the end of the block. Undefined if there is no guard. */
   readonly guard: Step["guard"];
 }
 
-/** The code of a kernel. */
+/** The control-flow graph of a kernel, with the registers and variables that it uses. */
 export interface KernelCode {
   readonly blocks: readonly Block[];
-  /** The block index that stands for the end of the thread. */
+  /** The index that stands for a block after the last instruction, where a thread ends. */
   readonly end: number;
-  /** The index of the immediate post-dominator of each block. */
+  /** For each block, the index of its immediate post-dominator. */
   readonly postDominators: readonly number[];
-  /** The width of each register in bits, 1 for a predicate. */
+  /** The width of each register in bits; 1 for a predicate. */
   readonly registerBits: readonly number[];
-  /** The size of each shared variable in bytes, by its base. */
+  /** The size of each shared variable in bytes, keyed by the variable's base. */
   readonly sharedBytes: ReadonlyMap<number, number>;
 }
 
-/** An instruction before its names are resolved, or a label. */
+/** A label, or an instruction whose names are not resolved yet. */
 type Line =
   | LabelName
   | {
@@ -71,9 +73,9 @@ type Line =
   };
 
 /**
- * Converts the definition of a kernel.
+ * Builds the control-flow graph of a kernel.
  *
- * @param variables the variables of the module
+ * @param variables the variables of the kernel's module
  * @throws {PtxError} If a name is declared twice, or registers have an unknown type
  */
 export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
@@ -84,7 +86,7 @@ export function kernelCode(kernel: FunctionDeclaration, variables: readonly Vari
   return { blocks, end, postDominators, registerBits, sharedBytes };
 }
 
-/** The instructions of a kernel with its nested scopes flattened. */
+/** The instructions and labels of a kernel as a flat list, without nested scopes. */
 class FlatCode {
   readonly registerBits: number[] = [];
   readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
@@ -95,7 +97,7 @@ class FlatCode {
 
   constructor(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]) {
     const module = new Scope();
-    // A variable may be declared repeatedly: the last declaration counts.
+    // If a variable is declared several times, use only the last declaration.
     for (const variable of new Map(variables.map((variable) => [variable.name, variable])).values()) {
       module.declare(this.#newVariable(variable, true), variable.line);
     }
@@ -273,35 +275,39 @@ class FlatCode {
   }
 }
 
-/** Returns the size of a type in bits, such as 32 for `u32`. */
+/** Returns the size in bits of a PTX type, such as 32 for `u32`; 0 if the type is unknown. */
 export function bitsOf(type: string): number {
   return type === "pred" ? 1 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0) * (type.endsWith("x2") ? 2 : 1);
 }
 
-/** Returns whether a basic block ends after an instruction. It does after a trap, but not after a call. */
+/** Returns whether an instruction ends a basic block. A branch, a return or a trap does, but not a call. */
 function endsBlock(row: InstructionRow | undefined): boolean {
   return row?.flow !== undefined && row.flow !== "call" || row?.traits.effects?.includes("traps") === true;
 }
 
 const unknown: Place = { kind: "unknown" };
 
-/** Returns the registers that an instruction may write: those in its first operand, or in the result list of a call. */
+/**
+ * Returns the registers that an instruction may write: those in its first operand, which for a call is the result list.
+ */
 export function written(step: Step): readonly number[] {
   return overwrites(step) || step.row?.flow === "call" ? registersOf(step.operands[0]) : [];
 }
 
-/** Returns the registers in an operand, without those in addresses. */
+/** Returns the registers in an operand, except those in addresses. */
 function registersOf(place: Place | undefined): readonly number[] {
   if (place?.kind === "register") return [place.register];
   return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
 }
 
-/** Returns whether an instruction writes its first operand. An unknown instruction is assumed to. */
+/**
+ * Returns whether an instruction writes to its first operand. Assumes that an instruction with an unknown opcode does.
+ */
 export function overwrites({ row }: Step): boolean {
   return row === undefined || row.hasResult;
 }
 
-/** Returns the registers that an instruction reads, including its guard. */
+/** Returns the registers that an instruction reads, including that of its guard. */
 export function readBy(step: Step): number[] {
   const { operands, guard } = step;
   const sources = overwrites(step) ? operands.slice(1) : operands;

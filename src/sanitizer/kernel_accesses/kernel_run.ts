@@ -35,34 +35,34 @@ import {
 import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
 import { evaluate, SplitDimension, type Undecided, type Value } from "./values.ts";
 
-/** The states of diverged threads: all at the start of a block, or all in the middle of one (`isMidway`). */
+/** The states of diverged threads. All are at the start of a block, or all are inside the same block (`isMidway`). */
 interface Divergence {
   readonly parts: readonly ThreadState[];
   readonly isMidway: boolean;
 }
 
-/** The maximum number of instructions to run. */
+/** The maximum number of steps (executed instructions and block ends) of a run. */
 const mostSteps = 40_000;
-/** The number of steps that a divergence counts as: it copies the state of the threads. */
+/** The number of steps that a divergence counts as, because it copies the state of the threads. */
 const stepsOfDivergence = 20;
-/** The maximum number of nested divergences. */
+/** The maximum depth of nested divergences. */
 const maximumDivergences = 400;
 
-/** A symbolic run of a kernel. */
+/** A symbolic run of a kernel, which covers all threads of a launch. */
 export class KernelRun {
   readonly prepared: PreparedCode;
-  /** The accesses that all threads of a domain certainly make. */
+  /** The accesses found so far, each of which all threads of its domain certainly make. */
   readonly certain: CertainAccess[] = [];
-  /** The instructions that may make accesses that are not in `certain`. */
+  /** The instructions that may access memory in addition to the accesses in `certain`. */
   readonly possible: Set<Step> = new Set();
-  /** Whether the kernel accesses variables, or shared or local memory, through generic addresses. */
+  /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
   reachesElsewhere = false;
-  /** The accesses to shared memory. Undefined before `run`. */
+  /** The accesses to shared memory. Undefined before `run` is called. */
   phases: SharedPhases | undefined;
   readonly #code: KernelCode;
   readonly #launch: LaunchNumbers;
   #steps = 0;
-  /** The number of divergences that have not reconverged yet. */
+  /** The number of divergences whose threads have not reconverged yet. */
   #divergences = 0;
   #dimensions: number;
 
@@ -89,14 +89,14 @@ export class KernelRun {
     }
   }
 
-  /** Adds a dimension, for the iterations of a loop, and returns its index. */
+  /** Adds a dimension for the iterations of a loop. Returns the dimension's index. */
   addDimension(): number {
     return this.#dimensions++;
   }
 
   /**
-   * Executes the threads of a state until each has ended or reached a stop. Returns the states of those that stopped.
-   * With `isMidway`, execution resumes inside a basic block, which is then no stop.
+   * Executes a state's threads until each has ended or has reached a block at which to stop. Returns the states of the
+   * threads that have stopped. With `isMidway`, execution begins inside a block, and does not stop at this block first.
    */
   walk(state: ThreadState, stop: Stop, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {
@@ -114,7 +114,10 @@ export class KernelRun {
     }
   }
 
-  /** Runs the diverged states up to their reconvergence point, and merges those that are equal there. */
+  /**
+   * Executes diverged threads up to their reconvergence point. If all of them arrive there with equal states, merges
+   * these.
+   */
   #reconverge(state: ThreadState, { parts, isMidway }: Divergence, stop: Stop): ThreadState[] {
     const meeting = this.#code.postDominators[state.block]!;
     const domains = new Set(parts.map(({ domain }) => domain));
@@ -133,7 +136,7 @@ export class KernelRun {
       arrivals: state.arrivals,
       stays: state.stays,
       writes: allWrites(arrived.map(({ writes }) => writes)),
-      // Some thread blocks may have reached a barrier, and others not.
+      // If only some of the threads have passed a barrier, keep the settled writes from before the divergence.
       settled: arrived.every((part) => part.settled === settled) ? settled : state.settled,
     }];
   }
@@ -151,7 +154,10 @@ export class KernelRun {
     return true;
   }
 
-  /** Records an arrival at a loop's header. Returns true if the loop was accelerated and the state is at its exit. */
+  /**
+   * If the state is at the header of a loop, records the arrival. Returns true if the loop was accelerated, which
+   * advances the state to the loop's exit.
+   */
   #enterLoop(state: ThreadState): boolean {
     const { block, arrivals } = state;
     const body = this.prepared.loops.get(block);
@@ -165,7 +171,7 @@ export class KernelRun {
     return all.length === 3 && accelerate(this, state, all as [Arrival, Arrival, Arrival]);
   }
 
-  /** Runs the rest of a block. Returns the diverged states if threads diverge. */
+  /** Executes the rest of a block. If threads diverge, returns their states, otherwise undefined. */
   #runBlock(state: ThreadState): Divergence | undefined {
     const { steps, next, guard } = this.#code.blocks[state.block]!;
     for (; state.index < steps.length; state.index++) {
@@ -193,7 +199,9 @@ export class KernelRun {
     return value === undefined || value.kind === "affine" ? undefined : value;
   }
 
-  /** Splits a state by a condition: into states whose threads all satisfy it, and states whose threads all do not. */
+  /**
+   * Splits a state into states whose threads all satisfy a condition, and states whose threads all do not satisfy it.
+   */
   #parts(state: ThreadState, condition: Condition): ThreadState[] {
     return [true, false].flatMap((truth) =>
       assume(state.domain, condition, truth).map((domain) => ({ ...state, domain, values: [...state.values] }))
@@ -228,7 +236,10 @@ export class KernelRun {
     return { parts, isMidway: false };
   }
 
-  /** Stops tracking a state at a call, because the function may do anything and may end the thread. */
+  /**
+   * Ends the execution of a state at a call, because the called function may do anything, including ending the thread.
+   * All later accesses become possible ones.
+   */
   #abandon(state: ThreadState): undefined {
     const { blocks, end } = this.#code;
     const behind = blocks[state.block]!.steps.slice(state.index);
@@ -239,7 +250,10 @@ export class KernelRun {
     state.block = end;
   }
 
-  /** Continues at the reconvergence point. Registers that the skipped blocks may have written become unknown. */
+  /**
+   * Skips to the reconvergence point of a branch with an unknown condition. Registers that the skipped blocks may write
+   * become unknown, and their accesses become possible ones.
+   */
   #skip(state: ThreadState): void {
     const meeting = this.#code.postDominators[state.block]!;
     for (const block of blocksBetween(this.#code, state.block, meeting)) {
@@ -257,7 +271,10 @@ export class KernelRun {
     if (barrierOf(step) !== undefined) this.phases?.refuseBarriers();
   }
 
-  /** Runs an instruction. Returns the condition on which it depends if that is not the same for all threads. */
+  /**
+   * Executes an instruction. If the instruction depends on a condition that varies among the threads, returns the
+   * condition and executes nothing.
+   */
   #step(state: ThreadState, step: Step): Undecided | undefined {
     const { guard } = step;
     if (guard !== undefined) {
@@ -342,7 +359,7 @@ export class KernelRun {
     }
   }
 
-  /** Returns whether the result of an instruction fills all bits of the register. */
+  /** Returns whether the result of an instruction has at least as many bits as the register to which it is written. */
   #fits({ row, modifiers }: Step, register: number): boolean {
     const arithmetic = row?.traits.arithmetic;
     if (arithmetic === "comparison") return true;
@@ -379,7 +396,8 @@ export class KernelRun {
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
       }
       case "list": {
-        // A value of two registers is supported if the upper half is 0 and the lower half is in range.
+        // A 64- or 128-bit value in two registers is supported only if its upper half is 0 and its lower half is in
+        // range.
         const [low, high] = place.elements.map((element) =>
           numberOf(this.#valueOf({ values } as ThreadState, element))
         );
@@ -393,13 +411,15 @@ export class KernelRun {
   }
 }
 
-/** Returns the value if it is the same number in all threads. Undefined if it differs, or is an address. */
+/**
+ * Returns the number that a value is in all threads. Undefined if the threads have different numbers, or an address.
+ */
 function numberOf(value: Value): number | undefined {
   const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;
   return isNumber ? value.constant : undefined;
 }
 
-/** Returns the blocks on the paths from block `from` to block `to`, without these two. */
+/** Returns the blocks on all paths from block `from` to block `to`, without these two. */
 function blocksBetween({ blocks, end }: KernelCode, from: number, to: number): Set<number> {
   const found = new Set<number>();
   const waiting = [...blocks[from]!.next];

@@ -21,9 +21,9 @@ import { accessOf, PreparedCode } from "./thread_state.ts";
 import { possibleAccesses } from "./possible_accesses.ts";
 import { areSeparate } from "./separate_accesses.ts";
 
-/** How to find the accesses of kernels for drivers that do not observe them. */
+/** Options for drivers that do not observe the accesses of kernels. */
 export interface KernelOptions {
-  /** Whether to report also possible accesses, whose addresses are unknown. */
+  /** Whether to also report possible accesses, which are those at unknown addresses. */
   readonly withPossible?: boolean;
   /** Whether to instrument kernels whose accesses cannot be derived from the PTX. */
   readonly instruments?: boolean;
@@ -31,33 +31,39 @@ export interface KernelOptions {
   readonly withHostReads?: boolean;
 }
 
-/** The known accesses of a launch. */
+/** The accesses of a launch, as far as they can be derived from the PTX. */
 export interface KnownAccesses {
-  /** Whether `certain` has all accesses of the launch. */
+  /** Whether `certain` contains all accesses of the launch. */
   readonly isExact: boolean;
   /** The accesses that the launch certainly makes. */
   readonly certain: readonly RangeAccess[];
-  /** The possible accesses, if requested. Each has an argument from which the accessed address may be computed. */
+  /**
+   * The possible accesses, if they are to be reported. Each has the value of an argument from which the instruction may
+   * compute the accessed address.
+   */
   readonly possible: readonly PossibleAccess[];
-  /** For each kind of access, the source line of all instructions with unknown accesses. Undefined if they differ. */
+  /**
+   * For each kind of access, the source line of the instructions whose accesses are unknown. Undefined if there are
+   * several such lines.
+   */
   readonly sources: ReadonlyMap<string, string | undefined>;
 }
 
-/** The maximum number of cached results per kernel, one for each distinct launch. */
+/** The maximum number of analysis results that are cached for a kernel. */
 const mostResults = 64;
-/** The maximum number of ranges that `allOf` returns: examining more takes too long. */
+/** The maximum number of ranges that `allOf` returns. Callers would take too long to examine more. */
 const mostRangesOfAll = 2048;
 const nothing: KnownAccesses = { isExact: false, certain: [], possible: [], sources: new Map() };
 
-/** A launch and the result of its analysis. */
+/** A launch's shape and arguments, with the result of its analysis. */
 interface KnownLaunch extends LaunchShape {
   readonly result: LaunchResult;
 }
 
-/** The driver calls that `LaunchAccesses` observes. */
+/** The driver calls that `LaunchAccesses` wraps. */
 type ModuleCalls = Pick<Driver, "moduleLoadData" | "linkModules" | "moduleUnload">;
 
-/** Determines the accesses of launches. */
+/** Determines the accesses of launches by analyzing the kernels' PTX. */
 export class LaunchAccesses {
   readonly #modules = new Map<bigint, LoadedModule>();
   readonly #kernels = new Map<bigint, AnalyzedKernel>();
@@ -67,7 +73,7 @@ export class LaunchAccesses {
     this.#options = options;
   }
 
-  /** Returns the observed versions of the driver's calls. */
+  /** Returns wrappers of the driver's module calls that observe and forward each call. */
   calls(
     driver: Driver,
     load: Driver["moduleLoadData"] = (device, image, options) => driver.moduleLoadData(device, image, options),
@@ -91,7 +97,7 @@ export class LaunchAccesses {
     };
   }
 
-  /** Registers a kernel of a module. */
+  /** Registers a kernel, to be analyzed by its module's PTX. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     const loaded = this.#modules.get(module);
     if (loaded === undefined || this.#kernels.has(kernel)) return;
@@ -99,46 +105,46 @@ export class LaunchAccesses {
     this.#kernels.set(kernel, new AnalyzedKernel(loaded, name));
   }
 
-  /** Returns the known accesses of a launch. */
+  /** Returns the accesses of a launch, as far as they are known. */
   of(launch: KernelLaunch): KnownAccesses {
     return this.#kernels.get(launch.kernel)?.accessesOf(launch, this.#options) ?? nothing;
   }
 
-  /** Returns whether the threads of a launch provably make no conflicting accesses. */
+  /** Returns whether it is proven that no two threads of a launch make conflicting accesses. */
   areSeparate(launch: KernelLaunch): boolean {
     return this.#kernels.get(launch.kernel)?.areSeparate(launch) ?? false;
   }
 
   /**
-   * Returns whether all threads of each block provably reach each barrier together, and exchange no data between the
-   * lanes of a warp. False for small launches, which are not analyzed.
+   * Returns whether it is proven that all threads of each block reach each barrier together, and that the lanes of a
+   * warp exchange no data. False for small launches, which are not analyzed.
    */
   hasUniformBarriers(launch: KernelLaunch): boolean {
     return this.#kernels.get(launch.kernel)?.hasUniformBarriers(launch) ?? false;
   }
 
-  /** Returns all accesses of a launch, as a driver would observe them. Undefined if they are unknown. */
+  /** Returns all accesses of a launch, as a driver would report them. Undefined if some of them are unknown. */
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
     return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
   }
 
   /**
-   * Returns all global memory that a launch accesses. Undefined if it is unknown, or if the launch may read other
-   * memory that it has not written itself.
+   * Returns all global memory that a launch accesses. Undefined if some of it is unknown, or if the launch may read
+   * other memory that it has not written before.
    */
   allOf(launch: KernelLaunch): GlobalAccesses | undefined {
     return this.#kernels.get(launch.kernel)?.allOf(launch);
   }
 }
 
-/** The PTX of a module, which is parsed lazily when one of its kernels is launched. */
+/** The PTX of a module. It is parsed when a kernel of the module is first launched. */
 class LoadedModule {
   readonly kernels: bigint[] = [];
   #images: readonly (string | Uint8Array)[];
   #parsed: readonly PtxModule[] | undefined;
 
   constructor(images: readonly (string | Uint8Array)[]) {
-    // Copied, because the caller may change the bytes later.
+    // Copy the bytes, because the caller may change them later.
     this.#images = images.map((image) => typeof image === "string" ? image : image.slice());
   }
 
@@ -157,13 +163,13 @@ function parsed(image: string | Uint8Array): PtxModule[] {
   try {
     return [parsePtx(text)];
   } catch (error) {
-    // The driver may accept PTX that the parser does not support.
+    // Ignore the error: drivers may accept PTX that the parser does not support.
     if (error instanceof PtxError) return [];
     throw error;
   }
 }
 
-/** A kernel, and the cached results of its launches. */
+/** A kernel, and the cached results of analyzing its launches. */
 class AnalyzedKernel {
   readonly #module: LoadedModule;
   readonly #name: string;
@@ -171,11 +177,11 @@ class AnalyzedKernel {
   #results = new Map<string, LaunchResult>();
   #last: KnownLaunch | undefined;
   readonly #exact = new WeakMap<LaunchResult, ExactAccesses | undefined>();
-  /** The statistics of `exactlyOf`. */
+  /** Statistics of the analyses for `exactlyOf`. */
   readonly #cost = new AnalysisCost();
-  /** The statistics of `hasUniformBarriers`. */
+  /** Statistics of the analyses for `hasUniformBarriers`. */
   readonly #costOfBarriers = new AnalysisCost();
-  /** The parameters on whose values the results depend, by offset and size. */
+  /** The parameters whose values any result depends on, keyed by offset and size. */
   #parameters = new Map<string, LaunchResult["parameters"][number]>();
 
   constructor(module: LoadedModule, name: string) {
@@ -200,7 +206,7 @@ class AnalyzedKernel {
   }
 
   hasUniformBarriers(launch: KernelLaunch): boolean {
-    // For a small launch, compiling a version of the kernel without checks takes longer than checking.
+    // For a small launch, the checks take less time than compiling a version of the kernel without checks.
     if (!isLarge(launch)) return false;
     const prepared = this.#prepared ??= this.#prepare();
     if (prepared === "unknown" || prepared.code.barriers === "other") return false;
@@ -251,13 +257,13 @@ class AnalyzedKernel {
       ptx.functions.filter(({ name, kind, body }) => name === this.#name && kind === "entry" && body !== undefined)
         .map((kernel) => ({ ptx, kernel }))
     );
-    // If the module has several definitions of the kernel, as for weak symbols, the definitions may differ.
+    // A module may have several definitions of the kernel, for example of a weak symbol, which may differ.
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
     try {
       return { code: new PreparedCode(kernelCode(kernel, ptx.variables)), ptx };
     } catch (error) {
-      // The driver may support types that the parser does not.
+      // Ignore the error: drivers may support types that the parser does not.
       if (error instanceof PtxError) return "unknown";
       throw error;
     }
@@ -273,15 +279,15 @@ class AnalyzedKernel {
     return result;
   }
 
-  /** Returns the cached result of a launch with the same shape and the same values of the used parameters. */
+  /** Returns the cached result for a launch's shape and values of the used parameters. */
   #known(launch: KernelLaunch): LaunchResult | undefined {
     if (this.#last !== undefined && this.#isLike(launch, this.#last)) return this.#last.result;
     return this.#results.get(this.#keyOf(launch));
   }
 
   /**
-   * Returns whether a launch has the same shape and values of the used parameters as another one. Programs mostly
-   * repeat a launch with different pointers.
+   * Returns whether a launch has the same shape as another one, and the same values of the used parameters. This is the
+   * common case: programs mostly repeat a launch with other pointers.
    */
   #isLike({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: KernelLaunch, other: LaunchShape): boolean {
     const { grid, block } = other;
@@ -298,7 +304,8 @@ class AnalyzedKernel {
     const result = launchResult(code, ptx.lineInfo, shapeOf(launch));
     const count = this.#parameters.size;
     for (const used of result.parameters) this.#parameters.set(`${used.offset} ${used.bits}`, used);
-    // If the results depend on new parameters, the keys of earlier results lack these: start again.
+    // If this result depends on a parameter that was not used before, the keys of earlier results lack its value, so
+    // drop these.
     if (this.#parameters.size > count || this.#results.size >= mostResults) this.#results.clear();
     this.#results.set(this.#keyOf(launch), result);
     return result;
@@ -315,7 +322,9 @@ function shapeOf({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: Ke
   return { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ], parameters };
 }
 
-/** Returns whether two launches have the same value of a parameter. Compares bytes, since BigInts are slower. */
+/**
+ * Returns whether two launches have the same value of a parameter. Compares bytes, because reading BigInts is slower.
+ */
 function isSameParameter({ offset, bits }: UsedParameter, a: DataView, b: DataView): boolean {
   const end = offset + bits / 8;
   if (offset < 0 || end > a.byteLength) return true;
@@ -323,7 +332,9 @@ function isSameParameter({ offset, bits }: UsedParameter, a: DataView, b: DataVi
   return true;
 }
 
-/** Returns the known accesses at absolute addresses, by adding the values of the launch's pointers. */
+/**
+ * Returns the known accesses of a launch with absolute addresses, computed from the values of the pointer parameters.
+ */
 function placed({ known }: LaunchResult, parameters: DataView): RangeAccess[] {
   return known.map(({ base, begin, end, access, source, parts }) => {
     const isThere = base !== noBase && base + 8 <= parameters.byteLength;
@@ -345,7 +356,7 @@ function sourcesOf(steps: readonly Step[], lineInfo: LineInfo): Map<string, stri
 }
 
 /**
- * Adds source lines to the accesses that an instrumented launch has recorded, as far as they are known.
+ * Returns the accesses that an instrumented launch has recorded, with their source lines as far as these are known.
  *
  * @param noted the recorded accesses
  */
@@ -363,28 +374,31 @@ export function withSources(noted: readonly RangeAccess[], { certain, sources }:
   return [...certain, ...rest];
 }
 
-/** The minimum number of threads of a launch for which analyzing it is faster than observing its threads. */
+/** The minimum number of threads of a launch for which analyzing the launch is faster than observing each thread. */
 const fewThreads = 4096;
-/** The number of launches that are analyzed before the statistics are used. */
+/** The number of launches of a kernel that are analyzed before statistics decide. */
 const trials = 8;
 
-/** Returns whether a launch has so many threads that an analysis is faster than observing them. */
+/** Returns whether a launch has so many threads that analyzing it is faster than observing each thread. */
 export function isLarge({ gridX, gridY, gridZ, blockX, blockY, blockZ }: KernelLaunch): boolean {
   return gridX * gridY * gridZ * blockX * blockY * blockZ >= fewThreads;
 }
 
-/** Statistics that decide whether analyzing the launches of a kernel is profitable. */
+/** Statistics that decide whether analyzing further launches of a kernel is worthwhile. */
 export class AnalysisCost {
-  /** The number of analyses. */
+  /** The number of analyses made. */
   #made = 0;
-  /** The number of analyses that found no result. */
+  /** The number of analyses that gave no useful result. */
   #failed = 0;
-  /** The number of times that a result was reused. */
+  /** The number of times that a cached result was reused. */
   #used = 0;
-  /** The last launch that was not analyzed. */
+  /** The last launch for which `pays` returned false. */
   #declined: LaunchShape | undefined;
 
-  /** Returns whether to analyze a launch. A launch that repeats the last declined one is always analyzed. */
+  /**
+   * Returns whether to analyze a launch. If a launch for which the answer was false is repeated, the answer becomes
+   * true.
+   */
   pays(launch: KernelLaunch, isLike: (launch: KernelLaunch, other: LaunchShape) => boolean): boolean {
     const { gridX, gridY, gridZ, blockX, blockY, blockZ, parameters } = launch;
     if (this.#made < trials + this.#used) return true;
@@ -399,13 +413,17 @@ export class AnalysisCost {
     return false;
   }
 
-  /** Counts an analysis. `hasFound` is whether it found a result. */
+  /**
+   * Counts an analysis.
+   *
+   * @param hasFound whether the analysis gave a useful result
+   */
   made(hasFound: boolean): void {
     this.#made++;
     if (!hasFound) this.#failed++;
   }
 
-  /** Counts the reuse of a result. */
+  /** Counts the reuse of a cached result. */
   used(): void {
     this.#used++;
   }

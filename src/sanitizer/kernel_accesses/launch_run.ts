@@ -30,37 +30,40 @@ export interface LaunchShape {
   readonly parameters: DataView;
 }
 
-/** A range that a launch certainly accesses, as offsets from the value of a parameter. */
+/** A byte range that a launch certainly accesses. `begin` and `end` are offsets from the value of a parameter. */
 export interface KnownAccess extends ByteRange {
-  /** The offset of the parameter in the packed parameters. -1 if the range has absolute addresses. */
+  /** The parameter's offset in the packed parameters; -1 if `begin` and `end` are absolute addresses. */
   readonly base: number;
   readonly access: StepAccess["access"];
   readonly source: string;
-  /** The bytes that each instruction accesses, if several instructions access the range. */
+  /** If several instructions access the range, the bytes that each of them accesses. */
   readonly parts?: AccessParts | undefined;
 }
 
-/** The result of analyzing a launch, for any values of its pointers. */
+/** The result of analyzing a launch. It does not depend on the values of pointer parameters. */
 export interface LaunchResult {
   readonly known: readonly KnownAccess[];
-  /** The instructions whose accesses are not all known. */
+  /** The instructions that may access memory in addition to `known`. */
   readonly possible: readonly Step[];
-  /** The accessed ranges, if the threads do not conflict in any of them. Otherwise undefined. */
+  /** The accessed ranges, if it is proven that threads do not conflict within any of them. Otherwise undefined. */
   readonly separate: readonly SeparateRange[] | undefined;
-  /** Whether all threads of a block reach each barrier together, and no lanes of a warp exchange data. */
+  /**
+   * Whether it is proven that all threads of a block reach each barrier together, and that lanes of a warp exchange no
+   * data.
+   */
   readonly hasUniformBarriers: boolean;
-  /** Returns all accesses with the first accessing threads. Undefined if they are unknown. */
+  /** Returns all accesses, with the first accessing thread of each. Undefined if some accesses are unknown. */
   exact(): ExactAccesses | undefined;
   /**
-   * Returns whether `known` has all accesses to global memory, and the launch reads no local memory, no variables, and
-   * no shared memory that it has not written itself.
+   * Returns whether `known` contains all accesses to global memory, and the launch reads no local memory, no variables,
+   * and no shared memory that it has not written before.
    */
   isAll(): boolean;
-  /** The parameters on whose values the result depends. */
+  /** The parameters on whose values this result depends. */
   readonly parameters: readonly UsedParameter[];
 }
 
-/** A parameter that is used as a number and not as an address. */
+/** A kernel parameter whose value is used as a number, not as an address. */
 export interface UsedParameter {
   readonly offset: number;
   readonly bits: number;
@@ -68,13 +71,16 @@ export interface UsedParameter {
 
 /** The maximum number of accessed ranges that are listed for a launch. */
 const mostRanges = 60_000;
-/** The maximum number of ranges to list without merging interleaved accesses. */
+/** The maximum number of accessed ranges up to which interleaved accesses are not merged. */
 const mostRangesAtFirst = 2048;
 /** The maximum number of times that dimensions are split for one launch. */
 const mostSplits = 12;
 const axes = ["x", "y", "z"] as const;
 
-/** Runs a kernel for all threads of a launch. Splits dimensions and starts again where that makes values affine. */
+/**
+ * Runs a kernel symbolically for all threads of a launch. If a value is affine only after a dimension is split into
+ * two, splits the dimension and runs the kernel again.
+ */
 export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: LaunchShape): LaunchResult {
   let dimensions = axes.flatMap((axis, index): Dimension[] => [
     { register: `%tid.${axis}`, weight: 1, extent: shape.block[index]! },
@@ -109,7 +115,10 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
   }
 }
 
-/** Splits a dimension into two, or adds it to `whole` if it is not divisible. Returns the new dimensions. */
+/**
+ * Returns the dimensions with one of them split into two. If its extent is not divisible by `size`, adds it to `whole`
+ * instead.
+ */
 function splitAt(
   dimensions: readonly Dimension[],
   { dimension, size }: SplitDimension,
@@ -127,17 +136,20 @@ function splitAt(
   return [...dimensions.slice(0, dimension), ...parts, ...dimensions.slice(dimension + 1)];
 }
 
-/** The properties of a launch that instructions can read. */
+/** The properties of a launch that instructions can read: special registers and parameters. */
 class Numbers implements LaunchNumbers {
   readonly threadDimensions: readonly number[];
-  /** The parameters whose values were read so far. */
+  /** The parameters whose values the run has read so far, keyed by offset and size. */
   readonly used = new Map<string, UsedParameter>();
   readonly #shape: LaunchShape;
   readonly #dimensions: readonly Dimension[];
   readonly #whole: ReadonlySet<string> | undefined;
   readonly #specials = new Map<string, AffineForm | undefined>();
 
-  /** @param whole the dimensions that may not be split, by register and weight; undefined if no dimension may be */
+  /**
+   * @param whole the dimensions that must not be split, as strings of register and weight; undefined if none may be
+   * split
+   */
   constructor(shape: LaunchShape, dimensions: readonly Dimension[], whole: ReadonlySet<string> | undefined) {
     this.#shape = shape;
     this.#dimensions = dimensions;
@@ -173,7 +185,7 @@ class Numbers implements LaunchNumbers {
   }
 }
 
-/** Returns the bits of a parameter. Undefined if it is beyond the end of the launch's parameters. */
+/** Returns the value of a parameter as an unsigned integer. Undefined if the launch has no parameter at that offset. */
 export function parameterBits(parameters: DataView, { offset, bits }: UsedParameter): bigint | undefined {
   if (offset < 0 || offset + bits / 8 > parameters.byteLength) return undefined;
   switch (bits) {
@@ -198,7 +210,7 @@ function readsOnlyWhatIsKnown({ reachesElsewhere, phases, prepared: { code } }: 
   return !readsSharedMemory(code) || phases!.readOnlyWritten();
 }
 
-/** Returns a function that computes the accesses of a run on its first call. */
+/** Returns a function that computes the ranges accessed in a run when it is first called. */
 function rangesOf(run: KernelRun, lineInfo: LineInfo): () => Pick<LaunchResult, "known" | "possible"> {
   let found: Pick<LaunchResult, "known" | "possible"> | undefined;
   return () => found ??= findRanges(run, lineInfo);
@@ -208,7 +220,7 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
   const sourceOf = (line: number) => lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   const bySource = new Map<string, AccessesOfSource & { ranges: ByteRange[] }>();
   const places = new Map(certain.map((access, index) => [access, index]));
-  /** Adds accesses. Returns those that have too many ranges for the budget. */
+  /** Adds the ranges of accesses to `bySource`. Returns the accesses with more ranges than the budget allows. */
   const add = (accesses: readonly CertainAccess[], budget: Budget): CertainAccess[] =>
     accesses.filter((accessed) => {
       const { step: { line }, access, form: { base } } = accessed;
@@ -235,13 +247,15 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
   return { known: knownAccesses(all), possible: [...new Set([...possible, ...unknown])] };
 }
 
-/** The bytes that one source line accesses, or several lines by interleaved accesses. */
+/** The byte ranges that one source line, or several lines with interleaved accesses, access. */
 interface AccessesOfSource extends Pick<KnownAccess, "base" | "access"> {
   readonly ranges: readonly ByteRange[];
   sourceAt(offset: number): string;
-  /** Returns the parts of a range that begins at an offset. */
+  /**
+   * Returns the parts of the range that begins at the offset `origin`. Undefined if only one line accesses the ranges.
+   */
   readonly partsFrom?: (origin: number) => AccessParts;
-  /** The index of the first of the accesses in program order. */
+  /** The index, in the order of execution, of the first of the accesses. */
   readonly place: number;
 }
 
@@ -261,7 +275,10 @@ function interleavedOfSource(
   };
 }
 
-/** Returns the known accesses without overlaps: a byte belongs to the first group of its kind that accesses it. */
+/**
+ * Returns the known accesses without overlaps: each byte is attributed to the first of `groups` with an access of the
+ * same kind.
+ */
 function knownAccesses(groups: readonly AccessesOfSource[]): KnownAccess[] {
   const covered = new Map<string, readonly ByteRange[]>();
   return groups.flatMap(({ base, access, ranges, sourceAt, partsFrom }) => {

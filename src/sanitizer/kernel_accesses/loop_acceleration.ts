@@ -26,21 +26,24 @@ import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_st
 import type { Value } from "./values.ts";
 
 /**
- * The maximum number of attempts to accelerate a loop. After each but the last, registers that do not change by the
- * same constant in each iteration become unknown.
+ * The maximum number of attempts to accelerate a loop. Each failed attempt makes those registers unknown that do not
+ * change by the same constant in each iteration.
  */
 const mostAttempts = 4;
 
-/** A condition to stay in a loop: that a form is not negative. The form decreases by `fall` with each iteration. */
+/**
+ * A condition for staying in a loop: the value of an affine form is not negative. The value decreases by `fall` in each
+ * iteration.
+ */
 interface Bound {
   readonly form: AffineForm;
   readonly fall: number;
 }
 
 /**
- * Advances a state from the header of a loop to the loop's exit, if every iteration provably changes the state by the
- * same constants. Returns whether the state was advanced. The last parameter has the states of the last three arrivals
- * at the header.
+ * Advances a state from the header of a loop to the loop's exit, if it is proven that every iteration changes the state
+ * by the same constants. Returns whether the state was advanced. `first`, `second` and `third` are the last three
+ * arrivals at the header.
  */
 export function accelerate(
   run: KernelRun,
@@ -66,7 +69,7 @@ export function accelerate(
       if (done === "changed") continue;
       return isProven = done !== undefined && leave(run, state, done, dimension);
     } finally {
-      // Without a proof, the accesses that were recorded for all iterations may not happen: roll them back.
+      // Without a proof, the run may not make the accesses that were recorded for all iterations, so roll them back.
       if (!isProven) {
         run.certain.length = mark;
         if (shared !== undefined) run.phases?.reset(shared);
@@ -77,23 +80,29 @@ export function accelerate(
   return false;
 }
 
-/** The states of threads after an iteration: those that have left the loop, and the one that is back at the header. */
+/**
+ * The states of threads after one iteration: `left` for threads that have left the loop, `back` for those at the
+ * header.
+ */
 interface Iteration {
   readonly left: readonly ThreadState[];
   readonly back: ThreadState;
 }
 
 /**
- * Runs one iteration symbolically, for all iteration numbers.
+ * Executes one loop iteration symbolically, for all iteration numbers at once.
  *
  * @param before the state at the header of the loop
- * @returns "changed" if some registers do not change by constants and have become unknown, and undefined if the loop
- * cannot be accelerated
+ * @returns "changed" if some registers do not change by constants and were made unknown; undefined if the loop cannot
+ * be accelerated
  */
 function iterate(run: KernelRun, before: ThreadState, { values, domain, changes, next, dimension }: {
   values: readonly Value[];
   domain: Domain;
-  /** The change of each register per iteration. Set to undefined for registers that do not change by a constant. */
+  /**
+   * For each register, the constant by which an iteration changes its value. This function sets it to undefined for
+   * registers that change otherwise.
+   */
   changes: (number | undefined)[];
   next: Domain;
   dimension: number;
@@ -123,7 +132,7 @@ function iterate(run: KernelRun, before: ThreadState, { values, domain, changes,
   return isSameDomain(back.domain, next) ? { left: stopped.filter((state) => state !== back), back } : undefined;
 }
 
-/** Advances a state to the exit of the loop. Returns false if threads leave the loop to different blocks. */
+/** Advances a state to the exit of a loop. Returns false if threads leave the loop to different blocks. */
 function leave(run: KernelRun, state: ThreadState, { left: parts, back }: Iteration, dimension: number): boolean {
   const [first, ...others] = parts;
   if (first === undefined || others.some(({ block }) => block !== first.block)) return false;
@@ -154,8 +163,8 @@ function staysBetween({ stays: earlier }: Arrival, { stays: later }: Arrival, lo
 }
 
 /**
- * Returns the conditions to stay in a loop with their change per iteration. Undefined if the conditions of two
- * consecutive iterations do not differ by constants, or do not become stricter.
+ * Returns the conditions for staying in a loop, with their change per iteration. Undefined if the conditions of two
+ * consecutive iterations do not differ by constants, or if they become less strict.
  */
 function boundsOf(earlier: readonly Stay[], later: readonly Stay[]): Bound[] | undefined {
   if (earlier.length !== later.length || later.length === 0) return undefined;
@@ -175,8 +184,8 @@ function boundOf(earlier: Stay, later: Stay): Bound | undefined {
 }
 
 /**
- * Returns the bound for a loop that runs until a counter is exactly 0. Undefined unless the counter reaches 0: until
- * then, its absolute value is at least 1.
+ * Returns the condition for staying in a loop that ends when a counter is exactly 0, as a bound on the counter's
+ * absolute value. Undefined unless the counter reaches 0.
  */
 function boundToZero(form: AffineForm, change: number): Bound | undefined {
   if (!isUniform(form) || change === 0 || form.constant % change !== 0 || form.constant / change > 0) return undefined;
@@ -201,7 +210,7 @@ function extended({ low, high, constraints }: Domain, dimension: number): Domain
   return { low: filled(low, 0), high: filled(high, Infinity), constraints };
 }
 
-/** Restricts a domain to the iterations that are run and are followed by at least `ahead` more. */
+/** Restricts a domain to the loop iterations that are executed and that at least `ahead` further iterations follow. */
 function boundedDomain(
   domain: Domain,
   bounds: readonly Bound[],
@@ -225,7 +234,10 @@ function differenceOf(before: Value, value: Value): number | undefined {
   return value.constant - before.constant;
 }
 
-/** Returns a value as a form of the iteration number: it changes by `change` with each iteration. */
+/**
+ * Returns the affine form of a value that changes by `change` in each iteration, with the iteration number as
+ * dimension. Undefined if the value is not affine.
+ */
 function moved(value: Value, change: number | undefined, dimension: number): Value {
   if (value?.kind !== "affine" || change === undefined) return undefined;
   if (change === 0) return value;

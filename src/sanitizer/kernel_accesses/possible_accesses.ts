@@ -9,12 +9,12 @@ import type { PossibleAccess } from "../order/stream_order.ts";
 import { accessOf, type PreparedCode } from "./thread_state.ts";
 import { parameterBits } from "./launch_run.ts";
 
-/** A cache of the results of `rootsOf`. */
+/** The results of `rootsOf`, cached for each kernel. */
 const rootsOfCode = new WeakMap<PreparedCode, readonly ReadonlySet<number>[]>();
 
 /**
- * Returns the possible accesses of some instructions: one for each argument from which the address may be computed.
- * That includes numeric arguments, which do no harm because no allocation is at such an address.
+ * Returns possible accesses for instructions with unknown accesses: one for each argument from which the address may be
+ * computed. Includes numeric arguments, which are harmless, because no allocation contains such an address.
  */
 export function possibleAccesses(
   steps: readonly Step[],
@@ -42,7 +42,7 @@ export function possibleAccesses(
   return [...found.values()];
 }
 
-/** Returns, for each register, the offsets of the parameters from which its value may be computed. */
+/** Returns, for each register, the offsets of the parameters from which the register's value may be computed. */
 function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
   const roots: Set<number>[] = registerBits.map(() => new Set());
   const rootsIn = (place: Place): Iterable<number> =>
@@ -55,7 +55,7 @@ function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
     changes = false;
     for (const { steps } of blocks) {
       for (const step of steps) {
-        // Values loaded from memory are not tracked.
+        // Skip loads from memory: the parameters from which a loaded value was computed are unknown.
         if (step.row?.traits.access === "read" && !step.modifiers.includes("param")) continue;
         const found = step.operands.slice(1).flatMap((place) => [...rootsIn(place)]);
         for (const register of written(step)) {

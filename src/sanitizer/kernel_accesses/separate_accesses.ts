@@ -8,47 +8,53 @@ import { greatestDivisor, noBase, rangeOf } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
 import { accessOf, type CertainAccess, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
-/** The range around some accesses, as offsets from the value of a parameter. Threads do not conflict in this range. */
+/**
+ * A byte range that contains accesses of a launch that do not conflict with each other. `begin` and `end` are offsets
+ * from the value of a parameter.
+ */
 export interface SeparateRange {
-  /** The offset of the parameter in the packed parameters. -1 if the range has absolute addresses. */
+  /** The parameter's offset in the packed parameters; -1 if `begin` and `end` are absolute addresses. */
   readonly base: number;
   readonly begin: number;
   readonly end: number;
   readonly isWritten: boolean;
 }
 
-/** The accesses that a symbolic run of a kernel for all threads has found. */
+/** The accesses found by a symbolic run of a kernel, which covers all threads of a launch. */
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<Step>;
-  /** Whether the kernel accesses variables, or shared or local memory, through generic addresses. */
+  /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
   readonly reachesElsewhere: boolean;
 }
 
-/** Accesses whose addresses differ only by constants and by multiples of loop iteration numbers. */
+/**
+ * A cluster: accesses whose addresses depend on the thread index in the same way, and differ only by constants and by
+ * multiples of loop iteration numbers.
+ */
 interface Cluster {
   readonly base: number;
-  /** The common terms of the addresses, for each dimension of the threads. */
+  /** The terms that all addresses of the cluster have in the dimensions of thread indices. */
   readonly terms: readonly number[];
-  /** The smallest coordinate in each of these dimensions. */
+  /** The smallest coordinate in each dimension of thread indices. */
   readonly low: number[];
-  /** The largest coordinate in each of these dimensions. */
+  /** The largest coordinate in each dimension of thread indices. */
   readonly high: number[];
   readonly accesses: CertainAccess[];
-  /** The offset of the first accessed byte. */
+  /** The offset from the base of the first accessed byte. */
   first: number;
-  /** The offset after the last accessed byte. */
+  /** The offset from the base after the last accessed byte. */
   last: number;
-  /** Whether one of the accesses is not a read. */
+  /** Whether any of the accesses is a write or atomic. */
   isWritten: boolean;
 }
 
-/** The state spaces that no other thread accesses, or that are never written. */
+/** The state spaces that only the thread itself can access, or that a kernel cannot write. */
 const harmlessSpaces = ["local", "param", "param::entry", "const"];
-/** The maximum number of clusters to compare. With more, there is no proof. */
+/** The maximum number of clusters to compare. If there are more, nothing is proven. */
 const mostClusters = 64;
 
-/** Returns whether a kernel accesses global and shared memory only by weak loads and stores. */
+/** Returns whether all accesses of a kernel to global and shared memory are weak loads and stores. */
 export function hasOnlyWeakAccesses({ blocks }: KernelCode): boolean {
   return blocks.every(({ steps }) => steps.every(isWeak));
 }
@@ -65,10 +71,10 @@ function isWeak(step: Step): boolean {
 }
 
 /**
- * Returns the ranges that a launch accesses, if no two threads conflict by accesses through the same parameter.
- * Otherwise returns undefined. `areSeparate` compares the ranges of different parameters.
+ * Returns the ranges that a launch accesses, if it is proven that no two threads conflict by accesses through the same
+ * parameter. Otherwise returns undefined. Use `areSeparate` to compare the ranges of different parameters.
  *
- * @param dimensions the number of dimensions of the threads; further dimensions are loop iterations
+ * @param dimensions the number of dimensions of thread indices; further dimensions are loop iterations
  */
 export function separateRanges(
   { certain, possible, reachesElsewhere }: KernelAccesses,
@@ -90,12 +96,18 @@ export function separateRanges(
   return isSeparate ? rangesOf(clusters) : undefined;
 }
 
-/** Returns whether no two threads conflict by accesses that all have the same terms in the first `dimensions`. */
+/**
+ * Returns whether it is proven that no two threads conflict by these accesses, which must have the same terms in the
+ * first `dimensions`.
+ */
 export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return isApart(clusterOf(accesses, dimensions));
 }
 
-/** Returns whether no two threads even read the same byte by accesses with the same terms in the first `dimensions`. */
+/**
+ * Returns whether it is proven that no two threads access the same byte by these accesses, which must have the same
+ * terms in the first `dimensions`.
+ */
 export function threadsHaveOwnBytes(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return hasOwnBytes(clusterOf(accesses, dimensions));
 }
@@ -126,20 +138,22 @@ function add(cluster: Cluster, access: CertainAccess): void {
   cluster.accesses.push(access);
 }
 
-/** Returns whether no two threads conflict in a cluster: they access disjoint bytes, or only read. */
+/**
+ * Returns whether no two threads conflict by accesses of a cluster: the threads access disjoint bytes, or only read.
+ */
 function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
-  // Memory that is read through a noncoherent cache must not be written at all.
+  // The kernel must not write memory that it reads through a noncoherent cache, not even by the same thread.
   if (accesses.some(({ step: { row } }) => row?.traits.isNotCoherent === true)) return false;
   return hasOwnBytes(cluster);
 }
 
 /**
- * Returns whether the threads access disjoint bytes in a cluster.
+ * Returns whether the threads access disjoint bytes by accesses of a cluster.
  *
- * In one iteration, the threads access a tile of memory. A loop advances by whole tiles, so that it is enough if the
- * threads access disjoint bytes in each tile.
+ * In one loop iteration, all threads together access a tile of memory. A loop advances by whole tiles, so that it
+ * suffices to prove that the threads access disjoint bytes within a tile.
  */
 function hasOwnBytes(cluster: Cluster): boolean {
   const { terms, low, high } = cluster;
@@ -157,8 +171,8 @@ function hasOwnBytes(cluster: Cluster): boolean {
 }
 
 /**
- * Returns the size of a tile in bytes: the common step of loops, or else of constants, that are not smaller than the
- * reach of the threads in one iteration. 0 if there are no such steps.
+ * Returns the size in bytes of a cluster's tile: the greatest common divisor of all loop steps that are at least as
+ * large as the range that the threads reach in one iteration, or of such differences of constants. 0 if there are none.
  */
 function tileOf({ terms, accesses }: Cluster, reach: number): number {
   const loops = accesses.flatMap(({ form }) => form.terms.slice(terms.length));
@@ -168,7 +182,7 @@ function tileOf({ terms, accesses }: Cluster, reach: number): number {
   return far(loops) || far(constants);
 }
 
-/** Returns the size in bytes of the window in a tile that a single thread accesses. */
+/** Returns the size in bytes of the part of a tile that a single thread accesses. */
 function windowOf({ terms, accesses }: Cluster, tile: number, reach: number): number {
   let begin = Infinity, end = -Infinity;
   const first = accesses[0]!.form.constant;
@@ -190,20 +204,20 @@ function windowOf({ terms, accesses }: Cluster, tile: number, reach: number): nu
 }
 
 /**
- * Returns whether two clusters have no bytes in common, or neither is written. Returns true for different parameters,
- * which `areSeparate` compares.
+ * Returns whether two clusters have no bytes in common, or neither has a write. Returns true for clusters of different
+ * parameters, which `areSeparate` compares.
  */
 function areApart(a: Cluster, b: Cluster): boolean {
   if (!a.isWritten && !b.isWritten || a.base !== b.base) return true;
   return a.last <= b.first || b.last <= a.first;
 }
 
-/** Returns the range of each cluster. */
+/** Returns the byte range that each cluster accesses. */
 function rangesOf(clusters: readonly Cluster[]): SeparateRange[] {
   return clusters.map(({ base, first: begin, last: end, isWritten }) => ({ base, begin, end, isWritten }));
 }
 
-/** Returns whether ranges of different parameters do not conflict either, given the values of the parameters. */
+/** Returns whether ranges of different parameters do not conflict, given the values of a launch's parameters. */
 export function areSeparate(ranges: readonly SeparateRange[], parameters: DataView): boolean {
   const placed = ranges.map(({ base, begin, end, isWritten }) => {
     const start = startOf(base, parameters);
@@ -217,7 +231,10 @@ export function areSeparate(ranges: readonly SeparateRange[], parameters: DataVi
   );
 }
 
-/** Returns the value of the pointer at offset `base`. NaN if the launch has no such parameter. */
+/**
+ * Returns the value of the pointer parameter at offset `base`, or 0 for `noBase`. NaN if the launch has no such
+ * parameter.
+ */
 function startOf(base: number, parameters: DataView): number {
   if (base === noBase) return 0;
   if (base < 0 || base + 8 > parameters.byteLength) return NaN;

@@ -10,16 +10,19 @@ import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } 
 import type { CertainAccess } from "./thread_state.ts";
 import { threadsAreApart } from "./separate_accesses.ts";
 
-/** An access in a phase. Its dimensions are reordered, so that those of the threads of a block come first. */
+/**
+ * An access in a phase. The dimensions of its form and domain are reordered: those of thread indices in a block come
+ * first.
+ */
 interface PhaseAccess extends CertainAccess {
   readonly phase: number;
-  /** The offset in the variable of the first accessed byte. */
+  /** The offset in the shared variable of the first accessed byte. */
   readonly first: number;
   /** The offset after the last accessed byte. */
   readonly last: number;
 }
 
-/** A snapshot, to which `reset` rolls back the accesses of a part of a run. */
+/** A snapshot of `SharedPhases`, which `reset` restores. */
 interface Mark {
   readonly count: number;
   readonly reads: number;
@@ -27,27 +30,27 @@ interface Mark {
   readonly hasPartialBarriers: boolean;
 }
 
-/** The maximum number of pairs of accesses to compare. With more, there is no proof. */
+/** The maximum number of pairs of accesses to compare. If there are more, nothing is proven. */
 const mostPairs = 4000;
 
 /**
- * The accesses of a run to shared memory. A phase is the part of a run between two barriers. Phases that continue each
- * other without a barrier, such as the end of a loop's body and the beginning of the next iteration, are joined.
+ * The accesses of a run to shared memory, by phase. A phase is the part of a run between two barriers. Phases with no
+ * barrier between them, such as the end of a loop's body and the beginning of the next iteration, are joined.
  */
 export class SharedPhases {
-  /** The size of each variable in bytes, by its base. */
+  /** The size of each shared variable in bytes, keyed by the variable's base. */
   readonly #byteLengths: ReadonlyMap<number, number>;
-  /** The dimensions that make up a thread's index in its block, by their indices in domains. */
+  /** The indices of the dimensions that make up a thread's index in its block. */
   readonly #dimensions: readonly number[];
   /** The domain of all threads of the launch. */
   readonly #whole: Domain;
   readonly #accesses: PhaseAccess[] = [];
   readonly #reads = new SharedReads();
-  /** The union-find parents of the phases: each is the phase itself, or another one with which it is joined. */
+  /** The phases' parents in a union-find structure: a phase is its own parent unless it was joined to another one. */
   readonly #joined: number[] = [0];
-  /** Whether some accesses are unknown, so that nothing can be proven. */
+  /** Whether some accesses to shared memory are unknown, so that nothing can be proven. */
   #isRefused = false;
-  /** Whether some threads of a block may reach a barrier without the others. */
+  /** Whether some threads of a block may reach a barrier without the other threads. */
   #hasPartialBarriers = false;
 
   constructor(
@@ -62,18 +65,18 @@ export class SharedPhases {
     this.#whole = whole;
   }
 
-  /** Records that some accesses are unknown, so that nothing can be proven. */
+  /** Records that some accesses to shared memory are unknown, so that nothing can be proven about them. */
   refuse(): void {
     this.#isRefused = true;
   }
 
-  /** Records that some threads of a block may reach a barrier without the others. */
+  /** Records that some threads of a block may reach a barrier without the other threads. */
   refuseBarriers(): void {
     this.#isRefused = true;
     this.#hasPartialBarriers = true;
   }
 
-  /** Returns a snapshot for `reset`. */
+  /** Returns a snapshot, which `reset` can restore. */
   mark(): Mark {
     return {
       count: this.#accesses.length,
@@ -83,7 +86,7 @@ export class SharedPhases {
     };
   }
 
-  /** Drops all accesses since a snapshot. */
+  /** Restores a snapshot: drops all accesses added since then. */
   reset({ count, reads, isRefused, hasPartialBarriers }: Mark): void {
     this.#accesses.length = count;
     this.#reads.truncate(reads);
@@ -92,32 +95,32 @@ export class SharedPhases {
   }
 
   /**
-   * Records an access.
+   * Adds an access to shared memory.
    *
-   * @param before the writes before the access, to which a write is added
+   * @param before the writes before the access; if the access is a write, it is added to them
    */
   add(access: CertainAccess, phase: number, before: WritesBefore): void {
     const { low, high } = rangeOf(access.form, access.domain);
     const last = high + access.byteLength;
-    // An access outside of the variable may be to another one, since their layout is unknown.
+    // An access outside of the variable may be to another variable, because their layout is unknown.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
     if (access.step.row?.traits.access === "read") this.#reads.add(access, before);
     else before.writes = { write: access, before: [before.writes] };
   }
 
-  /** Begins the phase after a barrier that all threads of a domain have reached, and returns its number. */
+  /** Begins the next phase, after a barrier that all threads of a domain have reached. Returns the phase's number. */
   next({ low, high, constraints }: Domain): number {
     const isWhole = this.#dimensions.every((index) =>
       low[index] === this.#whole.low[index] && high[index] === this.#whole.high[index] &&
       constraints.every(({ terms }) => (terms[index] ?? 0) === 0)
     );
-    // Other threads of the block may be at a different barrier.
+    // The domain lacks some threads of the block, which may be at a different barrier.
     if (!isWhole) this.refuseBarriers();
     return this.#joined.push(this.#joined.length) - 1;
   }
 
-  /** Joins two phases that continue each other without a barrier. */
+  /** Joins two phases that have no barrier between them. */
   join(a: number, b: number): void {
     this.#joined[this.#rootOf(a)] = this.#rootOf(b);
   }
@@ -127,12 +130,12 @@ export class SharedPhases {
     return phase;
   }
 
-  /** Whether all threads of a block reach each barrier together. */
+  /** Whether it is proven that all threads of a block reach each barrier together. */
   get hasUniformBarriers(): boolean {
     return !this.#hasPartialBarriers;
   }
 
-  /** Returns whether no two threads of a block conflict. */
+  /** Returns whether it is proven that no two threads of a block conflict in shared memory. */
   areSeparate(): boolean {
     if (this.#isRefused) return false;
     const phases = Map.groupBy(this.#accesses, ({ phase }) => this.#rootOf(phase));
@@ -149,7 +152,10 @@ export class SharedPhases {
     return true;
   }
 
-  /** Returns whether the threads of each block have written all bytes that they read, with a barrier in between. */
+  /**
+   * Returns whether it is proven that the threads of each block read only bytes that they have written before the last
+   * barrier.
+   */
   readOnlyWritten(): boolean {
     const blocks = [...this.#whole.low.keys()].filter((index) => !this.#dimensions.includes(index));
     return !this.#isRefused && this.#reads.areWritten(blocks);
@@ -181,9 +187,9 @@ export class SharedPhases {
 }
 
 /**
- * Rewrites two accesses so that they have the same terms in the first `dimensions` dimensions. Where all threads of an
- * access have the same coordinate, its term is changed and compensated by the constant. Returns undefined if the terms
- * cannot be made equal.
+ * Rewrites two accesses so that they have the same terms in the first `dimensions` dimensions. Changes a term only if
+ * all threads of the access have the same coordinate in the dimension, and adjusts the constant accordingly. Returns
+ * undefined if the terms cannot be made equal.
  */
 function aligned(a: CertainAccess, b: CertainAccess, dimensions: number): [CertainAccess, CertainAccess] | undefined {
   for (let index = 0; index < dimensions; index++) {
@@ -211,21 +217,21 @@ function withTerm(access: CertainAccess, index: number, term: number): CertainAc
 }
 
 /**
- * The writes to shared memory up to a point, as a linked graph: the last write, and the writes before it on each
- * possible path.
+ * The writes to shared memory before a point in the code, as a linked graph: the last write, and the writes before that
+ * one on each path.
  */
 export interface SharedWrites {
   readonly write?: CertainAccess;
   readonly before: readonly SharedWrites[];
 }
 
-/** The writes to shared memory that threads have made up to a point in the code. */
+/** The writes to shared memory that threads have certainly made before a point in the code. */
 export interface WritesBefore {
-  /** All certain writes. */
+  /** All of these writes. */
   writes: SharedWrites;
-  /** The writes up to the last barrier, which are visible to all threads of the block. */
+  /** The writes before the last barrier, which all threads of the block can see. */
   settled: SharedWrites;
-  /** The dimensions that number the iterations of the enclosing loops. */
+  /** The indices of the dimensions that are iteration numbers of the enclosing loops. */
   readonly iterations: readonly number[];
 }
 
@@ -233,19 +239,19 @@ interface SharedRead extends Pick<WritesBefore, "settled" | "iterations"> {
   readonly read: CertainAccess;
 }
 
-/** The budget of steps for checking a kernel's reads. */
+/** The maximum number of steps for checking the reads of shared memory of a kernel. */
 const mostSteps = 40_000;
 
-/** The state before the first write. */
+/** The empty set of writes. */
 export const noWrites: SharedWrites = { before: [] };
 
-/** Joins the writes of several paths. */
+/** Returns the writes made on any of several paths. */
 export function allWrites(ways: readonly SharedWrites[]): SharedWrites {
   const [first, ...others] = new Set(ways);
   return first !== undefined && others.length === 0 ? first : { before: [...new Set(ways)] };
 }
 
-/** The reads of shared memory in a run, each with the writes before it. */
+/** The reads of shared memory in a run, each with the writes before the read. */
 export class SharedReads {
   readonly #reads: SharedRead[] = [];
 
@@ -253,7 +259,7 @@ export class SharedReads {
     return this.#reads.length;
   }
 
-  /** Drops all but the first `count` reads. */
+  /** Drops all reads except the first `count` ones. */
   truncate(count: number): void {
     this.#reads.length = count;
   }
@@ -263,9 +269,9 @@ export class SharedReads {
   }
 
   /**
-   * Returns whether the threads of each block have written all bytes that they read.
+   * Returns whether it is proven that the threads of each block have written all bytes that they read.
    *
-   * @param blocks the dimensions that make up block indices
+   * @param blocks the indices of the dimensions that make up block indices
    */
   areWritten(blocks: readonly number[]): boolean {
     const written = new WrittenBytes(new Budget(mostSteps));
@@ -280,10 +286,10 @@ export class SharedReads {
   }
 }
 
-/** Computes which bytes were written before a read. */
+/** Determines which bytes of shared memory were written before a read. */
 class WrittenBytes {
   readonly #budget: Budget;
-  /** A cache of the results of `#matching`, by the writes and a key of the read. */
+  /** The cached results of `#matching`, keyed by the writes, and by a string for the properties of the read. */
   readonly #known = new Map<SharedWrites, Map<string, ByteRange[]>>();
 
   constructor(budget: Budget) {
@@ -291,10 +297,10 @@ class WrittenBytes {
   }
 
   /**
-   * Returns whether all bytes of a read are written in the same block and loop iteration.
+   * Returns whether all bytes of a read were written in the same block and loop iteration.
    *
    * @param settled the writes before the last barrier before the read
-   * @param fixed the dimensions that make up block indices and loop iterations
+   * @param fixed the indices of the dimensions that make up block indices and loop iteration numbers
    */
   include(read: CertainAccess, settled: SharedWrites, fixed: readonly number[]): boolean {
     const written = this.#matching(read, settled, fixed);
@@ -328,7 +334,7 @@ class WrittenBytes {
   }
 }
 
-/** Yields each write once. */
+/** Yields each write of a graph once. */
 function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
   const seen = new Set([writes]);
   const waiting = [writes];
@@ -343,15 +349,16 @@ function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
 }
 
 /**
- * Returns whether a write is made at all coordinates of a read in the fixed dimensions, and whether its address changes
- * with these coordinates in the same way: each block and iteration writes the bytes that it reads.
+ * Returns whether a write happens at all coordinates that a read has in the fixed dimensions, and whether the addresses
+ * of both depend on these coordinates in the same way, so that each block and iteration writes bytes that it reads
+ * itself.
  */
 function isAsFixed({ form, domain }: CertainAccess, read: CertainAccess, fixed: readonly number[]): boolean {
   return form.base === read.form.base && fixed.every((index) => {
     if ((form.terms[index] ?? 0) !== (read.form.terms[index] ?? 0)) return false;
     if (domain.constraints.some(({ terms }) => (terms[index] ?? 0) !== 0)) return false;
     const { low, high } = domain;
-    // A write without the dimension was made before the loop.
+    // A write whose domain lacks a loop's dimension was made before the loop.
     return index >= low.length || low[index]! <= read.domain.low[index]! && high[index]! >= read.domain.high[index]!;
   });
 }
@@ -360,7 +367,7 @@ function withoutTerms({ terms, constant }: AffineForm, fixed: readonly number[])
   return formOf(terms.map((term, index) => fixed.includes(index) ? 0 : term), constant, noBase)!;
 }
 
-/** Returns the part of a domain with only the first coordinate in each of the fixed dimensions. */
+/** Restricts a domain to the smallest coordinate in each of the fixed dimensions. */
 function atOne({ low, high, constraints }: Domain, fixed: readonly number[]): Domain {
   return { low, high: high.map((last, index) => fixed.includes(index) ? low[index]! : last), constraints };
 }

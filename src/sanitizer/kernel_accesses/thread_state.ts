@@ -19,7 +19,7 @@ import {
 import type { WritesBefore } from "./shared_phases.ts";
 import type { Value } from "./values.ts";
 
-/** An access that each thread of a domain makes at least once. */
+/** An access that each thread of a domain certainly makes, possibly several times. */
 export interface CertainAccess {
   readonly step: Step;
   readonly access: StepAccess["access"];
@@ -28,61 +28,63 @@ export interface CertainAccess {
   readonly domain: Domain;
 }
 
-/** The properties of a launch that a kernel's instructions can read. */
+/** The properties of a launch that a kernel's instructions can read: special registers and parameters. */
 export interface LaunchNumbers {
-  /** The dimensions that make up a thread's index in its block, by their indices in domains. */
+  /** The indices of the dimensions that make up a thread's index in its block. */
   readonly threadDimensions: readonly number[];
-  /** Returns the value of a special register. Undefined if it is not affine. */
+  /** Returns the value of a special register. Undefined if the value is not affine in the block and thread index. */
   special(name: string): AffineForm | undefined;
-  /** Returns the value of an integer parameter. Undefined if it exceeds the range of exact integers. */
+  /** Returns the value of an integer parameter. Undefined if the value exceeds the range of exact integers. */
   parameter(offset: number, bits: number, isSigned: boolean): number | undefined;
   /** Returns whether a dimension may be split into two. */
   mayBeSplit(dimension: number): boolean;
 }
 
-/** The position in the code of the threads of a domain, and the values of their registers. */
+/**
+ * The symbolic state of all threads of a domain: their common position in the code, and the values of their registers.
+ */
 export interface ThreadState extends WritesBefore {
-  /** The index of the current block. */
+  /** The index of the block to execute. */
   block: number;
-  /** The index of the next instruction in the current block. */
+  /** The index, in that block, of the next instruction. */
   index: number;
   readonly values: Value[];
   domain: Domain;
-  /** The number of the current phase, which began at the last barrier. */
+  /** The number of the current phase, which is the part of the run since the last barrier. */
   phase: number;
-  /** The last arrivals at the header of each enclosing loop, by the header's index. */
+  /** For each enclosing loop, the last arrivals at its header, keyed by the header's block index. */
   arrivals: ReadonlyMap<number, readonly Arrival[]>;
-  /** The last condition under which the threads stayed in a loop. */
+  /** The last element in the linked list of conditions under which the threads have stayed in loops. */
   stays: Stay | undefined;
 }
 
-/** The state of threads at the beginning of a loop iteration. */
+/** The state of threads when they have arrived at a loop's header. */
 export interface Arrival {
   readonly values: readonly Value[];
   readonly domain: Domain;
   readonly stays: Stay | undefined;
 }
 
-/** A condition under which threads stay in a loop, in a linked list. */
+/** A condition whose value made threads stay in a loop; an element of a linked list. */
 export interface Stay {
-  /** The index of the loop's header. */
+  /** The block index of the loop's header. */
   readonly loop: number;
   readonly condition: Condition;
   readonly truth: boolean;
   readonly previous: Stay | undefined;
 }
 
-/** Returns whether to stop before a block. */
+/** Returns whether execution must stop before a block. */
 export type Stop = (block: number) => boolean;
 
-/** The analyses of a kernel's code that do not depend on a launch. */
+/** A kernel's code, and analyses of it that do not depend on a launch. */
 export class PreparedCode {
   readonly code: KernelCode;
-  /** The blocks of each loop, by the index of the header. */
+  /** The blocks of each loop, keyed by the block index of the loop's header. */
   readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
   /** Returns the registers that are live at the beginning of a block. */
   readonly live: (block: number) => readonly number[];
-  /** The kinds of barriers in the code, as `barriersOf` returns them. */
+  /** The kinds of barriers in the code: see `barriersOf`. */
   readonly barriers: "none" | "block" | "other";
 
   constructor(code: KernelCode) {
@@ -95,7 +97,7 @@ export class PreparedCode {
     this.barriers = barriersOf(code);
   }
 
-  /** Returns the header of the innermost loop that contains a block. */
+  /** Returns the block index of the header of the innermost loop that contains a block. Undefined if no loop does. */
   loopAround(block: number): number | undefined {
     let best: number | undefined;
     for (const [loop, body] of this.loops) {
@@ -107,7 +109,10 @@ export class PreparedCode {
 
 const noUse: RegisterUse<number> = { uses: new Set(), definitions: new Set() };
 
-/** Returns the registers that a block reads before writing them, and those that it always writes. */
+/**
+ * Returns the registers that a block reads before writing them (`uses`), and those that it certainly writes
+ * (`definitions`).
+ */
 function useOf({ steps, guard }: Block): RegisterUse<number> {
   const uses = new Set<number>(), definitions = new Set<number>();
   const read = (register: number) => {
@@ -115,7 +120,7 @@ function useOf({ steps, guard }: Block): RegisterUse<number> {
   };
   for (const step of steps) {
     readBy(step).forEach(read);
-    // A guarded instruction may leave its result register unchanged.
+    // Ignore a guarded instruction, which may leave its result register unchanged.
     if (step.guard === undefined && overwrites(step)) {
       for (const register of written(step)) definitions.add(register);
     }
@@ -124,7 +129,7 @@ function useOf({ steps, guard }: Block): RegisterUse<number> {
   return { uses, definitions };
 }
 
-/** Returns whether two values are known to be equal. */
+/** Returns whether it is known that two values are equal. */
 export function areEqual(a: Value, b: Value): boolean {
   if (a === b) return true;
   if (a?.kind !== "affine" || b?.kind !== "affine") return false;
@@ -139,7 +144,10 @@ export interface StepAccess {
   readonly byteLength: number;
 }
 
-/** State spaces other than global memory: no other kernel accesses them, or none writes them while a kernel runs. */
+/**
+ * The state spaces other than global memory. Other kernels do not access them, or cannot write them while a kernel
+ * runs.
+ */
 const ownSpaces = [
   "shared",
   "shared::cta",
@@ -150,11 +158,14 @@ const ownSpaces = [
   "param::func",
   "const",
 ];
-/** The modifiers of strong operations of PTX. Concurrent strong accesses are not a race, so they count as atomic. */
+/**
+ * The modifiers of strong operations in PTX's memory model. Concurrent strong accesses are not a race, so they are
+ * treated as atomic.
+ */
 const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
 /**
- * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if the address or
+ * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if its address or
  * size is unknown. Undefined for other instructions.
  */
 export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
@@ -165,8 +176,8 @@ export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
 }
 
 /**
- * Returns "block" for a barrier of all threads of a block, "other" for other barriers, and undefined for instructions
- * that are not barriers or only synchronize a warp.
+ * Returns "block" for a barrier of all threads of a block, and "other" for another barrier. Undefined for an
+ * instruction that is not a barrier, or that synchronizes only a warp.
  */
 export function barrierOf({ row, operands }: Step): "block" | "other" | undefined {
   const synchronization = row?.traits.synchronization;
@@ -175,7 +186,7 @@ export function barrierOf({ row, operands }: Step): "block" | "other" | undefine
 }
 
 /**
- * Returns "none" if a kernel has no barriers, "block" if all are barriers of whole blocks, and "other" if there are
+ * Returns "none" if a kernel has no barriers, "block" if all barriers are of whole blocks, and "other" if there are
  * other barriers or instructions that synchronize the lanes of a warp.
  */
 function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
@@ -191,8 +202,8 @@ function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
 }
 
 /**
- * Returns the access of an instruction to global or generic memory. Undefined if there is none, `"unknown"` if the
- * instruction may access memory in an unknown way.
+ * Returns an instruction's access to global memory or by a generic address, or "unknown" if the instruction may access
+ * memory in an unknown way. Undefined if there is no such access.
  */
 export function accessOf(step: Step): StepAccess | "unknown" | undefined {
   const { row, modifiers, operands } = step;
@@ -214,7 +225,7 @@ function accessBy({ modifiers, operands }: Step, known: StepAccess["access"]): S
   return { access, address, byteLength: bytes * count };
 }
 
-/** The state spaces whose memory is always initialized. */
+/** The state spaces whose memory is always initialized when a kernel begins. */
 const initializedSpaces = ["param", "param::entry", "const"];
 
 /** Returns whether a kernel calls no functions, and reads only global and shared memory, parameters and constants. */
@@ -222,14 +233,17 @@ export function readsOnlyKnownMemory({ blocks }: KernelCode): boolean {
   return blocks.every(({ steps }) => steps.every(readsKnownMemory));
 }
 
-/** Returns whether a kernel may read shared memory. */
+/** Returns whether a kernel reads shared memory explicitly, not by generic addresses. */
 export function readsSharedMemory({ blocks }: KernelCode): boolean {
   return blocks.some(({ steps }) =>
     steps.some((step) => step.row?.traits.access === "read" && sharedAccessOf(step) !== undefined)
   );
 }
 
-/** Returns whether an instruction may access memory: it has an address, or an operand that is not understood. */
+/**
+ * Returns whether an instruction may access memory: it has an address operand, or an operand that could not be
+ * resolved.
+ */
 export function mayAccess({ row, operands }: Step): boolean {
   return row?.traits.access !== "none" && operands.some(({ kind }) => kind === "address" || kind === "unknown");
 }

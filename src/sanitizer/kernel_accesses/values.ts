@@ -23,12 +23,12 @@ import {
 import { bitsOf, type Step } from "./kernel_code.ts";
 
 /**
- * The value of a register: an affine form of the thread's coordinates, or a condition for a predicate. Undefined if the
- * value is unknown.
+ * The value of a register: an affine form of the thread's coordinates, or for a predicate, a condition on them.
+ * Undefined if the value is unknown.
  */
 export type Value = AffineForm | Condition | undefined;
 
-/** The context in which an instruction is evaluated. */
+/** The context in which an instruction is evaluated: the threads, and the launch's parameters. */
 export interface Surroundings {
   readonly domain: Domain;
   /** Returns the value of the 64-bit parameter at an offset. */
@@ -37,7 +37,7 @@ export interface Surroundings {
 
 const integerType = /^[bus](8|16|32|64)$/;
 
-/** Returns the value that an instruction writes to its first operand, given the `values` of the other operands. */
+/** Returns the value that an instruction writes to its first operand. `values` are the values of the other operands. */
 export function evaluate(step: Step, values: readonly Value[], surroundings: Surroundings): Value | Undecided {
   return new Evaluation(step, values, surroundings).run();
 }
@@ -91,19 +91,25 @@ class Evaluation {
     };
   }
 
-  /** Replaces a base that is a parameter by its value. Undefined if the base is the address of a variable. */
+  /**
+   * Replaces the base of an affine form by the value of the parameter that it stands for. Undefined if the base is the
+   * address of a variable.
+   */
   #plain(form: AffineForm): AffineForm | undefined {
     if (form.base === noBase) return form;
     if (form.base <= elsewhere) return undefined;
     return sumOf({ ...form, base: noBase }, constantForm(this.#surroundings.parameter(form.base)));
   }
 
-  /** Returns the form of a register's value with its bits interpreted as an integer type. Undefined if it may wrap. */
+  /**
+   * Returns the affine form of a register's value, interpreted as an integer of the given type. Undefined if the value
+   * may wrap around in some threads only.
+   */
   #numeric(form: AffineForm, { bits, isSigned }: IntegerType): AffineForm | undefined {
     const plain = this.#plain(form);
     if (plain === undefined) return undefined;
     const { low, high } = rangeOf(plain, this.#domain);
-    // Larger numbers may be inexact, and 64-bit numbers may wrap around.
+    // Reject larger values, which may be inexact, and may have wrapped around in 64 bits.
     if (!(low >= Number.MIN_SAFE_INTEGER && high <= Number.MAX_SAFE_INTEGER)) return undefined;
     if (bits === 64) return isSigned || low >= 0 ? plain : undefined;
     const modulus = 2 ** bits, half = isSigned ? modulus / 2 : 0;
@@ -178,7 +184,7 @@ class Evaluation {
     const [value] = this.#values;
     if (to === undefined || from === undefined || value?.kind !== "affine") return undefined;
     if (to.bits === 64 && from.bits === 64) return value;
-    // Addresses of variables fit in 32 bits.
+    // The address of a variable fits in 32 bits, so a conversion between types of at least 32 bits preserves it.
     if (value.base <= elsewhere) return Math.min(to.bits, from.bits) >= 32 ? value : undefined;
     return to.bits > from.bits
       ? this.#numeric(value, from)
@@ -197,21 +203,21 @@ function either(a: Condition, b: Condition): Condition {
   return { kind: "not", of: { kind: "and", of: [{ kind: "not", of: a }, { kind: "not", of: b }] } };
 }
 
-/** An integer type. */
+/** The width and signedness of a PTX integer type. */
 export interface IntegerType {
   readonly bits: number;
   readonly isSigned: boolean;
 }
 
-/** The result of an instruction that depends on a condition that is true in only a part of the domain. */
+/** Returned instead of a value if the value depends on a condition that is true in only a part of the domain. */
 export interface Undecided {
   readonly kind: "undecided";
   readonly condition: Condition;
 }
 
 /**
- * Thrown if a value is affine only after a dimension is split into two: the coordinate becomes the first new coordinate
- * plus `size` times the second.
+ * Thrown if a value becomes affine when a dimension is split into two. The old coordinate is then the first new
+ * coordinate plus `size` times the second.
  */
 export class SplitDimension extends Error {
   readonly dimension: number;
@@ -224,20 +230,20 @@ export class SplitDimension extends Error {
   }
 }
 
-/** The context in which an operation evaluates its operands. */
+/** The context in which an operation evaluates its operands, with functions to convert them. */
 export interface OperandTools {
   readonly type: IntegerType;
   readonly modifiers: readonly string[];
   readonly domain: Domain;
-  /** Replaces a base that is a parameter by its value. */
+  /** Replaces the base of an affine form by the value of the parameter that it stands for. */
   plain(form: AffineForm): AffineForm | undefined;
-  /** Interprets the bits of a value as an integer type, by default that of the instruction. */
+  /** Interprets the bits of a value as an integer of the given type; by default, of the instruction's type. */
   numeric(form: AffineForm, as?: IntegerType): AffineForm | undefined;
 }
 
 type Operation = (forms: readonly AffineForm[], tools: OperandTools) => AffineForm | Undecided | undefined;
 
-/** The integer operations. Each returns undefined if the result is not affine. */
+/** The functions that evaluate integer operations. Each returns undefined if the result is not affine. */
 export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
   sum: ([a, b], tools) => added(a!, b!, 1, tools),
   difference: ([a, b], tools) => added(a!, b!, -1, tools),
@@ -265,7 +271,7 @@ export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
     return isDivision(form, by, domain) ? remainder(form!, by!.constant, domain) : undefined;
   },
   and: ([a, b], { plain, numeric, type: { bits }, domain }) => {
-    // Interpret a mask such as 0xFFFFFFFC as -4.
+    // Interpret a constant mask as signed, so that 0xFFFFFFFC is -4.
     const signed = (form: AffineForm) => isUniform(form) ? numeric(form, { bits, isSigned: true }) : plain(form);
     return masked(signed(a!), signed(b!), domain);
   },
@@ -309,7 +315,7 @@ function inverted(form: AffineForm | undefined): AffineForm | undefined {
   return negative && sumOf(negative, constantForm(-1));
 }
 
-/** Returns the shift count that a form stands for. Undefined if it is not a constant below the width of the type. */
+/** Returns the value of a shift count. Undefined if it is not a constant from 0 to the type's width minus 1. */
 function shiftOf(form: AffineForm, { bits }: IntegerType): number | undefined {
   const by = form.constant;
   return isUniform(form) && form.base === noBase && by >= 0 && by < bits ? by : undefined;
@@ -320,9 +326,9 @@ function isDivision(form: AffineForm | undefined, by: AffineForm | undefined, do
 }
 
 /**
- * Returns a form modulo a number. Undefined if the result is not affine.
+ * Returns the remainder of an affine form divided by `modulus`. Undefined if the remainder is not affine.
  *
- * @throws {SplitDimension} If it is affine once a dimension is split
+ * @throws {SplitDimension} If the remainder becomes affine when a dimension is split
  */
 function remainder(form: AffineForm, modulus: number, domain: Domain): AffineForm | undefined {
   const constant = (form.constant % modulus + modulus) % modulus;
@@ -338,7 +344,7 @@ function remainder(form: AffineForm, modulus: number, domain: Domain): AffineFor
   return undefined;
 }
 
-/** Returns a form divided by a number, rounded down. Undefined if the result is not affine. */
+/** Returns the quotient of an affine form and `divisor`, rounded down. Undefined if the quotient is not affine. */
 function quotient(form: AffineForm, divisor: number, domain: Domain): AffineForm | undefined {
   const rest = remainder(form, divisor, domain);
   const whole = rest && sumOf(form, rest, -1);
@@ -360,7 +366,7 @@ function isPowerOfTwo(number: number): boolean {
   return number > 0 && Number.isInteger(Math.log2(number));
 }
 
-/** Returns the bitwise OR of two forms. Undefined unless they provably have no bit in common. */
+/** Returns the bitwise OR of two affine forms. Undefined unless it is proven that they have no set bit in common. */
 function united(a: AffineForm | undefined, b: AffineForm | undefined, domain: Domain): AffineForm | undefined {
   if (a === undefined || b === undefined) return undefined;
   for (const [lower, upper] of [[a, b], [b, a]] as const) {

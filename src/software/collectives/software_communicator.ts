@@ -247,7 +247,7 @@ export class SoftwareCommunicator {
     return this.#unread.length < ringLength;
   }
 
-  /** Begins a split or shrink, by posting this rank's color and key. */
+  /** Begins a split, by posting this rank's color and key. */
   divide(color: number | undefined, key: number): Division {
     const membership = this.usableFor("divide the communicator");
     for (const division of this.#divisions) if (division.advance()) this.#divisions.delete(division);
