@@ -59,8 +59,9 @@ function tryNccl(path: string): { readonly functions: NcclFunctions } | Unusable
 }
 
 /**
- * Returns an implementation of `ncclCommInitRankScalable` for a single id. It calls the older function that has the id
- * as a by-value parameter. Undefined if that function or the processor is not supported.
+ * Returns an implementation of `ncclCommInitRankScalable` for a single id, which calls the older
+ * `ncclCommInitRankConfig`. Undefined if the library lacks that function, or if its by-value parameter is not supported
+ * on this processor.
  */
 function initRankOf(path: string): NcclFunctions["ncclCommInitRankScalable"] | undefined {
   const { processor } = platform();

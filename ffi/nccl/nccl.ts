@@ -315,8 +315,8 @@ export class Nccl implements CollectiveLibrary {
   }
 
   /**
-   * Waits until the peers of sends and receives have announced the matching calls. Otherwise, NCCL would block this
-   * thread until the peers make those calls.
+   * Publishes the sends and receives of the calls, and waits until the peers have published the matching ones.
+   * Otherwise, NCCL would block this thread until the peers make their calls.
    */
   #prepare(calls: readonly Pick<GroupedCall, "communicator" | "links">[]): void {
     for (const { communicator, links } of calls) for (const link of links) communicator.offerLink(link);
@@ -473,7 +473,7 @@ export class Nccl implements CollectiveLibrary {
   }
 }
 
-/** The size of an element in bytes, by the number of its type in `dataType`. */
+/** The size of an element in bytes, indexed by the type's number in `dataType`. */
 const byteLengths: readonly number[] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
 
 function bytesOf(words: BigUint64Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {

@@ -44,7 +44,7 @@ export const collectiveOptions: KnownOptions<CollectiveOptions> = {
 
 /** An element type, as NCCL identifies it. */
 export interface Elements {
-  /** The number of the element type in `dataType`. */
+  /** The type's number, as in `dataType`. */
   readonly type: number;
   /** The size of an element in bytes. */
   readonly size: number;
@@ -70,7 +70,7 @@ const namedTypes: Readonly<Record<CommunicationType, Elements>> = {
   f8e5m2: { type: dataType.float8e5m2, size: 1 },
 };
 
-/** The parts of a communicator that the checks of its calls use. */
+/** The parts of a communicator that argument checks use. */
 export interface CheckedCommunicator {
   readonly session: Session;
   readonly device: CudaDevice;
@@ -97,8 +97,8 @@ export function checkBuffer(buffer: DeviceBuffer, { session, device }: CheckedCo
 }
 
 /**
- * Returns the stream for a collective: that of the options, by default that of the buffer. Throws if the stream belongs
- * to another device.
+ * Returns the stream on which to enqueue a collective: the option `stream`, or else the stream of the buffer. Throws if
+ * the stream belongs to another device.
  */
 export function streamFor(
   options: CollectiveOptions,
@@ -159,7 +159,7 @@ interface ArrayType {
 }
 
 const arrayTypes = new Map<string, ArrayType>();
-/** A cache of array types by constructor, including subclasses. */
+/** The array types that `arrayTypeOf` has found, keyed by the constructor of a typed array or of a subclass. */
 const arrayTypesOf = new WeakMap<object, ArrayType>();
 
 /** Returns the typed array class of a buffer's elements. Undefined if the buffer has no type. */
@@ -183,7 +183,7 @@ function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   return type;
 }
 
-/** Returns the number of elements in `byteLength` bytes. Throws if that is not an integer. */
+/** Returns the number of elements in `byteLength` bytes. Throws if the last element would be incomplete. */
 export function countElements(byteLength: number, { size }: Elements, call: string): number {
   if (byteLength % size === 0) return byteLength / size;
   throw new RangeError(

@@ -18,7 +18,7 @@ import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 /** The parameters of a collective library's call, of which each collective uses some. */
 export type AnyCall = ReducingCall & RootedCall;
 
-/** The method of the collective library for each public method. */
+/** For each public method of a communicator, the name of the collective library's method that it calls. */
 const libraryMethods = {
   allReduce: "allReduce",
   reduce: "reduce",
@@ -30,7 +30,7 @@ const libraryMethods = {
   receive: "recv",
 } as const;
 
-/** A public method that calls a collective. */
+/** The name of a public method that calls a collective. */
 export type CollectiveName = keyof typeof libraryMethods;
 
 /** The parts of a communicator that its collectives use. */

@@ -104,7 +104,7 @@ export class Communicator implements AsyncDisposable {
   readonly #observedRank: CommunicatorRank | undefined;
   /** The source buffer of the last all-reduce. */
   #lastSource: DeviceBuffer | undefined;
-  /** The last all-reduce with its checked arguments, if it was called twice. */
+  /** The last all-reduce that was called twice in a row with the same source, with its checked arguments. */
   #repeatedAllReduce: RepeatedAllReduce | undefined;
   /** The number of communicators that were split or shrunk from this one. Each child's identity contains its number. */
   #divisionCount = 0;

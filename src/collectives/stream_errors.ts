@@ -59,9 +59,9 @@ const quietMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
 /** The maximum number of failures stored per stream. */
 const maximumFailures = 64;
-/** The maximum number of destroyed streams that are kept because no wait has thrown their errors. */
+/** The maximum number of destroyed streams that are kept so that a wait can throw their errors. */
 const maximumDestroyed = 256;
-/** The minimum number of wait edges for which pruning is worth its cost. */
+/** The minimum number of wait edges at which removing the unneeded ones is worth the cost. */
 const minimumPruneThreshold = 256;
 
 /** Returns the errors of a session's streams. From the first call on, waits of the session throw these errors. */
@@ -321,7 +321,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Throws the error of the first failure that no wait has thrown yet, or of the first failure if there is none such.
+   * Throws the error of the first failure that no wait has thrown yet. If waits have thrown all of them, throws the
+   * first one again.
    */
   #throw(failures: readonly StreamFailure[]): void {
     const failure = failures.find(isUnthrown) ?? failures[0];

@@ -91,7 +91,7 @@ export interface StreamFailure extends FailureCause {
 
 /** An edge in the graph of waits, from a stream on which an event was recorded to a stream that waits for the event. */
 export interface WaitEdge {
-  /** The stream that waits. */
+  /** The stream that waits for the event. */
   readonly stream: StreamState;
   /** The epoch in which the event was recorded. The wait is for work that was enqueued on the other stream before. */
   readonly before: Epoch;
@@ -128,8 +128,7 @@ export class StreamState {
 /** Where and when an event was last recorded. */
 export interface EventRecord {
   /**
-   * The stream that the event was recorded on, or a device's ordinal if it was recorded after all streams of the
-   * device.
+   * The stream on which the event was recorded, or a device's ordinal if it was recorded on all streams of the device.
    */
   readonly of: StreamState | number;
   readonly at: Epoch;

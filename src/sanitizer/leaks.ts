@@ -14,7 +14,7 @@ export interface UnfreedPieces {
   pieces(): Iterable<{ readonly at: bigint | ArrayBufferLike; readonly byteLength: number }>;
 }
 
-/** An allocation that is not freed yet. */
+/** An allocation that the program has not freed. */
 export interface LiveAllocation {
   readonly operation: Operation;
   readonly byteLength: number;
@@ -37,7 +37,7 @@ export class LeakCandidates {
   /** The address or buffer of each candidate, and its kind for messages. */
   readonly #unfreed = new Map<LiveAllocation, { readonly at: bigint | ArrayBufferLike; readonly kind: string }>();
 
-  /** @param allocationAt finds the current allocation at an address */
+  /** @param allocationAt returns the current allocation at an address or of a buffer */
   constructor(allocationAt: AllocationAt) {
     this.#allocationAt = allocationAt;
   }

@@ -26,7 +26,10 @@ export interface TrackedAccess {
   readonly source?: string | undefined;
   /** The thread that accesses the byte at `begin`. */
   readonly first?: ThreadIndex | undefined;
-  /** The bytes that each instruction accesses, if several do. Offsets count from the allocation's start. */
+  /**
+   * The bytes that each source line accesses, if several do. The offsets of the parts count from the allocation's
+   * start.
+   */
   readonly parts?: AccessParts | undefined;
   /** Whether the accessed bytes are unknown, so that the access may be anywhere in the allocation or may not happen. */
   readonly isPossible?: true;
@@ -42,7 +45,7 @@ export interface Conflict {
   readonly end: number;
 }
 
-/** A range of bytes with the same accesses: the last write, and the reads and atomic accesses since then. */
+/** A range of bytes that have the same history: the last write, and the reads and atomic accesses since then. */
 interface Segment {
   readonly begin: number;
   readonly end: number;
@@ -57,7 +60,7 @@ interface Segment {
 const maximumArguments = 1000;
 const none: readonly TrackedAccess[] = [];
 
-/** The shadow state of one allocation. */
+/** The shadow state of one allocation: the latest accesses to each byte. */
 export class MemoryHistory {
   /** The segments, sorted by offset and contiguous. */
   #segments: Segment[];
@@ -162,7 +165,9 @@ export class MemoryHistory {
   }
 }
 
-/** Returns whether two accesses to the same bytes conflict: they are unordered, and not both reads or both atomic. */
+/**
+ * Returns whether two accesses to the same bytes conflict: they are unordered, and neither both reads nor both atomic.
+ */
 export function isConflict(earlier: TrackedAccess, later: TrackedAccess): boolean {
   const isHarmless = earlier.kind === later.kind && earlier.kind !== "write";
   return !isHarmless && !isBefore(earlier.operation, later.operation);
@@ -267,7 +272,7 @@ interface Bytes {
   readonly end: number;
 }
 
-/** The maximum number of parts of an access that are reported. */
+/** The maximum number of parts that `partsOfAccess` yields for an access. */
 const maximumParts = 1024;
 
 /** Returns a copy of the parts with `by` bytes added to all offsets. */

@@ -176,8 +176,8 @@ function eachValue(domain: Domain, dimension: number): Domain[] {
 const mostValues = 4096;
 
 /**
- * Returns a range of `byteLength` bytes for each sum of `start` and one value from every progression. Merges ranges
- * that contiguous steps of a progression produce.
+ * Returns a range of `byteLength` bytes for each sum of `start` and one value from every progression. Merges the ranges
+ * of a progression whose steps produce contiguous ranges.
  */
 function blocksOf(
   start: number,

@@ -171,7 +171,7 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
     else high[index] = Math.min(high[index]!, Math.floor(constant / -term));
     return low[index]! > high[index]! ? undefined : { low, high, constraints: domain.constraints };
   }
-  // Derive a finite bound from the constraint for an infinite dimension, which is the iterations of a loop.
+  // Derive a finite bound from the constraint for an infinite dimension, which counts the iterations of a loop.
   for (const index of dimensions) {
     const term = terms[index]!;
     if (high[index] !== Infinity || term > 0) continue;
@@ -201,7 +201,7 @@ export interface AffineForm {
 
 /** The base of a value that is not derived from a pointer. */
 export const noBase = -1;
-/** The base of addresses of local memory and of variables other than shared ones. */
+/** The base of an address in local memory, or of a variable that is not in shared memory. */
 export const elsewhere = -2;
 /** The base of dynamic shared memory. The bases of other shared variables are smaller numbers. */
 export const dynamicShared = -3;

@@ -56,7 +56,7 @@ export class Fields {
   }
 }
 
-/** The maximum number of fields in a period. */
+/** The maximum number of fields in a period. If there are more, the accesses are not merged. */
 const mostFields = 256;
 /**
  * The maximum number of ranges that a group of interleaved accesses covers. If there are more, the accesses are not
@@ -141,7 +141,7 @@ export function partsOf(
   { origin, sourceOf, firstOf }: {
     origin: number;
     sourceOf: (line: number) => string;
-    /** Returns the first thread that accesses the byte at an offset. */
+    /** Returns the first thread that accesses the byte at an offset. Undefined if that thread is unknown. */
     firstOf?: (at: number) => ThreadIndex | undefined;
   },
 ): AccessParts {

@@ -26,7 +26,7 @@ import { SplitDimension } from "./values.ts";
 export interface LaunchShape {
   readonly grid: readonly [x: number, y: number, z: number];
   readonly block: readonly [x: number, y: number, z: number];
-  /** The packed parameters. */
+  /** The packed values of the kernel's parameters. */
   readonly parameters: DataView;
 }
 
@@ -69,7 +69,10 @@ export interface UsedParameter {
   readonly bits: number;
 }
 
-/** The maximum number of accessed ranges that are listed for a launch. */
+/**
+ * The maximum number of accessed ranges that are listed for a launch. Accesses that would exceed it are only possible
+ * ones.
+ */
 const mostRanges = 60_000;
 /** The maximum number of accessed ranges up to which interleaved accesses are not merged. */
 const mostRangesAtFirst = 2048;

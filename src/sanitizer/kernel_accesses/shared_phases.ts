@@ -18,7 +18,7 @@ interface PhaseAccess extends CertainAccess {
   readonly phase: number;
   /** The offset in the shared variable of the first accessed byte. */
   readonly first: number;
-  /** The offset after the last accessed byte. */
+  /** The offset in the shared variable after the last accessed byte. */
   readonly last: number;
 }
 

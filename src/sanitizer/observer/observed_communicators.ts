@@ -11,7 +11,7 @@ const maximumLateCalls = 32;
 /** A rank's call of a collective, or of a send or receive. */
 export interface RankCall {
   readonly rank: CommunicatorRank;
-  /** The other rank of a send or receive. Undefined for a collective. */
+  /** The other rank of a send or receive, and whether that rank receives. Undefined for a collective. */
   readonly peer: { readonly rank: number; readonly isReceiver: boolean } | undefined;
 }
 

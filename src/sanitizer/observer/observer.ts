@@ -23,7 +23,7 @@ import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 interface CollectiveAccess {
   readonly access: "read" | "write";
   readonly address: bigint;
-  /** The size in bytes. */
+  /** The size of the range in bytes. */
   readonly byteLength: number;
 }
 
@@ -176,7 +176,7 @@ export class Observer {
     return address === undefined ? undefined : this.work.liveAt(address);
   }
 
-  /** Returns the memory that kernels have allocated with malloc and not freed. */
+  /** Returns the memory blocks that kernels have allocated by their own malloc and have not freed. */
   unfreedHeap(): readonly UnfreedHeap[] {
     return this.#driver.checker?.unfreedHeap() ?? [];
   }

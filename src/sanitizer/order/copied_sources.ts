@@ -19,13 +19,13 @@ interface CopiedSource {
 /** A range of a buffer. */
 type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
 
-/** Bytes that were changed while a copy could still read them. */
+/** Bytes of a copy's source that the program has changed while the copy could still read them. */
 export interface EarlyChange {
   readonly operation: Operation;
   readonly buffer: ArrayBufferLike;
   /** The offset in the copy's source of the first changed byte. */
   readonly begin: number;
-  /** The offset after the last changed byte. */
+  /** The offset in the copy's source after the last changed byte. */
   readonly end: number;
   readonly byteLength: number;
 }
@@ -63,7 +63,7 @@ export class CopiedSources {
     return this.#remove(({ source }) => overlap(source, memory));
   }
 
-  /** Removes the sources in a range that another operation has written, without comparing them. */
+  /** Drops the sources in a range that another operation has written, without checking them for changes. */
   forget(range: BufferRange): void {
     for (const each of this.#pending) if (overlap(each.source, range)) this.#pending.delete(each);
   }

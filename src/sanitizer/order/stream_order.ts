@@ -17,7 +17,7 @@ export interface RangeAccess {
   readonly byteLength: number;
   readonly access: "read" | "write" | "atomic";
   readonly source?: string | undefined;
-  /** The thread that accesses the first byte. */
+  /** The thread that accesses the first byte of the range. */
   readonly first?: ThreadIndex | undefined;
   readonly parts?: AccessParts | undefined;
 }
@@ -46,7 +46,7 @@ interface AllocatedRange {
   readonly contents?: (() => SharedContents | undefined) | undefined;
 }
 
-/** An operation with its effects on memory. */
+/** An operation, and how it affects memory. */
 export interface ObservedOperation {
   /** The operation. Undefined if the queue entry consists of only the callback `then`. */
   readonly operation?: Operation;

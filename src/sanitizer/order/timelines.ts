@@ -21,11 +21,11 @@ export type Clock = ReadonlyMap<Timeline, number>;
  */
 const maximumWaits = 8;
 
-/** A wait of one timeline for an event that another timeline has recorded. */
+/** One timeline's wait for an event that was recorded on another timeline. */
 export interface EventWait {
   /** The other timeline's position when it recorded the event. */
   readonly recordedAt: number;
-  /** The call site of the record. */
+  /** The call site in the program at which the event was recorded. */
   readonly recorded: CallSite;
   /** The waiting timeline's position before the wait. */
   readonly waitsAfter: number;
@@ -43,7 +43,7 @@ export class Timeline {
   readonly isForeign: boolean;
   /** The process ID of the stream's owner. Undefined for streams of this process. */
   readonly pid: number | undefined;
-  /** Where the program created the stream. Undefined for a default stream and for the host. */
+  /** The call site at which the program created the stream. Undefined for a default stream and for the host. */
   readonly created: CallSite | undefined;
   /** The number of operations added so far, which is the position of the last one. */
   position = 0;

@@ -32,11 +32,11 @@ export class Publisher {
    * or received records.
    */
   readonly #published = new Map<Timeline, number>();
-  /** The operation of the last published access. */
+  /** The operation whose access was published last. */
   #lastOperation: Operation | undefined;
   /** The number of accessed ranges of `#lastOperation` published so far. */
   #pieceCount = 0;
-  /** The value of `connectionCount()` when connections were last published. */
+  /** The value of `connectionCount()` when this process last published its connections. */
   #connectionCount = 0;
   /** The IDs of the processes that were published as connected to this process. */
   readonly #publishedConnections = new Set<number>();
@@ -47,7 +47,7 @@ export class Publisher {
     this.#host = host;
   }
 
-  /** Starts to publish on a board. */
+  /** Starts to publish this process's records on a board. */
   start(board: Board): void {
     this.#board = board;
     this.publishKnown();

@@ -83,7 +83,7 @@ const maximumStack = 1000;
 const accesses = ["read", "write", "atomic"];
 const handlePattern = /^[0-9a-f]{2,256}$/;
 
-/** Encodes a record. Truncates long strings. */
+/** Encodes a record. Truncates long names, source lines and call stacks. */
 export function encodeRecord(record: SentRecord): string {
   if (record.type !== "access") return JSON.stringify(record);
   const { operation, streamName, source, stack } = record;

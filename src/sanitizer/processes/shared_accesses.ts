@@ -27,7 +27,7 @@ export interface RemoteAccess extends TrackedAccess {
   readonly peer: PeerState;
 }
 
-/** Shared memory that this process has freed. */
+/** The free, by this process, of shared memory. */
 export interface FreedMemory {
   readonly operation: Operation;
   readonly byteLength: number;

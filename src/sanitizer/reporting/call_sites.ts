@@ -123,7 +123,7 @@ export function shortNameOf({ file, line }: StackFrame): string {
 function pathOf(file: string): string {
   if (!file.startsWith("file://")) return file;
   try {
-    // On Windows, the path of a file URL begins with "/C:/".
+    // On Windows, the path of a file URL begins with a slash before the drive: "/C:/".
     return decodeURIComponent(new URL(file).pathname).replace(/^\/(?=[A-Za-z]:)/, "");
   } catch {
     return file;

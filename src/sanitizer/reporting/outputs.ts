@@ -41,7 +41,7 @@ export class ReportLog {
     this.#pid = pid;
   }
 
-  /** Appends a report immediately, because the process may crash next. */
+  /** Appends a report at once, because the process may crash before it ends. */
   add(report: SanitizerReport): void {
     const number = this.#numbers.size + 1;
     this.#numbers.set(report, number);
@@ -145,9 +145,9 @@ function annotationsOfEnvironment(): Outputs["annotate"] {
 }
 
 /**
- * Returns the GitHub Actions workflow command that annotates the line of the later operation's call.
+ * Returns a GitHub Actions workflow command that annotates the source line of a report's later access.
  *
- * @param workspace the folder of the repository, to which paths in annotations are relative
+ * @param workspace the folder of the repository; paths in annotations are relative to it
  */
 export function annotationOf(report: SanitizerReport, workspace: string | undefined): string {
   const place = frameOfReport(report);

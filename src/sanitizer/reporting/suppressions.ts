@@ -159,7 +159,7 @@ function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] 
   return [operation, operation.replace(/^kernel /, ""), ...inKernel, ...inStack];
 }
 
-/** Converts a glob to a regular expression: `*` matches any characters, `?` a single one. */
+/** Converts a glob to a regular expression: `*` matches any characters, `?` matches a single one. */
 function globOf(pattern: string): string {
   return pattern.replaceAll(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
 }

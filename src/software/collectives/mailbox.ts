@@ -117,7 +117,7 @@ export class Mailbox {
     return "not a handle";
   }
 
-  /** Returns whether the entry with a sequence number has been posted in a ring. */
+  /** Returns whether the entry with sequence number `number` has been posted in a ring. */
   has(ring: number, number: number): boolean {
     const found = new Uint32Array(1);
     this.#file.readInto(new Uint8Array(found.buffer), placeOf(ring, number));

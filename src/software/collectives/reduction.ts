@@ -52,7 +52,7 @@ type Constructor = new (buffer: ArrayBuffer, byteOffset: number, length: number)
 interface EightBitFormat {
   readonly mantissaBits: number;
   readonly bias: number;
-  /** The code of the largest finite value. */
+  /** The code of the largest finite value of the format. */
   readonly largest: number;
   /** The code of infinity. Undefined if the format has no infinity. */
   readonly infinity?: number;

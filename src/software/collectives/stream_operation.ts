@@ -227,7 +227,7 @@ export function sharesOf(
   };
 }
 
-/** A collective, in which all ranks take part. */
+/** Performs a collective, in which all ranks of a communicator take part. */
 export class CollectiveOperation extends StreamOperation {
   readonly ring: number = commonRings.collectives;
   readonly #call: CollectiveWork["call"];
