@@ -13,7 +13,7 @@ import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
 import { ExportDataLayout } from "./memory/handles/export_data.ts";
 import { CompletedEvents, ReleaseStreams } from "./memory/freed_streams.ts";
-import { ImportedMappings } from "./memory/handles/export_data_map.ts";
+import { ImportedMappings } from "./memory/handles/imported_mappings.ts";
 import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
 import type { MemoryPool } from "./memory/pools/memory_pool.ts";
 import { MemoryRegistry } from "./memory/pools/memory_registry.ts";

@@ -243,10 +243,24 @@ function measureAll(): void {
     };
   }
 
-  /** Imports memory that is already mapped: the objects then only record an event on the stream of the free. */
+  /** Imports memory that is already mapped: the free then only records an event on its stream. */
   function importAgainAndFree(): Operation {
+    const { out } = outParameters();
+    const poolHandle = imported.unsafeHandle;
+    const [eventHandle, streamHandle] = [event.unsafeHandle, stream.unsafeHandle];
     return {
-      ...recordEvent(),
+      raw(count) {
+        for (let done = 0; done < count; done++) {
+          native.cuMemPoolImportPointer(out, poolHandle, exportData);
+          native.cuEventRecord(eventHandle, streamHandle);
+        }
+      },
+      driver(count) {
+        for (let done = 0; done < count; done++) {
+          driver.memPoolImportPointer(0, poolHandle, exportData);
+          driver.eventRecord(0, eventHandle, streamHandle);
+        }
+      },
       objects(count) {
         for (let done = 0; done < count; done++) imported.importPointer(exportData, byteLength).free(stream);
       },

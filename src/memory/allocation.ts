@@ -117,8 +117,11 @@ export class Allocation {
    * that use the memory.
    */
   stream: CudaStream;
-  /** The index of the allocation in the pool's `PoolContents`. Unused if the pool is imported or there is none. */
-  liveIndex = 0;
+  /**
+   * The index of the allocation in the pool's `PoolContents`, or of its mapping in an imported pool's
+   * `ImportedMappings`. Unused if there is no pool.
+   */
+  poolIndex = 0;
   #isFreed = false;
   /**
    * The fields that only few allocations need. The object is created on first use, so that most allocations stay small.

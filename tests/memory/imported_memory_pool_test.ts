@@ -2,13 +2,11 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { canBePool, judgeDescriptor, openDescriptor } from "../../ffi/native/shim/descriptors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
-import { ImportedMappings } from "../../src/memory/handles/export_data_map.ts";
 import { Session } from "../../src/session.ts";
 import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";
@@ -139,25 +137,6 @@ testOnEachDriver("a thousand buffers can be mapped at once and freed in a differ
   for (const [index, each] of [...mapped, ...again].entries()) if (index % 2 === 0) each.free();
   for (const [index, each] of [...mapped, ...again].entries()) if (index % 2 === 1) each.free();
   assertEquals(inspect(imported), "ImportedMemoryPool { device 0, 0 mapped }");
-});
-
-test("memory with several export data is one mapping, and freeing it removes all of them", () => {
-  const mappings = new ImportedMappings(() => {});
-  const data = [1, 2, 3].map((byte) => new Uint8Array(64).fill(byte));
-  const mapping = mappings.add(0x7f00_0000_0000n, 512);
-  for (const each of data) {
-    assertEquals(mappings.withData(each), undefined);
-    mappings.addLatestData(mapping);
-  }
-  const other = mappings.add(0x7f01_0000_0000n, 512);
-  for (const each of data) assert(mappings.withData(each) === mapping);
-  assert(mappings.at(mapping.address) === mapping && mappings.at(other.address) === other);
-  assertEquals(mappings.size, 2);
-  mappings.remove(mapping);
-  for (const each of data) assertEquals(mappings.withData(each), undefined);
-  assertEquals(mappings.at(0x7f00_0000_0000n), undefined);
-  assert(mappings.at(other.address) === other);
-  assertEquals(mappings.size, 1);
 });
 
 testOnEachDriver("importing a pool on the wrong device is refused and leaves nothing behind", (cuda) => {

@@ -14,7 +14,6 @@ import {
   streamFlags,
 } from "../../driver.ts";
 import { shim } from "../../../ffi/native/shim/shim.ts";
-import { keyFieldAt } from "./export_data_map.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
@@ -106,20 +105,21 @@ export class ExportDataLayout {
   }
 
   /**
-   * Checks the export data of the last lookup in an `ExportDataMap` before the driver imports it on a device. Returns
-   * the size in bytes that the driver will map, or undefined if the layout is not known.
+   * Checks export data before the driver imports it on a device. Returns the size in bytes that the driver will map, or
+   * undefined if the layout is not known.
    *
    * @param least the minimum size of the allocation in bytes
    * @param most the maximum size of the allocation in bytes
    * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written the data
    */
-  checkImported(device: number, least: number, most: number): number | undefined {
+  checkImported(device: number, exportData: Uint8Array, least: number, most: number): number | undefined {
     if (!this.isKnownOn(device)) {
       if (least > limitByteLength) throw tooLargeToImport(least);
       return undefined;
     }
-    const byteOffset = keyFieldAt(offsetField);
-    const byteLength = keyFieldAt(sizeField);
+    bytes.set(exportData);
+    const byteOffset = fieldAt(offsetField);
+    const byteLength = fieldAt(sizeField);
     if (byteLength === 0 || byteOffset + byteLength > maximumOffset) throw forged(byteOffset, byteLength);
     if (byteLength < least || byteLength > most) throw sizeMismatch(least, byteLength);
     const mayBeTooLarge = byteLength > maximumImportableByteLength;

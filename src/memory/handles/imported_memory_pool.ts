@@ -15,7 +15,7 @@ import {
 } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { FreedStreams } from "../freed_streams.ts";
-import type { ImportedMapping, ImportedMappings } from "./export_data_map.ts";
+import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "../pools/pool_attributes.ts";
 import type { Session } from "../../session.ts";
 import { checkByteLength, refuseConstruction, whatIs } from "../../support/validation.ts";
@@ -89,7 +89,7 @@ export class ImportedMemoryPool implements Disposable {
     this.#mappings = session.importedMappings(handle);
     this.#mappings.addImporter();
     this.#owner = {
-      release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
+      release: (address, byteLength, stream, { poolIndex }) => this.#free(poolIndex, address, byteLength, stream),
       isHostMemory: this.#mappings.memoryDevice === "host",
     };
     this.#opened = {
@@ -161,19 +161,21 @@ export class ImportedMemoryPool implements Disposable {
 
   /** Imports an allocation of at most `most` bytes, and creates a buffer of `byteLength` bytes. */
   #import(exportData: Uint8Array, byteLength: number, most: number): DeviceBuffer {
-    const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData, byteLength, most);
+    const actual = this.#session.exportDataLayout.checkImported(this.device.ordinal, exportData, byteLength, most);
+    const address = this.#map(exportData);
+    const mapping = this.#mappings.withAddress(address);
+    if (mapping.byteLength === 0) mapping.byteLength = actual ?? this.#sizeOf(mapping, address);
     if (mapping.byteLength < byteLength || mapping.byteLength > most) {
-      if (mapping.bufferCount === 0) this.#unmap(mapping, this.device.defaultStream);
+      if (mapping.bufferCount === 0) this.#unmap(mapping, address, this.device.defaultStream);
       throw sizeMismatch(byteLength, mapping.byteLength);
     }
     mapping.bufferCount++;
     this.#liveCount++;
     this.#liveBytes += byteLength;
-    const { address } = mapping;
     const { device, device: { defaultStream } } = this;
-    return new DeviceBuffer(
-      new Allocation(this.#session, this.#owner, this, address, byteLength, device, defaultStream),
-    );
+    const allocation = new Allocation(this.#session, this.#owner, this, address, byteLength, device, defaultStream);
+    allocation.poolIndex = mapping.index;
+    return new DeviceBuffer(allocation);
   }
 
   /**
@@ -231,8 +233,8 @@ export class ImportedMemoryPool implements Disposable {
   /** Yields the mappings that buffers of any importer use. */
   *#pieces(): Generator<MemoryPiece> {
     if (this.#liveCount === 0) return;
-    for (const { address, byteLength, bufferCount } of this.#mappings) {
-      if (bufferCount > 0) yield { at: address, byteLength };
+    for (const mapping of this.#mappings) {
+      if (mapping.bufferCount > 0) yield { at: this.#mappings.addressOf(mapping), byteLength: mapping.byteLength };
     }
   }
 
@@ -242,22 +244,18 @@ export class ImportedMemoryPool implements Disposable {
     if (mappings.isReleased) return;
     mappings.isReleased = true;
     const { device } = this;
-    for (const { address } of mappings) {
-      driver.freeAsync(device.ordinal, address, defaultStream);
+    for (const mapping of mappings) {
+      driver.freeAsync(device.ordinal, mappings.addressOf(mapping), defaultStream);
       mappings.freedOn.add(device.defaultStream);
     }
     mappings.freedOn.synchronizeBy(driver);
     for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
-  /** Maps an allocation whose export data the preceding `withData` did not find. */
-  #map(exportData: Uint8Array, least: number, most: number): ImportedMapping {
-    const { driver } = this.#session;
-    const { ordinal } = this.device;
-    const byteLength = this.#session.exportDataLayout.checkImported(ordinal, least, most);
-    let address: bigint;
+  /** Lets the driver map an allocation, unless it is mapped already. Returns its address. */
+  #map(exportData: Uint8Array): bigint {
     try {
-      address = driver.memPoolImportPointer(ordinal, this.unsafeHandle, exportData);
+      return this.#session.driver.memPoolImportPointer(this.device.ordinal, this.unsafeHandle, exportData);
     } catch (error) {
       throw cannot(
         `import a pointer into ${this.#name}`,
@@ -265,19 +263,15 @@ export class ImportedMemoryPool implements Disposable {
         "its export data must come from the exporter of this pool",
       );
     }
-    const mapping = this.#mappings.at(address) ??
-      this.#mappings.add(address, byteLength ?? this.#sizeOf(address));
-    this.#mappings.addLatestData(mapping);
-    return mapping;
   }
 
-  #free(address: bigint, byteLength: number, stream: CudaStream): void {
-    const mapping = this.#mappings.at(address)!;
+  #free(mappingIndex: number, address: bigint, byteLength: number, stream: CudaStream): void {
+    const mapping = this.#mappings.at(mappingIndex);
     if (mapping.bufferCount > 1) {
       this.#recordFree(mapping, stream);
       mapping.bufferCount--;
     } else {
-      this.#unmap(mapping, stream);
+      this.#unmap(mapping, address, stream);
     }
     this.#liveCount--;
     this.#liveBytes -= byteLength;
@@ -314,19 +308,20 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  #sizeOf(address: bigint): number {
+  /** Returns the size of a new mapping, as the driver states it. Unmaps the memory if the driver does not. */
+  #sizeOf(mapping: ImportedMapping, address: bigint): number {
     const { driver } = this.#session;
     try {
       const { base, byteLength } = driver.memGetAddressRange(this.device.ordinal, address);
       // Only the first address of an allocation can be exported, so `base` should equal `address`.
       return base === address ? byteLength : Number(base + BigInt(byteLength) - address);
     } catch (error) {
-      driver.freeAsync(this.device.ordinal, address, this.device.defaultStream.unsafeHandle);
+      this.#unmap(mapping, address, this.device.defaultStream);
       throw cannot(`find the size of a pointer imported into ${this.#name}`, error);
     }
   }
 
-  #unmap(mapping: ImportedMapping, stream: CudaStream): void {
+  #unmap(mapping: ImportedMapping, address: bigint, stream: CudaStream): void {
     const { driver } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
@@ -336,7 +331,7 @@ export class ImportedMemoryPool implements Disposable {
         if (earlier !== stream) driver.streamWaitEvent(ordinal, handle, event);
       }
     }
-    driver.freeAsync(ordinal, mapping.address, handle);
+    driver.freeAsync(ordinal, address, handle);
     if (earlierFrees !== undefined) {
       for (const event of earlierFrees.values()) this.#session.destroyMarker(event);
     }

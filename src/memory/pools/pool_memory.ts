@@ -195,7 +195,7 @@ export class PoolMemory {
     }
     const device = this.device ?? stream.device;
     const allocation = new Allocation(this.#session, owner, this.#pool, address, byteLength, device, stream);
-    allocation.liveIndex = this.contents.add(address, byteLength);
+    allocation.poolIndex = this.contents.add(address, byteLength);
     return allocation;
   }
 
@@ -246,14 +246,14 @@ export class PoolMemory {
     return parts;
   }
 
-  #free(address: bigint, byteLength: number, stream: CudaStream, { liveIndex }: Allocation): void {
+  #free(address: bigint, byteLength: number, stream: CudaStream, { poolIndex }: Allocation): void {
     try {
       this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
     } catch (error) {
       this.#isLost ||= isLoss(error);
       throw error;
     }
-    this.contents.delete(liveIndex, address, byteLength);
+    this.contents.delete(poolIndex, address, byteLength);
     this.#registry.frees++;
     this.freedStreams.add(stream);
     if (this.#pendingHandle !== undefined) this.#destroyIfUnused();

@@ -109,6 +109,8 @@ export class ObservedDeviceMemory {
   }
 
   #imported(handle: Uint8Array, address: bigint, byteLength: number): void {
+    // The driver returns the same address if the memory is mapped already.
+    if (this.#work.liveAt(Number(address)) !== undefined) return;
     // If this process exported the memory itself, the memory now has two addresses.
     const own = this.#processes.ownAddressOf(handle);
     const contents = own === undefined ? undefined : () => this.#work.order.contentsAt(own);
