@@ -10,7 +10,7 @@ import process from "node:process";
 import { ptx as mandelbrotPtx } from "../../kernels/mandelbrot.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { open } from "../../mod.ts";
-import { frameCount } from "../../src/sanitizer/reporting/call_sites.ts";
+import { frameCount } from "../../src/sanitizer/reporting/call_stacks.ts";
 import { answerRequests, type Request, type Workload } from "../sharing/contract.ts";
 
 const [what, kind] = process.argv.slice(2) as ["calls" | "kernels", "plain" | "sanitized"];

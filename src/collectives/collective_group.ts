@@ -6,7 +6,7 @@
 import type { CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
 import type { Allocation } from "../memory/allocation.ts";
 import type { CudaStream } from "../objects/streams/cuda_stream.ts";
-import type { CallSite } from "../sanitizer/reporting/call_sites.ts";
+import type { CallStack } from "../sanitizer/reporting/call_stacks.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";
@@ -60,7 +60,7 @@ export interface Collective {
   readonly stream: CudaStream;
   readonly used: UsedMemory;
   /** The call site in the program, for the sanitizer's reports. */
-  readonly site: CallSite | undefined;
+  readonly site: CallStack | undefined;
 }
 
 /** The codes of NCCL errors that concern arguments: NCCL detects these errors before it launches anything. */

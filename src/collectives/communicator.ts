@@ -3,7 +3,7 @@ import { type Cuda, sessionOf } from "../objects/cuda.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/streams/cuda_stream.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
-import { callSiteHere } from "../sanitizer/reporting/call_sites.ts";
+import { captureCallStack } from "../sanitizer/reporting/call_stacks.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";
@@ -577,7 +577,7 @@ export class Communicator implements AsyncDisposable {
     this.#check();
     const { comm } = this.#parts;
     const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
-    const site = this.#observedRank === undefined ? undefined : callSiteHere();
+    const site = this.#observedRank === undefined ? undefined : captureCallStack();
     const collective = { issuer: this.#issuer, name, call, stream, used, site };
     issue(collective);
     return collective;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { stackOf } from "./reporting/call_sites.ts";
+import { stackOf } from "./reporting/call_stacks.ts";
 import type { Operation } from "./order/timelines.ts";
 
 /** The unfreed allocations of one kind. */

@@ -9,7 +9,7 @@ import type { KernelCheck } from "../kernel_checker.ts";
 import { escapeControlsInLines, listOf, startStackAbove } from "../support/printing.ts";
 import { observeHostReads } from "./notifications.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
-import { callSiteHere } from "./reporting/call_sites.ts";
+import { captureCallStack } from "./reporting/call_stacks.ts";
 import { LeakCandidates, type UnfreedPieces } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import type { CommunicatorRank } from "./observer/observed_communicators.ts";
@@ -173,7 +173,7 @@ export class Sanitizer {
    * @param created the call stack of the event's creation
    */
   reportUnrecordedWait(wait: string, created: string): void {
-    this.#reports.addUnrecordedEvent({ wait, site: callSiteHere(), created: { stack: created } });
+    this.#reports.addUnrecordedEvent({ wait, site: captureCallStack(), created: { stack: created } });
     this.#reports.deliver();
   }
 

@@ -6,7 +6,7 @@ import { chmodSync, linkSync, readdirSync, readFileSync, symlinkSync, unlinkSync
 import process from "node:process";
 import { type CudaStream, open, SanitizerError, type SanitizerReport } from "../../mod.ts";
 import { annotationOf } from "../../src/sanitizer/reporting/outputs.ts";
-import { framesOf } from "../../src/sanitizer/reporting/call_sites.ts";
+import { framesOf } from "../../src/sanitizer/reporting/call_stacks.ts";
 import { noPython, startHostile } from "../sharing/hostile/hostile_peers.ts";
 import { remainingLines, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";

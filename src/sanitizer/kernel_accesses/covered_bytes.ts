@@ -212,7 +212,7 @@ function blocksOf(
 }
 
 /** Returns the ranges in sorted order, with overlapping and adjacent ranges merged. */
-export function joined(ranges: readonly ByteRange[]): ByteRange[] {
+export function mergedRanges(ranges: readonly ByteRange[]): ByteRange[] {
   const ordered = [...ranges].sort((a, b) => a.begin - b.begin);
   const result: { begin: number; end: number }[] = [];
   for (const { begin, end } of ordered) {

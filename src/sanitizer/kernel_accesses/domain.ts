@@ -22,7 +22,7 @@ export interface Domain {
 }
 
 /** Inclusive bounds for the values of an affine form. */
-export interface Range {
+export interface Bounds {
   readonly low: number;
   readonly high: number;
 }
@@ -35,7 +35,7 @@ export type Condition =
   | { readonly kind: "and"; readonly of: readonly [Condition, Condition] };
 
 /** Returns bounds for the values of an affine form in a domain. The value of the form's base is not included. */
-export function rangeOf({ terms, constant }: AffineForm, { low, high, constraints }: Domain): Range {
+export function rangeOf({ terms, constant }: AffineForm, { low, high, constraints }: Domain): Bounds {
   let least = constant, most = constant;
   for (let index = 0; index < terms.length; index++) {
     const term = terms[index]!;

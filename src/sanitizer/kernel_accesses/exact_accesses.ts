@@ -8,10 +8,10 @@ import { mayHave } from "../../ptx/instructions/instruction_traits.ts";
 import type { AccessParts, LaunchAccess, ThreadIndex } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase, rangeOf } from "./domain.ts";
-import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
+import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges } from "./covered_bytes.ts";
 import { firstPoint } from "./first_points.ts";
-import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
-import type { KernelCode, Step } from "./kernel_code.ts";
+import { accessPartsOf, type InterleavedAccesses, interleavedAccesses } from "./interleaved_accesses.ts";
+import type { CodeInstruction, KernelCode } from "./kernel_code.ts";
 import { threadsHaveOwnBytes } from "./separate_accesses.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
@@ -59,7 +59,7 @@ export interface ExactAccesses {
 interface KernelAccesses {
   readonly prepared: { readonly code: KernelCode };
   readonly certain: readonly CertainAccess[];
-  readonly possible: ReadonlySet<Step>;
+  readonly possible: ReadonlySet<CodeInstruction>;
   readonly reachesElsewhere: boolean;
 }
 
@@ -95,7 +95,7 @@ export function exactAccesses(
 ): ExactAccesses | undefined {
   const { certain, possible, reachesElsewhere, prepared: { code } } = run;
   if (possible.size > 0 || reachesElsewhere) return undefined;
-  if (code.blocks.some(({ steps }) => steps.some(mayStop))) return undefined;
+  if (code.blocks.some(({ instructions }) => instructions.some(mayStop))) return undefined;
   const alignments = alignmentsOf(certain);
   if (alignments === undefined) return undefined;
   try {
@@ -111,7 +111,7 @@ export function exactAccesses(
         return "line" in of ? { ...range, source: sourceOf(of.line) } : {
           ...range,
           source: sourceOf(of.fields.lineAt(begin)),
-          parts: partsOf(of, { origin: begin, sourceOf, firstOf }),
+          parts: accessPartsOf(of, { origin: begin, sourceOf, firstOf }),
         };
       });
     });
@@ -125,7 +125,7 @@ export function exactAccesses(
 /**
  * Returns whether an instruction may end a launch early. Assumes that an instruction with an unknown opcode does not.
  */
-function mayStop({ row }: Step): boolean {
+function mayStop({ row }: CodeInstruction): boolean {
   return row !== undefined && (row.flow === "call" || mayHave({ form: row }, "traps"));
 }
 
@@ -183,17 +183,17 @@ function rangesByLine(certain: readonly CertainAccess[]): LineAccesses[] | undef
   const budget = new Budget(mostSteps);
   const lines = new Map<string, LineAccesses & { ranges: ByteRange[] }>();
   for (const accessed of certain) {
-    const { step: { line }, access, form: { base } } = accessed;
+    const { instruction: { line }, access, form: { base } } = accessed;
     const key = `${line} ${access}`;
     let found = lines.get(key);
     if (found === undefined) lines.set(key, found = { of: { line }, base, access, ranges: [] });
     if (found.base !== base) return undefined;
     found.ranges.push(...coveredBytes(accessed, budget));
-    if (found.ranges.length > mostRanges) found.ranges = joined(found.ranges);
+    if (found.ranges.length > mostRanges) found.ranges = mergedRanges(found.ranges);
   }
   let count = 0;
   for (const found of lines.values()) {
-    found.ranges = joined(found.ranges);
+    found.ranges = mergedRanges(found.ranges);
     count += found.ranges.length;
   }
   return count > mostRanges ? undefined : [...lines.values()];
@@ -210,7 +210,7 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
     const ranges = group.flatMap(({ ranges }) => ranges);
     if (ranges.length === 0) continue;
     const bytes = (of: readonly ByteRange[]) => of.reduce((sum, { begin, end }) => sum + end - begin, 0);
-    const all = joined(ranges);
+    const all = mergedRanges(ranges);
     if (bytes(all) !== bytes(ranges)) return undefined;
     const { base, access } = group[0]!;
     extents.push({ base, access, begin: wordFrom(all[0]!.begin), end: wordFrom(all.at(-1)!.end + wordBytes - 1) });

@@ -6,7 +6,7 @@
  */
 import type { AccessPart, AccessParts, ThreadIndex } from "../../kernel_checker.ts";
 import { type AffineForm, greatestDivisor, simplified } from "./domain.ts";
-import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
+import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
 /** The bytes that a source line accesses in each period of a pattern, as offsets from the beginning of the period. */
@@ -94,12 +94,12 @@ function interleaved(group: readonly CertainAccess[]): InterleavedAccesses | und
     const { constant } = forms[index]!;
     return { begin: constant, end: constant + byteLength };
   });
-  const records = joined(bytes).map(({ begin, end }): CertainAccess => {
+  const records = mergedRanges(bytes).map(({ begin, end }): CertainAccess => {
     return { ...group[0]!, form: { ...forms[0]!, constant: begin }, byteLength: end - begin };
   });
   try {
     const budget = new Budget(mostRanges);
-    const ranges = joined(records.flatMap((record) => coveredBytes(record, budget)));
+    const ranges = mergedRanges(records.flatMap((record) => coveredBytes(record, budget)));
     if (ranges.length === 0) return undefined;
     return { base, access, records, fields: new Fields(period, fields), members: group, ranges };
   } catch (error) {
@@ -113,7 +113,7 @@ function interleaved(group: readonly CertainAccess[]): InterleavedAccesses | und
  * many, or if a field extends into the next period.
  */
 function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[], period: number): Field[] | undefined {
-  const all = group.map(({ step: { line }, byteLength }, index): Field => {
+  const all = group.map(({ instruction: { line }, byteLength }, index): Field => {
     const begin = forms[index]!.constant - Math.floor(forms[index]!.constant / period) * period;
     return { begin, end: begin + byteLength, line };
   }).sort((a, b) => a.begin - b.begin || a.end - b.end);
@@ -136,7 +136,7 @@ function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[],
  *
  * @param origin the offset from the base at which the range begins
  */
-export function partsOf(
+export function accessPartsOf(
   { fields }: InterleavedAccesses,
   { origin, sourceOf, firstOf }: {
     origin: number;

@@ -13,7 +13,7 @@ import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDecl
 import { dynamicShared, elsewhere } from "./domain.ts";
 
 /** An operand of an instruction, with its name resolved. */
-export type Place =
+export type CodeOperand =
   | { readonly kind: "register"; readonly register: number }
   | { readonly kind: "number"; readonly value: number }
   /** The value of a special register, such as `%tid.x`. */
@@ -21,17 +21,17 @@ export type Place =
   | { readonly kind: "parameter"; readonly offset: number }
   /** The address of a variable. `base` is the variable's number, as in the base of an affine form. */
   | { readonly kind: "variable"; readonly base: number }
-  | { readonly kind: "address"; readonly base: Place; readonly offset: number }
-  | { readonly kind: "list"; readonly elements: readonly Place[] }
+  | { readonly kind: "address"; readonly base: CodeOperand; readonly offset: number }
+  | { readonly kind: "list"; readonly elements: readonly CodeOperand[] }
   | { readonly kind: "not"; readonly register: number }
   | { readonly kind: "unknown" };
 
 /** An instruction with its names resolved. */
-export interface Step {
+export interface CodeInstruction {
   /** The instruction's row in the table of PTX instructions. Undefined if the opcode is unknown. */
   readonly row: InstructionRow | undefined;
   readonly modifiers: readonly string[];
-  readonly operands: readonly Place[];
+  readonly operands: readonly CodeOperand[];
   /** The predicate register that decides whether the instruction is executed. Undefined if it always is. */
   readonly guard: { readonly register: number; readonly isNegated: boolean } | undefined;
   /** The instruction's line number in the PTX. */
@@ -39,19 +39,19 @@ export interface Step {
 }
 
 /** A basic block of the control-flow graph. */
-export interface Block {
-  readonly steps: readonly Step[];
+export interface CodeBlock {
+  readonly instructions: readonly CodeInstruction[];
   /**
    * The indices of the successor blocks. If the block ends with a guarded branch, the first one is the branch target.
    */
   readonly next: readonly number[];
   /** The guard of the branch at the end of the block. Undefined if there is no guard. */
-  readonly guard: Step["guard"];
+  readonly guard: CodeInstruction["guard"];
 }
 
 /** The control-flow graph of a kernel, with the registers and variables that it uses. */
 export interface KernelCode {
-  readonly blocks: readonly Block[];
+  readonly blocks: readonly CodeBlock[];
   /** The index that stands for a block after the last instruction, where a thread ends. */
   readonly end: number;
   /** For each block, the index of its immediate post-dominator. */
@@ -66,7 +66,7 @@ export interface KernelCode {
 type Line =
   | LabelName
   | {
-    readonly kind: "step";
+    readonly kind: "instruction";
     readonly instruction: Instruction;
     readonly row: InstructionRow | undefined;
     readonly scope: Scope;
@@ -132,7 +132,7 @@ class FlatCode {
           break;
         case "instruction":
           this.#lines.push({
-            kind: "step",
+            kind: "instruction",
             instruction: statement,
             row: findRow(statement.opcode, statement.modifiers),
             scope,
@@ -166,8 +166,8 @@ class FlatCode {
     return number;
   }
 
-  blocks(): { blocks: Block[]; end: number } {
-    const starts: { lines: (Line & { kind: "step" })[] }[] = [{ lines: [] }];
+  blocks(): { blocks: CodeBlock[]; end: number } {
+    const starts: { lines: (Line & { kind: "instruction" })[] }[] = [{ lines: [] }];
     const blockOf = new Map<Named | undefined, number>();
     for (const line of this.#lines) {
       if (line.kind === "label") {
@@ -179,21 +179,21 @@ class FlatCode {
       }
     }
     const end = starts.length;
-    const blocks = starts.map(({ lines }, index): Block => {
+    const blocks = starts.map(({ lines }, index): CodeBlock => {
       const last = lines.at(-1);
       const isEnding = last !== undefined && endsBlock(last.row);
-      const steps = (isEnding ? lines.slice(0, -1) : lines).map((line) => this.#step(line));
-      if (!isEnding) return { steps, next: [index + 1], guard: undefined };
+      const instructions = (isEnding ? lines.slice(0, -1) : lines).map((line) => this.#instructionOf(line));
+      if (!isEnding) return { instructions, next: [index + 1], guard: undefined };
       const { instruction, row } = last;
-      const { guard } = this.#step(last);
+      const { guard } = this.#instructionOf(last);
       const targets = this.#targetsOf(last).map((label) => blockOf.get(label) ?? end);
       if (row?.flow !== "branch" && targets.length === 0) targets.push(end);
-      return { steps, next: instruction.predicate === undefined ? targets : [...targets, index + 1], guard };
+      return { instructions, next: instruction.predicate === undefined ? targets : [...targets, index + 1], guard };
     });
     return { blocks, end };
   }
 
-  #targetsOf({ instruction: { operands }, row, scope }: Line & { kind: "step" }): (Named | undefined)[] {
+  #targetsOf({ instruction: { operands }, row, scope }: Line & { kind: "instruction" }): (Named | undefined)[] {
     if (row?.flow !== "branch" && row?.flow !== "switch") return [];
     const named = operands.at(-1);
     const name = named?.kind === "name" ? named.name : "";
@@ -201,16 +201,16 @@ class FlatCode {
     return names.map((each) => scope.find(each));
   }
 
-  #step({ instruction, row, scope }: Line & { kind: "step" }): Step {
+  #instructionOf({ instruction, row, scope }: Line & { kind: "instruction" }): CodeInstruction {
     const { modifiers, operands, predicate, line } = instruction;
-    const place = predicate && scope.find(predicate.name);
+    const named = predicate && scope.find(predicate.name);
     const guard = predicate === undefined
       ? undefined
-      : { register: place?.kind === "register" ? this.#numberOf(place) : -1, isNegated: predicate.negated };
-    return { row, modifiers, operands: operands.map((operand) => this.#placeOf(operand, scope)), guard, line };
+      : { register: named?.kind === "register" ? this.#numberOf(named) : -1, isNegated: predicate.negated };
+    return { row, modifiers, operands: operands.map((operand) => this.#operandOf(operand, scope)), guard, line };
   }
 
-  #placeOf(operand: Operand, scope: Scope): Place {
+  #operandOf(operand: Operand, scope: Scope): CodeOperand {
     switch (operand.kind) {
       case "integer": {
         const value = Number(BigInt.asIntN(64, operand.value));
@@ -220,7 +220,7 @@ class FlatCode {
         if (operand.negated) return unknown;
         const { name, component } = operand;
         const named = scope.find(name);
-        if (named !== undefined) return component === undefined ? this.#placeOfName(named) : unknown;
+        if (named !== undefined) return component === undefined ? this.#namedOperand(named) : unknown;
         const isSpecial = name.startsWith("%") || name === "WARP_SZ";
         return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
           kind: "variable",
@@ -228,43 +228,43 @@ class FlatCode {
         };
       }
       case "address": {
-        const base: Place = operand.base === undefined
+        const base: CodeOperand = operand.base === undefined
           ? { kind: "number", value: 0 }
-          : this.#placeOf(operand.base, scope);
+          : this.#operandOf(operand.base, scope);
         const offset = Number(operand.offset);
         return { kind: "address", base: Number.isSafeInteger(offset) ? base : unknown, offset };
       }
       case "vector":
       case "list":
-        return { kind: "list", elements: operand.elements.map((element) => this.#placeOf(element, scope)) };
+        return { kind: "list", elements: operand.elements.map((element) => this.#operandOf(element, scope)) };
       case "pair":
         return {
           kind: "list",
-          elements: [operand.first, operand.second].map((element) => this.#placeOf(element, scope)),
+          elements: [operand.first, operand.second].map((element) => this.#operandOf(element, scope)),
         };
       case "not": {
-        const place = this.#placeOf(operand.operand, scope);
-        return place.kind === "register" ? { kind: "not", register: place.register } : unknown;
+        const resolved = this.#operandOf(operand.operand, scope);
+        return resolved.kind === "register" ? { kind: "not", register: resolved.register } : unknown;
       }
       case "element":
       case "sum": {
         const name = operand.kind === "sum" ? operand.name : operand.array;
-        const place = this.#placeOf(name, scope);
-        return place.kind === "variable" ? { ...place, base: elsewhere } : unknown;
+        const resolved = this.#operandOf(name, scope);
+        return resolved.kind === "variable" ? { ...resolved, base: elsewhere } : unknown;
       }
       default:
         return unknown;
     }
   }
 
-  #placeOfName(named: Named): Place {
+  #namedOperand(named: Named): CodeOperand {
     switch (named.kind) {
       case "register":
         return { kind: "register", register: this.#numberOf(named) };
       case "vectorRegister":
-        return { kind: "list", elements: named.components.map((each) => this.#placeOfName(each)) };
+        return { kind: "list", elements: named.components.map((each) => this.#namedOperand(each)) };
       case "vector":
-        return { kind: "list", elements: named.elements.map((each) => this.#placeOfName(each)) };
+        return { kind: "list", elements: named.elements.map((each) => this.#namedOperand(each)) };
       case "variable": {
         const base = this.#bases.get(named);
         return base === undefined ? { kind: "parameter", offset: named.offset } : { kind: "variable", base };
@@ -285,47 +285,47 @@ function endsBlock(row: InstructionRow | undefined): boolean {
   return row?.flow !== undefined && row.flow !== "call" || row?.traits.effects?.includes("traps") === true;
 }
 
-const unknown: Place = { kind: "unknown" };
+const unknown: CodeOperand = { kind: "unknown" };
 
 /**
  * Returns the registers that an instruction may write: those in its first operand, which for a call is the result list.
  */
-export function written(step: Step): readonly number[] {
-  return overwrites(step) || step.row?.flow === "call" ? registersOf(step.operands[0]) : [];
+export function written(instruction: CodeInstruction): readonly number[] {
+  return overwrites(instruction) || instruction.row?.flow === "call" ? registersOf(instruction.operands[0]) : [];
 }
 
 /** Returns the registers in an operand, except those in addresses. */
-function registersOf(place: Place | undefined): readonly number[] {
-  if (place?.kind === "register") return [place.register];
-  return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
+function registersOf(operand: CodeOperand | undefined): readonly number[] {
+  if (operand?.kind === "register") return [operand.register];
+  return operand?.kind === "list" ? operand.elements.flatMap(registersOf) : [];
 }
 
 /**
  * Returns whether an instruction writes to its first operand. Assumes that an instruction with an unknown opcode does.
  */
-export function overwrites({ row }: Step): boolean {
+export function overwrites({ row }: CodeInstruction): boolean {
   return row === undefined || row.hasResult;
 }
 
 /** Returns the registers that an instruction reads, including that of its guard. */
-export function readBy(step: Step): number[] {
-  const { operands, guard } = step;
-  const sources = overwrites(step) ? operands.slice(1) : operands;
+export function readBy(instruction: CodeInstruction): number[] {
+  const { operands, guard } = instruction;
+  const sources = overwrites(instruction) ? operands.slice(1) : operands;
   const first = operands[0];
   const found = [...sources, ...first?.kind === "address" ? [first] : []].flatMap(registersIn);
   return guard === undefined ? found : [...found, guard.register];
 }
 
 /** Returns all registers in an operand, including those in addresses. */
-export function registersIn(place: Place): number[] {
-  switch (place.kind) {
+export function registersIn(operand: CodeOperand): number[] {
+  switch (operand.kind) {
     case "register":
     case "not":
-      return [place.register];
+      return [operand.register];
     case "address":
-      return registersIn(place.base);
+      return registersIn(operand.base);
     case "list":
-      return place.elements.flatMap(registersIn);
+      return operand.elements.flatMap(registersIn);
     default:
       return [];
   }

@@ -17,7 +17,7 @@ import {
   sumOf,
   TooComplex,
 } from "./domain.ts";
-import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
+import { bitsOf, type CodeInstruction, type CodeOperand, type KernelCode, written } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
 import {
   accessOf,
@@ -33,7 +33,7 @@ import {
   type ThreadState,
 } from "./thread_state.ts";
 import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
-import { evaluate, SplitDimension, type Undecided, type Value } from "./values.ts";
+import { type AbstractValue, evaluate, SplitDimension, type Undecided } from "./values.ts";
 
 /** The states of diverged threads. All are at the start of a block, or all are inside the same block (`isMidway`). */
 interface Divergence {
@@ -54,7 +54,7 @@ export class KernelRun {
   /** The accesses found so far, each of which all threads of its domain certainly make. */
   readonly certain: CertainAccess[] = [];
   /** The instructions that may access memory in addition to the accesses in `certain`. */
-  readonly possible: Set<Step> = new Set();
+  readonly possible: Set<CodeInstruction> = new Set();
   /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
   reachesElsewhere = false;
   /** The accesses to shared memory. Undefined before `run` is called. */
@@ -75,7 +75,7 @@ export class KernelRun {
 
   /** Runs the kernel for all threads of a domain. */
   run(domain: Domain): void {
-    const values: Value[] = Array(this.#code.registerBits.length).fill(undefined);
+    const values: AbstractValue[] = Array(this.#code.registerBits.length).fill(undefined);
     const before = { writes: noWrites, settled: noWrites, iterations: [] };
     const state = { ...before, block: 0, index: 0, values, domain, phase: 0, arrivals: new Map(), stays: undefined };
     const { sharedBytes: byteLengths } = this.#code;
@@ -85,7 +85,9 @@ export class KernelRun {
     } catch (error) {
       if (!(error instanceof TooComplex)) throw error;
       this.phases.refuseBarriers();
-      for (const { steps } of this.#code.blocks) for (const step of steps) this.#addPossible(step);
+      for (const { instructions } of this.#code.blocks) {
+        for (const instruction of instructions) this.#addPossible(instruction);
+      }
     }
   }
 
@@ -173,12 +175,12 @@ export class KernelRun {
 
   /** Executes the rest of a block. If threads diverge, returns their states, otherwise undefined. */
   #runBlock(state: ThreadState): Divergence | undefined {
-    const { steps, next, guard } = this.#code.blocks[state.block]!;
-    for (; state.index < steps.length; state.index++) {
+    const { instructions, next, guard } = this.#code.blocks[state.block]!;
+    for (; state.index < instructions.length; state.index++) {
       this.#spend(1);
-      const step = steps[state.index]!;
-      if (step.row?.flow === "call") return this.#abandon(state);
-      const undecided = this.#step(state, step);
+      const instruction = instructions[state.index]!;
+      if (instruction.row?.flow === "call") return this.#abandon(state);
+      const undecided = this.#execute(state, instruction);
       if (undecided !== undefined) return { parts: this.#parts(state, undecided.condition), isMidway: true };
     }
     this.#spend(1);
@@ -242,10 +244,10 @@ export class KernelRun {
    */
   #abandon(state: ThreadState): undefined {
     const { blocks, end } = this.#code;
-    const behind = blocks[state.block]!.steps.slice(state.index);
-    for (const step of behind) this.#addPossible(step);
+    const behind = blocks[state.block]!.instructions.slice(state.index);
+    for (const instruction of behind) this.#addPossible(instruction);
     for (const block of blocksBetween(this.#code, state.block, end)) {
-      for (const step of blocks[block]!.steps) this.#addPossible(step);
+      for (const instruction of blocks[block]!.instructions) this.#addPossible(instruction);
     }
     state.block = end;
   }
@@ -257,79 +259,79 @@ export class KernelRun {
   #skip(state: ThreadState): void {
     const meeting = this.#code.postDominators[state.block]!;
     for (const block of blocksBetween(this.#code, state.block, meeting)) {
-      for (const step of this.#code.blocks[block]!.steps) {
-        this.#addPossible(step);
-        for (const register of written(step)) state.values[register] = undefined;
+      for (const instruction of this.#code.blocks[block]!.instructions) {
+        this.#addPossible(instruction);
+        for (const register of written(instruction)) state.values[register] = undefined;
       }
     }
     state.block = meeting;
   }
 
-  #addPossible(step: Step): void {
-    if (accessOf(step) !== undefined) this.possible.add(step);
-    if (sharedAccessOf(step) !== undefined) this.phases?.refuse();
-    if (barrierOf(step) !== undefined) this.phases?.refuseBarriers();
+  #addPossible(instruction: CodeInstruction): void {
+    if (accessOf(instruction) !== undefined) this.possible.add(instruction);
+    if (sharedAccessOf(instruction) !== undefined) this.phases?.refuse();
+    if (barrierOf(instruction) !== undefined) this.phases?.refuseBarriers();
   }
 
   /**
    * Executes an instruction. If the instruction depends on a condition that varies among the threads, returns the
    * condition and executes nothing.
    */
-  #step(state: ThreadState, step: Step): Undecided | undefined {
-    const { guard } = step;
+  #execute(state: ThreadState, instruction: CodeInstruction): Undecided | undefined {
+    const { guard } = instruction;
     if (guard !== undefined) {
       const condition = this.#conditionOf(state, guard.register);
       if (condition === undefined) {
-        this.#addPossible(step);
-        for (const register of written(step)) state.values[register] = undefined;
+        this.#addPossible(instruction);
+        for (const register of written(instruction)) state.values[register] = undefined;
         return undefined;
       }
       const decided = decide(state.domain, condition);
       if (decided === undefined) return { kind: "undecided", condition };
       if (decided === guard.isNegated) return undefined;
     }
-    this.#access(state, step);
-    this.#accessShared(state, step);
-    return this.#assign(state, step);
+    this.#access(state, instruction);
+    this.#accessShared(state, instruction);
+    return this.#assign(state, instruction);
   }
 
-  #access(state: ThreadState, step: Step): void {
-    const found = accessOf(step);
+  #access(state: ThreadState, instruction: CodeInstruction): void {
+    const found = accessOf(instruction);
     if (found === undefined) return;
     const address = found === "unknown" ? undefined : this.#addressOf(state, found.address);
-    if (found === "unknown" || address === undefined) this.possible.add(step);
+    if (found === "unknown" || address === undefined) this.possible.add(instruction);
     else if (address.base <= elsewhere) this.reachesElsewhere = true;
     else {
       const { access, byteLength } = found;
-      this.certain.push({ step, access, byteLength, form: address, domain: state.domain });
+      this.certain.push({ instruction, access, byteLength, form: address, domain: state.domain });
     }
   }
 
-  #accessShared(state: ThreadState, step: Step): void {
-    const barrier = barrierOf(step);
+  #accessShared(state: ThreadState, instruction: CodeInstruction): void {
+    const barrier = barrierOf(instruction);
     if (barrier === "other") this.phases?.refuseBarriers();
     if (barrier === "block" && this.phases !== undefined) {
       state.phase = this.phases.next(state.domain);
       state.settled = state.writes;
     }
-    const found = sharedAccessOf(step);
+    const found = sharedAccessOf(instruction);
     if (found === undefined) return;
     const form = found === "unknown" ? undefined : this.#addressOf(state, found.address);
     if (found === "unknown" || form === undefined) return this.phases?.refuse();
     const { access, byteLength } = found;
-    this.phases?.add({ step, access, byteLength, form, domain: state.domain }, state.phase, state);
+    this.phases?.add({ instruction, access, byteLength, form, domain: state.domain }, state.phase, state);
   }
 
-  #addressOf(state: ThreadState, { base, offset }: Place & { kind: "address" }): AffineForm | undefined {
+  #addressOf(state: ThreadState, { base, offset }: CodeOperand & { kind: "address" }): AffineForm | undefined {
     const value = this.#valueOf(state, base);
     return value?.kind === "affine" ? sumOf(value, constantForm(offset)) : undefined;
   }
 
-  #assign(state: ThreadState, step: Step): Undecided | undefined {
-    const { row, modifiers, operands } = step;
-    const targets = written(step);
+  #assign(state: ThreadState, instruction: CodeInstruction): Undecided | undefined {
+    const { row, modifiers, operands } = instruction;
+    const targets = written(instruction);
     if (row?.traits.access === "read") {
-      const values = modifiers.includes("param") ? this.#loadParameter(step, targets.length) : [];
+      const values = modifiers.includes("param") ? this.#loadParameter(instruction, targets.length) : [];
       targets.forEach((register, index) => state.values[register] = values[index]);
       return undefined;
     }
@@ -337,15 +339,19 @@ export class KernelRun {
     if (target === undefined) return undefined;
     for (const register of more) state.values[register] = undefined;
     const values = operands.slice(1).map((place) => this.#valueOf(state, place));
-    const result = operands[0]!.kind === "register" ? this.#evaluate(state, step, values) : undefined;
+    const result = operands[0]!.kind === "register" ? this.#evaluate(state, instruction, values) : undefined;
     if (result?.kind === "undecided") return result;
-    state.values[target] = result !== undefined && this.#fits(step, target) ? result : undefined;
+    state.values[target] = result !== undefined && this.#fits(instruction, target) ? result : undefined;
     return undefined;
   }
 
-  #evaluate({ domain }: ThreadState, step: Step, values: readonly Value[]): Value | Undecided {
+  #evaluate(
+    { domain }: ThreadState,
+    instruction: CodeInstruction,
+    values: readonly AbstractValue[],
+  ): AbstractValue | Undecided {
     try {
-      return evaluate(step, values, {
+      return evaluate(instruction, values, {
         domain,
         parameter: (offset) => {
           const value = this.#launch.parameter(offset, 64, true);
@@ -360,7 +366,7 @@ export class KernelRun {
   }
 
   /** Returns whether the result of an instruction has at least as many bits as the register to which it is written. */
-  #fits({ row, modifiers }: Step, register: number): boolean {
+  #fits({ row, modifiers }: CodeInstruction, register: number): boolean {
     const arithmetic = row?.traits.arithmetic;
     if (arithmetic === "comparison") return true;
     const bits = bitsOf(modifiers.at(arithmetic === "conversion" ? -2 : -1) ?? "") *
@@ -368,40 +374,40 @@ export class KernelRun {
     return bits >= this.#code.registerBits[register]!;
   }
 
-  #loadParameter({ modifiers, operands }: Step, count: number): Value[] {
+  #loadParameter({ modifiers, operands }: CodeInstruction, count: number): AbstractValue[] {
     const source = operands[1];
     const type = /^([bus])(8|16|32|64)$/.exec(modifiers.at(-1) ?? "");
     if (source?.kind !== "address" || source.base.kind !== "parameter" || type === null) return [];
     const bits = Number(type[2]);
     return Array.from({ length: count }, (_, index) => {
-      const offset = (source.base as Place & { kind: "parameter" }).offset + source.offset + index * bits / 8;
+      const offset = (source.base as CodeOperand & { kind: "parameter" }).offset + source.offset + index * bits / 8;
       if (bits === 64) return baseForm(offset);
       const value = this.#launch.parameter(offset, bits, type[1] === "s");
       return value === undefined ? undefined : constantForm(value);
     });
   }
 
-  #valueOf({ values }: ThreadState, place: Place): Value {
-    switch (place.kind) {
+  #valueOf({ values }: ThreadState, operand: CodeOperand): AbstractValue {
+    switch (operand.kind) {
       case "register":
-        return values[place.register];
+        return values[operand.register];
       case "number":
-        return constantForm(place.value);
+        return constantForm(operand.value);
       case "special":
-        return this.#launch.special(place.name);
+        return this.#launch.special(operand.name);
       case "variable":
-        return baseForm(place.base);
+        return baseForm(operand.base);
       case "not": {
-        const value = values[place.register];
+        const value = values[operand.register];
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
       }
       case "list": {
         // A 64- or 128-bit value in two registers is supported only if its upper half is 0 and its lower half is in
         // range.
-        const [low, high] = place.elements.map((element) =>
+        const [low, high] = operand.elements.map((element) =>
           numberOf(this.#valueOf({ values } as ThreadState, element))
         );
-        const [lower] = place.elements;
+        const [lower] = operand.elements;
         const bits = lower?.kind === "register" ? this.#code.registerBits[lower.register]! : 0;
         return high === 0 && low !== undefined && low >= 0 && low < 2 ** bits ? constantForm(low) : undefined;
       }
@@ -414,7 +420,7 @@ export class KernelRun {
 /**
  * Returns the number that a value is in all threads. Undefined if the threads have different numbers, or an address.
  */
-function numberOf(value: Value): number | undefined {
+function numberOf(value: AbstractValue): number | undefined {
   const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;
   return isNumber ? value.constant : undefined;
 }

@@ -13,8 +13,8 @@ import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
 import type { PossibleAccess, RangeAccess } from "../order/stream_order.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./domain.ts";
-import { joined, without } from "./covered_bytes.ts";
-import { kernelCode, type Step } from "./kernel_code.ts";
+import { mergedRanges, without } from "./covered_bytes.ts";
+import { type CodeInstruction, kernelCode } from "./kernel_code.ts";
 
 import { type ExactAccesses, placedAccesses } from "./exact_accesses.ts";
 import { accessOf, PreparedCode } from "./thread_state.ts";
@@ -343,12 +343,12 @@ function placed({ known }: LaunchResult, parameters: DataView): RangeAccess[] {
   });
 }
 
-function sourcesOf(steps: readonly Step[], lineInfo: LineInfo): Map<string, string | undefined> {
+function sourcesOf(instructions: readonly CodeInstruction[], lineInfo: LineInfo): Map<string, string | undefined> {
   const sources = new Map<string, string | undefined>();
-  for (const step of steps) {
-    const found = accessOf(step);
+  for (const instruction of instructions) {
+    const found = accessOf(instruction);
     if (found === undefined || found === "unknown") continue;
-    const source = lineInfo.sourceOf(step.line) ?? `PTX line ${step.line}`;
+    const source = lineInfo.sourceOf(instruction.line) ?? `PTX line ${instruction.line}`;
     const isOther = sources.has(found.access) && sources.get(found.access) !== source;
     sources.set(found.access, isOther ? undefined : source);
   }
@@ -363,7 +363,7 @@ function sourcesOf(steps: readonly Step[], lineInfo: LineInfo): Map<string, stri
 export function withSources(noted: readonly RangeAccess[], { certain, sources }: KnownAccesses): RangeAccess[] {
   const rest = (["read", "write", "atomic"] as const).flatMap((kind) => {
     const ranges = (accesses: readonly RangeAccess[]) =>
-      joined(
+      mergedRanges(
         accesses.filter(({ access }) => access === kind)
           .map(({ address, byteLength }) => ({ begin: address, end: address + byteLength })),
       );

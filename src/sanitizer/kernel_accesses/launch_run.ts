@@ -6,19 +6,19 @@
 import type { AccessParts } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type AffineForm, formOf } from "./domain.ts";
-import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
+import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges, without } from "./covered_bytes.ts";
 import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_accesses.ts";
 import { KernelRun } from "./kernel_run.ts";
-import type { Step } from "./kernel_code.ts";
-import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
+import type { CodeInstruction } from "./kernel_code.ts";
+import { accessPartsOf, type InterleavedAccesses, interleavedAccesses } from "./interleaved_accesses.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
 import {
   type CertainAccess,
+  type InstructionAccess,
   type LaunchNumbers,
   type PreparedCode,
   readsOnlyKnownMemory,
   readsSharedMemory,
-  type StepAccess,
 } from "./thread_state.ts";
 import { SplitDimension } from "./values.ts";
 
@@ -34,7 +34,7 @@ export interface LaunchShape {
 export interface KnownAccess extends ByteRange {
   /** The parameter's offset in the packed parameters; -1 if `begin` and `end` are absolute addresses. */
   readonly base: number;
-  readonly access: StepAccess["access"];
+  readonly access: InstructionAccess["access"];
   readonly source: string;
   /** If several instructions access the range, the bytes that each of them accesses. */
   readonly parts?: AccessParts | undefined;
@@ -44,7 +44,7 @@ export interface KnownAccess extends ByteRange {
 export interface LaunchResult {
   readonly known: readonly KnownAccess[];
   /** The instructions that may access memory in addition to `known`. */
-  readonly possible: readonly Step[];
+  readonly possible: readonly CodeInstruction[];
   /** The accessed ranges, if it is proven that threads do not conflict within any of them. Otherwise undefined. */
   readonly separate: readonly SeparateRange[] | undefined;
   /**
@@ -226,7 +226,7 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
   /** Adds the ranges of accesses to `bySource`. Returns the accesses with more ranges than the budget allows. */
   const add = (accesses: readonly CertainAccess[], budget: Budget): CertainAccess[] =>
     accesses.filter((accessed) => {
-      const { step: { line }, access, form: { base } } = accessed;
+      const { instruction: { line }, access, form: { base } } = accessed;
       const source = sourceOf(line);
       const key = `${base} ${access} ${source}`;
       let found = bySource.get(key);
@@ -236,7 +236,7 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
       }
       try {
         found.ranges.push(...coveredBytes(accessed, budget));
-        if (found.ranges.length > 1000) found.ranges = joined(found.ranges);
+        if (found.ranges.length > 1000) found.ranges = mergedRanges(found.ranges);
         return false;
       } catch (error) {
         if (error instanceof TooManyRanges) return true;
@@ -244,7 +244,7 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
       }
     });
   const { interleaved, others } = interleavedAccesses(add(certain, new Budget(mostRangesAtFirst)));
-  const unknown = add(others, new Budget(mostRanges)).map(({ step }) => step);
+  const unknown = add(others, new Budget(mostRanges)).map(({ instruction }) => instruction);
   const all = [...bySource.values(), ...interleaved.map((each) => interleavedOfSource(each, sourceOf, places))]
     .sort((a, b) => a.place - b.place);
   return { known: knownAccesses(all), possible: [...new Set([...possible, ...unknown])] };
@@ -273,7 +273,7 @@ function interleavedOfSource(
     access,
     ranges,
     sourceAt: (offset) => sourceOf(fields.lineAt(offset)),
-    partsFrom: (origin) => partsOf(accesses, { origin, sourceOf }),
+    partsFrom: (origin) => accessPartsOf(accesses, { origin, sourceOf }),
     place: Math.min(...members.map((member) => places.get(member)!)),
   };
 }
@@ -287,8 +287,8 @@ function knownAccesses(groups: readonly AccessesOfSource[]): KnownAccess[] {
   return groups.flatMap(({ base, access, ranges, sourceAt, partsFrom }) => {
     const key = `${base} ${access}`;
     const before = covered.get(key) ?? [];
-    const own = joined(ranges);
-    covered.set(key, before.length === 0 ? own : joined([...before, ...own]));
+    const own = mergedRanges(ranges);
+    covered.set(key, before.length === 0 ? own : mergedRanges([...before, ...own]));
     return without(own, before).map(({ begin, end }): KnownAccess => {
       return { base, access, source: sourceAt(begin), begin, end, parts: partsFrom?.(begin) };
     });

@@ -23,7 +23,7 @@ import {
 import type { KernelRun } from "./kernel_run.ts";
 import { allWrites } from "./shared_phases.ts";
 import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
-import type { Value } from "./values.ts";
+import type { AbstractValue } from "./values.ts";
 
 /**
  * The maximum number of attempts to accelerate a loop. Each failed attempt makes those registers unknown that do not
@@ -73,7 +73,7 @@ export function accelerate(
       if (!isProven) {
         run.certain.length = mark;
         if (shared !== undefined) run.phases?.reset(shared);
-        for (const step of run.possible) if (!possible.has(step)) run.possible.delete(step);
+        for (const instruction of run.possible) if (!possible.has(instruction)) run.possible.delete(instruction);
       }
     }
   }
@@ -97,7 +97,7 @@ interface Iteration {
  * be accelerated
  */
 function iterate(run: KernelRun, before: ThreadState, { values, domain, changes, next, dimension }: {
-  values: readonly Value[];
+  values: readonly AbstractValue[];
   domain: Domain;
   /**
    * For each register, the constant by which an iteration changes its value. This function sets it to undefined for
@@ -229,7 +229,7 @@ function isSameDomain(a: Domain, b: Domain): boolean {
   return JSON.stringify([a.low, a.high, a.constraints]) === JSON.stringify([b.low, b.high, b.constraints]);
 }
 
-function differenceOf(before: Value, value: Value): number | undefined {
+function differenceOf(before: AbstractValue, value: AbstractValue): number | undefined {
   if (before?.kind !== "affine" || value?.kind !== "affine" || !areParallel(before, value)) return undefined;
   return value.constant - before.constant;
 }
@@ -238,7 +238,7 @@ function differenceOf(before: Value, value: Value): number | undefined {
  * Returns the affine form of a value that changes by `change` in each iteration, with the iteration number as
  * dimension. Undefined if the value is not affine.
  */
-function moved(value: Value, change: number | undefined, dimension: number): Value {
+function moved(value: AbstractValue, change: number | undefined, dimension: number): AbstractValue {
   if (value?.kind !== "affine" || change === undefined) return undefined;
   if (change === 0) return value;
   const step = formOf(Array.from({ length: dimension + 1 }, (_, index) => index === dimension ? change : 0));

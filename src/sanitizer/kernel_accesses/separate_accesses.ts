@@ -5,7 +5,7 @@
  * @module
  */
 import { greatestDivisor, noBase, rangeOf } from "./domain.ts";
-import type { KernelCode, Step } from "./kernel_code.ts";
+import type { CodeInstruction, KernelCode } from "./kernel_code.ts";
 import { accessOf, type CertainAccess, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
 /**
@@ -23,7 +23,7 @@ export interface SeparateRange {
 /** The accesses found by a symbolic run of a kernel, which covers all threads of a launch. */
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
-  readonly possible: ReadonlySet<Step>;
+  readonly possible: ReadonlySet<CodeInstruction>;
   /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
   readonly reachesElsewhere: boolean;
 }
@@ -56,17 +56,17 @@ const mostClusters = 64;
 
 /** Returns whether all accesses of a kernel to global and shared memory are weak loads and stores. */
 export function hasOnlyWeakAccesses({ blocks }: KernelCode): boolean {
-  return blocks.every(({ steps }) => steps.every(isWeak));
+  return blocks.every(({ instructions }) => instructions.every(isWeak));
 }
 
-function isWeak(step: Step): boolean {
-  const { row, modifiers } = step;
+function isWeak(instruction: CodeInstruction): boolean {
+  const { row, modifiers } = instruction;
   if (row?.flow === "call") return false;
-  if (!mayAccess(step)) return true;
+  if (!mayAccess(instruction)) return true;
   const kind = row?.traits.access;
   if (kind !== "read" && kind !== "write" || modifiers.includes("async")) return false;
   if (modifiers.some((modifier) => harmlessSpaces.includes(modifier))) return true;
-  const access = sharedAccessOf(step) ?? accessOf(step);
+  const access = sharedAccessOf(instruction) ?? accessOf(instruction);
   return access !== undefined && access !== "unknown" && access.access !== "atomic";
 }
 
@@ -145,7 +145,7 @@ function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
   // The kernel must not write memory that it reads through a noncoherent cache, not even by the same thread.
-  if (accesses.some(({ step: { row } }) => row?.traits.isNotCoherent === true)) return false;
+  if (accesses.some(({ instruction: { row } }) => row?.traits.isNotCoherent === true)) return false;
   return hasOwnBytes(cluster);
 }
 

@@ -6,7 +6,7 @@
  * @module
  */
 import { type AffineForm, type Domain, formOf, noBase, rangeOf } from "./domain.ts";
-import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
+import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges, without } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 import { threadsAreApart } from "./separate_accesses.ts";
 
@@ -105,7 +105,7 @@ export class SharedPhases {
     // An access outside of the variable may be to another variable, because their layout is unknown.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
-    if (access.step.row?.traits.access === "read") this.#reads.add(access, before);
+    if (access.instruction.row?.traits.access === "read") this.#reads.add(access, before);
     else before.writes = { write: access, before: [before.writes] };
   }
 
@@ -308,7 +308,7 @@ class WrittenBytes {
     const { low, high } = rangeOf(form, read.domain);
     const last = high + read.byteLength;
     if (written.some(({ begin, end }) => begin <= low && last <= end)) return true;
-    return without(joined(coveredBytes({ ...read, form }, this.#budget)), written).length === 0;
+    return without(mergedRanges(coveredBytes({ ...read, form }, this.#budget)), written).length === 0;
   }
 
   #matching(read: CertainAccess, settled: SharedWrites, fixed: readonly number[]): ByteRange[] {
@@ -328,7 +328,7 @@ class WrittenBytes {
           ranges.push(range);
         }
       }
-      known.set(key, bytes = joined(ranges));
+      known.set(key, bytes = mergedRanges(ranges));
     }
     return bytes;
   }

@@ -8,21 +8,21 @@ import { liveRegisters, type RegisterUse } from "../../ptx/analysis/definitions_
 import type { AffineForm, Condition, Domain } from "./domain.ts";
 import {
   bitsOf,
-  type Block,
+  type CodeBlock,
+  type CodeInstruction,
+  type CodeOperand,
   type KernelCode,
   overwrites,
-  type Place,
   readBy,
-  type Step,
   written,
 } from "./kernel_code.ts";
 import type { WritesBefore } from "./shared_phases.ts";
-import type { Value } from "./values.ts";
+import type { AbstractValue } from "./values.ts";
 
 /** An access that each thread of a domain certainly makes, possibly several times. */
 export interface CertainAccess {
-  readonly step: Step;
-  readonly access: StepAccess["access"];
+  readonly instruction: CodeInstruction;
+  readonly access: InstructionAccess["access"];
   readonly byteLength: number;
   readonly form: AffineForm;
   readonly domain: Domain;
@@ -48,7 +48,7 @@ export interface ThreadState extends WritesBefore {
   block: number;
   /** The index, in that block, of the next instruction. */
   index: number;
-  readonly values: Value[];
+  readonly values: AbstractValue[];
   domain: Domain;
   /** The number of the current phase, which is the part of the run since the last barrier. */
   phase: number;
@@ -60,7 +60,7 @@ export interface ThreadState extends WritesBefore {
 
 /** The state of threads when they have arrived at a loop's header. */
 export interface Arrival {
-  readonly values: readonly Value[];
+  readonly values: readonly AbstractValue[];
   readonly domain: Domain;
   readonly stays: Stay | undefined;
 }
@@ -113,16 +113,16 @@ const noUse: RegisterUse<number> = { uses: new Set(), definitions: new Set() };
  * Returns the registers that a block reads before writing them (`uses`), and those that it certainly writes
  * (`definitions`).
  */
-function useOf({ steps, guard }: Block): RegisterUse<number> {
+function useOf({ instructions, guard }: CodeBlock): RegisterUse<number> {
   const uses = new Set<number>(), definitions = new Set<number>();
   const read = (register: number) => {
     if (!definitions.has(register)) uses.add(register);
   };
-  for (const step of steps) {
-    readBy(step).forEach(read);
+  for (const instruction of instructions) {
+    readBy(instruction).forEach(read);
     // Ignore a guarded instruction, which may leave its result register unchanged.
-    if (step.guard === undefined && overwrites(step)) {
-      for (const register of written(step)) definitions.add(register);
+    if (instruction.guard === undefined && overwrites(instruction)) {
+      for (const register of written(instruction)) definitions.add(register);
     }
   }
   if (guard !== undefined) read(guard.register);
@@ -130,7 +130,7 @@ function useOf({ steps, guard }: Block): RegisterUse<number> {
 }
 
 /** Returns whether it is known that two values are equal. */
-export function areEqual(a: Value, b: Value): boolean {
+export function areEqual(a: AbstractValue, b: AbstractValue): boolean {
   if (a === b) return true;
   if (a?.kind !== "affine" || b?.kind !== "affine") return false;
   return a.base === b.base && a.constant === b.constant && a.terms.length === b.terms.length &&
@@ -138,9 +138,9 @@ export function areEqual(a: Value, b: Value): boolean {
 }
 
 /** The memory access of an instruction. */
-export interface StepAccess {
+export interface InstructionAccess {
   readonly access: "read" | "write" | "atomic";
-  readonly address: Place & { kind: "address" };
+  readonly address: CodeOperand & { kind: "address" };
   readonly byteLength: number;
 }
 
@@ -168,18 +168,18 @@ const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "
  * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if its address or
  * size is unknown. Undefined for other instructions.
  */
-export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
-  const { row, modifiers } = step;
+export function sharedAccessOf(instruction: CodeInstruction): InstructionAccess | "unknown" | undefined {
+  const { row, modifiers } = instruction;
   const access = row?.traits.access;
   if (access !== "read" && access !== "write") return undefined;
-  return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(step, access) : undefined;
+  return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(instruction, access) : undefined;
 }
 
 /**
  * Returns "block" for a barrier of all threads of a block, and "other" for another barrier. Undefined for an
  * instruction that is not a barrier, or that synchronizes only a warp.
  */
-export function barrierOf({ row, operands }: Step): "block" | "other" | undefined {
+export function barrierOf({ row, operands }: CodeInstruction): "block" | "other" | undefined {
   const synchronization = row?.traits.synchronization;
   if (synchronization === undefined || synchronization === "lanes") return undefined;
   return synchronization === "block" && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
@@ -191,10 +191,10 @@ export function barrierOf({ row, operands }: Step): "block" | "other" | undefine
  */
 function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
   let found: "none" | "block" = "none";
-  for (const { steps } of blocks) {
-    for (const step of steps) {
-      const barrier = barrierOf(step);
-      if (step.row?.traits.synchronization === "lanes" || barrier === "other") return "other";
+  for (const { instructions } of blocks) {
+    for (const instruction of instructions) {
+      const barrier = barrierOf(instruction);
+      if (instruction.row?.traits.synchronization === "lanes" || barrier === "other") return "other";
       if (barrier === "block") found = "block";
     }
   }
@@ -205,19 +205,22 @@ function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
  * Returns an instruction's access to global memory or by a generic address, or "unknown" if the instruction may access
  * memory in an unknown way. Undefined if there is no such access.
  */
-export function accessOf(step: Step): StepAccess | "unknown" | undefined {
-  const { row, modifiers, operands } = step;
+export function accessOf(instruction: CodeInstruction): InstructionAccess | "unknown" | undefined {
+  const { row, modifiers, operands } = instruction;
   const access = row?.traits.access;
   if (access === "shared" || access === "none") return undefined;
   if (access === undefined) {
     return operands.some(({ kind }) => kind === "address") || row?.flow === "call" ? "unknown" : undefined;
   }
   if (modifiers.some((modifier) => ownSpaces.includes(modifier))) return undefined;
-  return accessBy(step, access);
+  return accessBy(instruction, access);
 }
 
-function accessBy({ modifiers, operands }: Step, known: StepAccess["access"]): StepAccess | "unknown" {
-  const address = operands.find((place) => place.kind === "address");
+function accessBy(
+  { modifiers, operands }: CodeInstruction,
+  known: InstructionAccess["access"],
+): InstructionAccess | "unknown" {
+  const address = operands.find((operand) => operand.kind === "address");
   const bytes = bitsOf(modifiers.findLast((modifier) => /^[busf]\d+(x2)?$|^bf16(x2)?$/.test(modifier)) ?? "") / 8;
   if (address === undefined || bytes === 0) return "unknown";
   const count = Number(/^v([248])$/.exec(modifiers.find((modifier) => /^v[248]$/.test(modifier)) ?? "")?.[1] ?? 1);
@@ -230,13 +233,15 @@ const initializedSpaces = ["param", "param::entry", "const"];
 
 /** Returns whether a kernel calls no functions, and reads only global and shared memory, parameters and constants. */
 export function readsOnlyKnownMemory({ blocks }: KernelCode): boolean {
-  return blocks.every(({ steps }) => steps.every(readsKnownMemory));
+  return blocks.every(({ instructions }) => instructions.every(readsKnownMemory));
 }
 
 /** Returns whether a kernel reads shared memory explicitly, not by generic addresses. */
 export function readsSharedMemory({ blocks }: KernelCode): boolean {
-  return blocks.some(({ steps }) =>
-    steps.some((step) => step.row?.traits.access === "read" && sharedAccessOf(step) !== undefined)
+  return blocks.some(({ instructions }) =>
+    instructions.some((instruction) =>
+      instruction.row?.traits.access === "read" && sharedAccessOf(instruction) !== undefined
+    )
   );
 }
 
@@ -244,17 +249,17 @@ export function readsSharedMemory({ blocks }: KernelCode): boolean {
  * Returns whether an instruction may access memory: it has an address operand, or an operand that could not be
  * resolved.
  */
-export function mayAccess({ row, operands }: Step): boolean {
+export function mayAccess({ row, operands }: CodeInstruction): boolean {
   return row?.traits.access !== "none" && operands.some(({ kind }) => kind === "address" || kind === "unknown");
 }
 
-function readsKnownMemory(step: Step): boolean {
-  const { row, modifiers } = step;
+function readsKnownMemory(instruction: CodeInstruction): boolean {
+  const { row, modifiers } = instruction;
   if (row?.flow === "call") return false;
-  if (!mayAccess(step)) return true;
+  if (!mayAccess(instruction)) return true;
   const access = row?.traits.access;
   if (access === undefined || access === "shared" || modifiers.includes("async")) return false;
   if (access === "read" && modifiers.some((modifier) => initializedSpaces.includes(modifier))) return true;
-  const found = sharedAccessOf(step) ?? accessOf(step);
+  const found = sharedAccessOf(instruction) ?? accessOf(instruction);
   return found !== undefined && found !== "unknown";
 }

@@ -20,13 +20,13 @@ import {
   sumOf,
 } from "./domain.ts";
 
-import { bitsOf, type Step } from "./kernel_code.ts";
+import { bitsOf, type CodeInstruction } from "./kernel_code.ts";
 
 /**
  * The value of a register: an affine form of the thread's coordinates, or for a predicate, a condition on them.
  * Undefined if the value is unknown.
  */
-export type Value = AffineForm | Condition | undefined;
+export type AbstractValue = AffineForm | Condition | undefined;
 
 /** The context in which an instruction is evaluated: the threads, and the launch's parameters. */
 export interface Surroundings {
@@ -38,27 +38,31 @@ export interface Surroundings {
 const integerType = /^[bus](8|16|32|64)$/;
 
 /** Returns the value that an instruction writes to its first operand. `values` are the values of the other operands. */
-export function evaluate(step: Step, values: readonly Value[], surroundings: Surroundings): Value | Undecided {
-  return new Evaluation(step, values, surroundings).run();
+export function evaluate(
+  instruction: CodeInstruction,
+  values: readonly AbstractValue[],
+  surroundings: Surroundings,
+): AbstractValue | Undecided {
+  return new Evaluation(instruction, values, surroundings).run();
 }
 
 class Evaluation {
-  readonly #step: Step;
-  readonly #values: readonly Value[];
+  readonly #instruction: CodeInstruction;
+  readonly #values: readonly AbstractValue[];
   readonly #domain: Domain;
   readonly #surroundings: Surroundings;
   readonly #type: IntegerType | undefined;
 
-  constructor(step: Step, values: readonly Value[], surroundings: Surroundings) {
-    this.#step = step;
+  constructor(instruction: CodeInstruction, values: readonly AbstractValue[], surroundings: Surroundings) {
+    this.#instruction = instruction;
     this.#values = values;
     this.#surroundings = surroundings;
     this.#domain = surroundings.domain;
-    this.#type = typeOf(step.modifiers.at(-1));
+    this.#type = typeOf(instruction.modifiers.at(-1));
   }
 
-  run(): Value | Undecided {
-    const { row, modifiers } = this.#step;
+  run(): AbstractValue | Undecided {
+    const { row, modifiers } = this.#instruction;
     if (row?.traits.pointer === "converted") return this.#values[0];
     const arithmetic = row?.traits.arithmetic;
     if (arithmetic === undefined || modifiers.includes("sat")) return undefined;
@@ -84,7 +88,7 @@ class Evaluation {
     const type = this.#type!;
     return {
       type,
-      modifiers: this.#step.modifiers,
+      modifiers: this.#instruction.modifiers,
       domain: this.#domain,
       plain: (form) => this.#plain(form),
       numeric: (form, as = type) => this.#numeric(form, as),
@@ -118,7 +122,7 @@ class Evaluation {
     return turns === 0 ? plain : sumOf(plain, constantForm(-turns * modulus));
   }
 
-  #logic(arithmetic: Arithmetic): Value {
+  #logic(arithmetic: Arithmetic): AbstractValue {
     const [a, b] = this.#values;
     if (a === undefined || a.kind === "affine") return undefined;
     if (arithmetic === "move") return a;
@@ -128,9 +132,9 @@ class Evaluation {
     return arithmetic === "or" ? either(a, b) : undefined;
   }
 
-  #compare(): Value {
+  #compare(): AbstractValue {
     const [first, second, third] = this.#values;
-    const { modifiers } = this.#step;
+    const { modifiers } = this.#instruction;
     if (this.#type === undefined || first?.kind !== "affine" || second?.kind !== "affine") return undefined;
     const test = this.#comparison(modifiers[0]!, first, second);
     if (modifiers.length === 2 || test === undefined) return test;
@@ -172,15 +176,15 @@ class Evaluation {
     }
   }
 
-  #select(): Value | Undecided {
+  #select(): AbstractValue | Undecided {
     const [a, b, condition] = this.#values;
     if (condition === undefined || condition.kind === "affine" || a === undefined && b === undefined) return undefined;
     const isFirst = decide(this.#domain, condition);
     return isFirst === undefined ? { kind: "undecided", condition } : isFirst ? a : b;
   }
 
-  #convert(): Value {
-    const [to, from] = this.#step.modifiers.slice(-2).map(typeOf);
+  #convert(): AbstractValue {
+    const [to, from] = this.#instruction.modifiers.slice(-2).map(typeOf);
     const [value] = this.#values;
     if (to === undefined || from === undefined || value?.kind !== "affine") return undefined;
     if (to.bits === 64 && from.bits === 64) return value;

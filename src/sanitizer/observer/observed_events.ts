@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CallSite } from "../reporting/call_sites.ts";
+import type { CallStack } from "../reporting/call_stacks.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import { type Clock, type Operation, type Point, Timeline } from "../order/timelines.ts";
 import type { RangeAccess, SharedContents, StreamOrder } from "../order/stream_order.ts";
@@ -15,7 +15,7 @@ const none: readonly RangeAccess[] = [];
 /** Creates operations of streams and of the host, and queues them for checking. */
 export class ObservedWork {
   /** The call site in the program for the next operations. */
-  site: CallSite = {};
+  site: CallStack = {};
   readonly order: StreamOrder;
   readonly #streams: ObservedStreams;
   /**
@@ -95,7 +95,7 @@ interface ObservedEvent {
    */
   record: Point | undefined;
   /** The call site in the program of the last record. */
-  recorded?: CallSite;
+  recorded?: CallStack;
   /** The clock of the last record, if the event was recorded after the work of all streams of a device. */
   clock: Clock | undefined;
 }

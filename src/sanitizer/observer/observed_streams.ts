@@ -11,7 +11,7 @@ import {
   type QueryOptions,
   streamFlags,
 } from "../../driver.ts";
-import { callSiteHere } from "../reporting/call_sites.ts";
+import { captureCallStack } from "../reporting/call_stacks.ts";
 import { OtherProcesses } from "../processes/other_processes.ts";
 import { PeerTimeline } from "../processes/peers.ts";
 import type { Reports } from "../reporting/reports.ts";
@@ -92,7 +92,7 @@ export class ObservedStreams {
         const name = `stream ${++this.#streamCount} of device ${device}`;
         const isBlocking = flags !== streamFlags.nonBlocking;
         this.#last = undefined;
-        this.#streamsOf(device).set(stream, new Timeline(name, { device, isBlocking, created: callSiteHere() }));
+        this.#streamsOf(device).set(stream, new Timeline(name, { device, isBlocking, created: captureCallStack() }));
         return stream;
       },
       streamDestroy: (device, stream) => {

@@ -7,7 +7,7 @@ import { effectsOf } from "../../call_effects.ts";
 import type { Driver, MemoryRange } from "../../driver.ts";
 import type { UnfreedHeap } from "../../kernel_checker.ts";
 import { intercept } from "../../driver_layers.ts";
-import { type CallSite, callSiteHere, errors, frameCount } from "../reporting/call_sites.ts";
+import { type CallStack, captureCallStack, errors, frameCount } from "../reporting/call_stacks.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Reports } from "../reporting/reports.ts";
@@ -31,7 +31,7 @@ interface CollectiveAccess {
 export interface CollectiveOnStream extends StreamHandle, RankCall {
   readonly name: string;
   /** The site in the program that called the collective. */
-  readonly site: CallSite;
+  readonly site: CallStack;
   readonly accesses: readonly CollectiveAccess[];
 }
 
@@ -145,14 +145,14 @@ export class Observer {
 
   /** Call when an allocator has allocated a part of its memory to the program. */
   partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
-    this.work.site = callSiteHere();
+    this.work.site = captureCallStack();
     this.#driver.checker?.partAllocated({ address, byteLength }, device, stream);
     this.work.allocated(this.work.next("allocate", device, stream), { address: Number(address), byteLength });
   }
 
   /** Call when the program has freed a part of an allocator's memory. */
   partFreed({ device, stream }: StreamHandle, address: bigint): void {
-    this.work.site = callSiteHere();
+    this.work.site = captureCallStack();
     this.#driver.checker?.partFreed(address);
     this.work.freed(this.work.next("free", device, stream), Number(address));
   }
@@ -166,7 +166,7 @@ export class Observer {
   hostRead(view: Uint8Array, name: string): void {
     const accesses = this.#hostMemory.rangeOf("read", view);
     if (accesses.length === 0) return;
-    this.work.site = callSiteHere();
+    this.work.site = captureCallStack();
     this.work.order.add({ operation: this.work.nextOfHost(name), accesses });
   }
 

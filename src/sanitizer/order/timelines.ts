@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { CallSite } from "../reporting/call_sites.ts";
+import type { CallStack } from "../reporting/call_stacks.ts";
 
 /**
  * The vector clock of an operation. For each other timeline, operations up to the position happen before the operation.
@@ -26,7 +26,7 @@ export interface EventWait {
   /** The other timeline's position when it recorded the event. */
   readonly recordedAt: number;
   /** The call site in the program at which the event was recorded. */
-  readonly recorded: CallSite;
+  readonly recorded: CallStack;
   /** The waiting timeline's position before the wait. */
   readonly waitsAfter: number;
 }
@@ -44,7 +44,7 @@ export class Timeline {
   /** The process ID of the stream's owner. Undefined for streams of this process. */
   readonly pid: number | undefined;
   /** The call site at which the program created the stream. Undefined for a default stream and for the host. */
-  readonly created: CallSite | undefined;
+  readonly created: CallStack | undefined;
   /** The number of operations added so far, which is the position of the last one. */
   position = 0;
   /**
@@ -65,7 +65,7 @@ export class Timeline {
     { device, pid, created, isBlocking = false, isDefault = false, isForeign = false }: {
       device?: number;
       pid?: number;
-      created?: CallSite;
+      created?: CallStack;
       isBlocking?: boolean;
       isDefault?: boolean;
       isForeign?: boolean;
@@ -98,7 +98,7 @@ export class Timeline {
   }
 
   /** Records, for advice in reports, that the next operation waits for an event of another timeline. */
-  recordWait(record: Pick<Point, "timeline" | "position">, recorded: CallSite): void {
+  recordWait(record: Pick<Point, "timeline" | "position">, recorded: CallStack): void {
     const { timeline, position: recordedAt } = record;
     let waits = this.#waits.get(timeline);
     if (waits === undefined) this.#waits.set(timeline, waits = []);
@@ -170,7 +170,7 @@ export interface Operation extends Point {
   /** The operation's name in messages: `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
   readonly name: string;
   /** The site in the program of the call that enqueued the operation. */
-  readonly site: CallSite;
+  readonly site: CallStack;
   /** The operation's number in the order in which its process enqueued operations. */
   readonly sequence: number;
 }

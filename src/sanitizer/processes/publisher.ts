@@ -5,7 +5,7 @@
  */
 import { hasEnded } from "../../../ffi/native/shim/processes.ts";
 import { connectedProcesses, connectionCount, endedProcesses, hasManyConnections } from "../notifications.ts";
-import { stackOf } from "../reporting/call_sites.ts";
+import { stackOf } from "../reporting/call_stacks.ts";
 import type { TrackedAccess } from "../memory_history.ts";
 import type { Clock, Operation, Point, Timeline } from "../order/timelines.ts";
 import type { Board, Bystander } from "./board.ts";

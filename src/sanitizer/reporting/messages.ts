@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { framesOf, shortNameOf, stackOf } from "./call_sites.ts";
+import { framesOf, shortNameOf, stackOf } from "./call_stacks.ts";
 import type { FoundMistake } from "./reports.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";

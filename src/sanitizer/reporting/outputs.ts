@@ -7,7 +7,7 @@
 import { environmentVariable } from "../../../ffi/native/environment.ts";
 import { appendToFile, readTextFile } from "../../../ffi/native/shim/text_files.ts";
 import { shown } from "../../support/validation.ts";
-import { frameOfReport } from "./call_sites.ts";
+import { frameOfReport } from "./call_stacks.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
 import { Suppressions, type UsedSuppression } from "./suppressions.ts";
 

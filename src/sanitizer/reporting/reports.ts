@@ -4,7 +4,7 @@
  * @module
  */
 import { countOf } from "../../support/printing.ts";
-import { type CallSite, stackOf } from "./call_sites.ts";
+import { type CallStack, stackOf } from "./call_stacks.ts";
 import type { EarlyChange } from "../order/copied_sources.ts";
 import type { LaunchFinding, UnfreedHeap } from "../../kernel_checker.ts";
 import type { LeakGroup } from "../leaks.ts";
@@ -313,7 +313,7 @@ export class Reports {
   }
 
   /** Adds a mistake: a wait for an event that was never recorded. */
-  addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallSite; created: CallSite }): void {
+  addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallStack; created: CallStack }): void {
     this.#add({
       kind: "unrecorded-event",
       accesses: [{ operation: wait, access: "barrier", stream: undefined, stack: stackOf(site) }, {

@@ -4,7 +4,7 @@
  * @module
  */
 import { countOf, listOf } from "../../support/printing.ts";
-import { shortLocationOf } from "./call_sites.ts";
+import { shortLocationOf } from "./call_stacks.ts";
 
 /** A check of the sanitizer. */
 export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "race" | "synchronization" | "leak";

@@ -5,7 +5,7 @@
  */
 import { didYouMean, shown } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
-import { framesOf } from "./call_sites.ts";
+import { framesOf } from "./call_stacks.ts";
 import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 
 /** The maximum number of unused suppressions that a message lists. */

@@ -29,7 +29,7 @@ test("a block of a kernel's code ends where its threads may go elsewhere: behind
 test("an instruction that is not known is taken to write its first operand", () => {
   const { blocks, registerBits } = codeOf("wgmma.frob.b32 %r3, %r1; st.global.b32 [%rd1], %r3; ret;");
   assertEquals(registerBits, [32, 32, 64]);
-  assertEquals(blocks[0]!.steps.map(({ row, operands }) => [row?.opcode, operands.map(({ kind }) => kind)]), [
+  assertEquals(blocks[0]!.instructions.map(({ row, operands }) => [row?.opcode, operands.map(({ kind }) => kind)]), [
     [undefined, ["register", "register"]],
     ["st", ["address", "register"]],
   ]);
@@ -37,7 +37,7 @@ test("an instruction that is not known is taken to write its first operand", () 
 
 test("a register is that of the innermost scope, and zeros before its number change nothing", () => {
   const { blocks } = codeOf("mov.u32 %r1, 1; { .reg .b32 %r1; mov.u32 %r1, 2; } mov.u32 %r01, 3; ret;");
-  const [outer, inner, again] = blocks[0]!.steps.map(({ operands }) => operands[0]);
+  const [outer, inner, again] = blocks[0]!.instructions.map(({ operands }) => operands[0]);
   assertEquals(outer, again);
   assertEquals(inner, { kind: "register", register: 1 });
   assertThrows(() => codeOf(".reg .b32 %r1; .reg .b32 %r1; ret;"), PtxError, 'cannot declare "%r1" twice');

@@ -8,7 +8,7 @@ import type { SanitizerAccess, SanitizerReport } from "./sanitizer_report.ts";
 /**
  * A captured call stack. JavaScript engines format `stack` when it is first read, which takes longer than the capture.
  */
-export interface CallSite {
+export interface CallStack {
   readonly stack?: string;
 }
 
@@ -23,7 +23,7 @@ export const errors = Error as unknown as { stackTraceLimit: number };
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
 /** Captures the current call stack. */
-export function callSiteHere(): CallSite {
+export function captureCallStack(): CallStack {
   const limit = errors.stackTraceLimit;
   if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
   // Do not use Error.captureStackTrace, which formats the stack immediately in JavaScriptCore.
@@ -33,18 +33,18 @@ export function callSiteHere(): CallSite {
 }
 
 /** The formatted stacks of call sites. Cached, because reports use the same call sites many times. */
-const stacks = new WeakMap<CallSite, string>();
+const stacks = new WeakMap<CallStack, string>();
 /** Matches a stack frame in a file of the library. Null if the library is bundled; undefined until the first use. */
 let libraryFrame: RegExp | null | undefined;
 
 /** Returns the lines of a call stack without the frames of the library and of the engine. */
-export function stackOf(site: CallSite): string {
+export function stackOf(site: CallStack): string {
   let stack = stacks.get(site);
   if (stack === undefined) stacks.set(site, stack = ownFrames(site));
   return stack;
 }
 
-function ownFrames(site: CallSite): string {
+function ownFrames(site: CallStack): string {
   const frames = (site.stack ?? "").split("\n").filter((line) => /^\s+at |@/.test(line)).map((line) => line.trim());
   if (libraryFrame === undefined) libraryFrame = framesOfLibrary();
   const own = frames.filter((line) => !libraryFrame?.test(line) && !engineFrame.test(line));
@@ -57,7 +57,7 @@ function ownFrames(site: CallSite): string {
  * breaks.
  */
 function framesOfLibrary(): RegExp | null {
-  const root = /([^\s(@]*)src\/sanitizer\/reporting\/call_sites\./.exec(callSiteHere().stack ?? "")?.[1];
+  const root = /([^\s(@]*)src\/sanitizer\/reporting\/call_stacks\./.exec(captureCallStack().stack ?? "")?.[1];
   return root === undefined ? null : new RegExp(`(?<![^\\s(@])${escaped(root)}(?:src/|ffi/|mod\\.)`);
 }
 
