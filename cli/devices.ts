@@ -41,7 +41,7 @@ interface DescribedDevice {
 }
 
 /** The command `poolpass devices`. */
-export const devices: Command = { name: "devices", summary: "list the devices that programs find", help, run };
+export const devicesCommand: Command = { name: "devices", summary: "list the devices that programs find", help, run };
 
 function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files, values: { driver, json } } = readOptions(args, options);

@@ -43,7 +43,12 @@ Examples:
 const options = { ...connectionOptions, "try-imports": { type: "boolean" }, json: { type: "boolean" } } as const;
 
 /** The command `poolpass doctor`. */
-export const doctor: Command = { name: "doctor", summary: "say what is here, and what is in the way", help, run };
+export const doctorCommand: Command = {
+  name: "doctor",
+  summary: "say what is here, and what is in the way",
+  help,
+  run,
+};
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   if (args[0] === tryImportOption) {
@@ -67,12 +72,12 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     ...checkVariables(machine, Object.keys(process.env)),
     ...path === undefined ? [] : await checkSocket(path, { machine, options: connection, signal: terminal.signal }),
   ];
-  terminal.print(values.json ? formatJson(findings, 2) : asText(findings));
+  terminal.print(values.json ? formatJson(findings, 2) : formatFindings(findings));
   return findings.some(({ level }) => level === "problem") ? 1 : 0;
 }
 
 /** Formats findings as text. */
-export function asText(findings: readonly DoctorFinding[]): string {
+export function formatFindings(findings: readonly DoctorFinding[]): string {
   const width = Math.max(...findings.map(({ topic }) => topic.length));
   const lines = findings.flatMap(({ level, topic, found, advice }) => [
     `${level.padEnd(7)}  ${topic.padEnd(width)}  ${harmless(found)}`,

@@ -36,7 +36,12 @@ Examples:
 const options = { ...connectionOptions, json: { type: "boolean" } } as const;
 
 /** The command `poolpass list`. */
-export const list: Command = { name: "list", summary: "list what a process shares, and who holds it", help, run };
+export const listCommand: Command = {
+  name: "list",
+  summary: "list what a process shares, and who holds it",
+  help,
+  run,
+};
 
 const columns = columnsWith([
   { name: "frames", align: "right" },
@@ -52,13 +57,13 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (values.json) {
     terminal.print(formatJson(status, 2));
   } else {
-    terminal.print(asText({ status, path, listenerPid: operator.peer.pid, now: Date.now() }));
+    terminal.print(formatStatus({ status, path, listenerPid: operator.peer.pid, now: Date.now() }));
   }
   return 0;
 }
 
 /** Formats a status as text. */
-export function asText(parts: SummaryParts): string {
+export function formatStatus(parts: SummaryParts): string {
   const { status, listenerPid, now } = parts;
   const rows = rowsOf(status);
   // The process IDs in the status are valid here only if the listener is in the same PID namespace.

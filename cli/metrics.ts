@@ -28,7 +28,7 @@ Examples:
 const options = { ...connectionOptions, port: { type: "string" } } as const;
 
 /** The command `poolpass metrics`. */
-export const metrics: Command = { name: "metrics", summary: "print or serve numbers for Prometheus", help, run };
+export const metricsCommand: Command = { name: "metrics", summary: "print or serve numbers for Prometheus", help, run };
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files, values } = readOptions(args, options);

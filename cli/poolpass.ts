@@ -5,16 +5,24 @@
  */
 import { suggestName } from "../src/support/validation.ts";
 import { version } from "../src/support/version.ts";
-import { bind } from "./bind/bind.ts";
+import { bindCommand } from "./bind/bind.ts";
 import { type Command, type Terminal, UsageError } from "./command_line.ts";
-import { devices } from "./devices.ts";
-import { doctor } from "./doctor.ts";
-import { list } from "./list.ts";
-import { metrics } from "./metrics.ts";
-import { store } from "./store.ts";
-import { top } from "./top.ts";
+import { devicesCommand } from "./devices.ts";
+import { doctorCommand } from "./doctor.ts";
+import { listCommand } from "./list.ts";
+import { metricsCommand } from "./metrics.ts";
+import { storeCommand } from "./store.ts";
+import { topCommand } from "./top.ts";
 
-const commands: readonly Command[] = [bind, devices, doctor, list, metrics, store, top];
+const commands: readonly Command[] = [
+  bindCommand,
+  devicesCommand,
+  doctorCommand,
+  listCommand,
+  metricsCommand,
+  storeCommand,
+  topCommand,
+];
 
 /** Runs a command line. Resolves to the exit code: 1 if the command failed, 2 if the command line is wrong. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {

@@ -43,7 +43,7 @@ const options = {
 } as const;
 
 /** The command `poolpass store`. */
-export const store: Command = { name: "store", summary: "keep memory that outlives its makers", help, run };
+export const storeCommand: Command = { name: "store", summary: "keep memory that outlives its makers", help, run };
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files: [path, ...surplus], values } = readOptions(args, options);

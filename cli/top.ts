@@ -41,7 +41,7 @@ const options = {
 } as const;
 
 /** The command `poolpass top`. */
-export const top: Command = { name: "top", summary: "show what a process shares, live", help, run };
+export const topCommand: Command = { name: "top", summary: "show what a process shares, live", help, run };
 
 /** The options for taking samples. */
 interface Sampling {

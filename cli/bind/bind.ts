@@ -71,7 +71,7 @@ types of parameters come from debug information; without it, parameters are numb
       --watch                 writes the modules again whenever a source or a header changes`;
 
 /** The command `poolpass bind`. */
-export const bind: Command = {
+export const bindCommand: Command = {
   name: "bind",
   summary: "writes TypeScript modules from CUDA C++ or PTX, with the types of the kernels' parameters",
   help,

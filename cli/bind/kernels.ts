@@ -6,7 +6,7 @@
 import { type KernelParameter, kernelSignature } from "../../src/ptx/kernel_signature.ts";
 import { parseKernelHeads } from "../../src/ptx/parsing/parser.ts";
 import { readKernelParameters, type SourceKernel } from "./dwarf/kernel_parameters.ts";
-import { byteLengthOf, type CType } from "./dwarf/types.ts";
+import { byteLengthOfType, type CType } from "./dwarf/types.ts";
 import { isIdentifier, isReserved } from "./identifiers.ts";
 
 /** A kernel of a module. */
@@ -73,7 +73,7 @@ function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKerne
  */
 function matching(source: SourceKernel | undefined, parameters: readonly KernelParameter[]): SourceKernel | undefined {
   if (source?.parameters.length !== parameters.length) return undefined;
-  const isSame = source.parameters.every(({ type }, index) => byteLengthOf(type) === parameters[index]!.byteLength);
+  const isSame = source.parameters.every(({ type }, index) => byteLengthOfType(type) === parameters[index]!.byteLength);
   return isSame ? source : undefined;
 }
 

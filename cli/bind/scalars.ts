@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type CType, type EnumType, type ScalarType, type StructType, withoutNames } from "./dwarf/types.ts";
+import { type BaseType, type CType, type EnumType, type StructType, withoutNames } from "./dwarf/types.ts";
 
 /** Returns the name of a scalar type in PTX, such as `f32`. Undefined if PTX or `struct` has no such type. */
 export function ptxTypeOf(type: CType): string | undefined {
@@ -26,7 +26,7 @@ function halfType({ name, byteLength }: StructType): string | undefined {
   return name === "__half" ? "f16" : name === "__nv_bfloat16" ? "u16" : undefined;
 }
 
-function isSigned(type: ScalarType | EnumType): boolean {
+function isSigned(type: BaseType | EnumType): boolean {
   return type.kind === "enum" ? type.values.some(({ value }) => value < 0) : type.encoding === "signed";
 }
 

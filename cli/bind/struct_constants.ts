@@ -4,7 +4,7 @@
  * @module
  */
 import { declare } from "./c_declarations.ts";
-import { byteLengthOf, type CType, type Member, type StructType, withoutNames } from "./dwarf/types.ts";
+import { byteLengthOfType, type CType, type Member, type StructType, withoutNames } from "./dwarf/types.ts";
 import type { Identifiers } from "./identifiers.ts";
 import { ptxTypeOf, vectorAlignment } from "./scalars.ts";
 
@@ -166,7 +166,7 @@ export class StructConstants {
       const constant = this.constantFor(plain);
       if (constant !== undefined) return { ...constant, type: constant.name, count: 1 };
     }
-    return bits(byteLengthOf(plain), this.#naturalAlignment(plain));
+    return bits(byteLengthOfType(plain), this.#naturalAlignment(plain));
   }
 
   /** Returns the alignment in bytes of a type that has no constant. */
@@ -218,7 +218,7 @@ function bitFields(run: readonly Member[], end: number): PlacedField[] {
   while (rest.length > 0) {
     const begin = firstByte(rest[0]!);
     const size = [8, 4, 2].find((size) => {
-      const isUsed = rest.some(({ type, bits }) => byteLengthOf(type) === size && bits!.begin < 8 * (begin + size));
+      const isUsed = rest.some(({ type, bits }) => byteLengthOfType(type) === size && bits!.begin < 8 * (begin + size));
       const isCut = rest.some(({ bits }) =>
         bits!.begin < 8 * (begin + size) && bits!.begin + bits!.length > 8 * (begin + size)
       );

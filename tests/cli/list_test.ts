@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import process from "node:process";
-import { asText } from "../../cli/list.ts";
+import { formatStatus } from "../../cli/list.ts";
 import { commandLine } from "../../cli/status/process_commands.ts";
 import { cutTo, formatTable, widthOf } from "../../cli/status/table.ts";
 import { formatJson } from "../../cli/status/json.ts";
@@ -64,7 +64,7 @@ test("list names what is wrong with its arguments", async () => {
 
 test("an exporter's status is printed as a table, without what terminals run", () => {
   assertEquals(
-    asText({ status: exporterStatus(), path: "/run/frames.sock", listenerPid: 4711, now }),
+    formatStatus({ status: exporterStatus(), path: "/run/frames.sock", listenerPid: 4711, now }),
     `
 Exporter at /run/frames.sock: process 4711, 100 in its own namespace, poolpass 0.1.0, since 2 h
 2 offers, 4.0 MiB, 1 withdrawn and held; 2 importers, 1 lingering, 1 operator; held 4.0 MiB, quarantined 1.0 KiB
@@ -81,7 +81,7 @@ frames           channel  4.0 MiB             60 min ago   1,000        7
 
 test("a store's status is printed as a table, with what it does not list", () => {
   assertEquals(
-    asText({ status: storeStatus, path: "/run/store.sock", listenerPid: 0, now }),
+    formatStatus({ status: storeStatus, path: "/run/store.sock", listenerPid: 0, now }),
     `
 Store at /run/store.sock: a process elsewhere, poolpass 0.1.0, since 3 d
 4 entries, 3.0 GiB of at most 64.0 GiB a device; 3 clients, 1 operator

@@ -60,25 +60,25 @@ export class DebugInfo {
 }
 
 /** Returns the value of an attribute if it is a string. */
-export function stringOf(entry: Entry, attribute: number): string | undefined {
+export function stringAttribute(entry: Entry, attribute: number): string | undefined {
   const value = entry.values.get(attribute);
   return typeof value === "string" ? value : undefined;
 }
 
 /** Returns the value of an attribute if it is a number. */
-export function numberOf(entry: Entry, attribute: number): number | undefined {
+export function numberAttribute(entry: Entry, attribute: number): number | undefined {
   const value = entry.values.get(attribute);
   return typeof value === "number" ? value : undefined;
 }
 
 /** Returns the label of an attribute if its value is an address in code. */
-export function labelOf(entry: Entry, attribute: number): string | undefined {
+export function labelAttribute(entry: Entry, attribute: number): string | undefined {
   const value = entry.values.get(attribute);
   return typeof value === "object" && "label" in value ? value.label : undefined;
 }
 
 /** Returns the bytes of an attribute if its value is a block or an expression. */
-export function blockOf(entry: Entry, attribute: number): Uint8Array | undefined {
+export function blockAttribute(entry: Entry, attribute: number): Uint8Array | undefined {
   const value = entry.values.get(attribute);
   return value instanceof Uint8Array ? value : undefined;
 }
@@ -274,5 +274,5 @@ function readForm(unit: Unit, form: number): AttributeValue | undefined {
 
 /** Returns the linkage name (mangled name) of a function, if its entry has one. */
 export function linkageNameOf(entry: Entry): string | undefined {
-  return stringOf(entry, attributes.linkageName) ?? stringOf(entry, attributes.mipsLinkageName);
+  return stringAttribute(entry, attributes.linkageName) ?? stringAttribute(entry, attributes.mipsLinkageName);
 }

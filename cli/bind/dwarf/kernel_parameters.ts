@@ -5,7 +5,7 @@
  */
 import { attributes, tags } from "./constants.ts";
 import { DwarfError } from "./bytes.ts";
-import { DebugInfo, type Entry, labelOf, linkageNameOf, stringOf } from "./entries.ts";
+import { DebugInfo, type Entry, labelAttribute, linkageNameOf, stringAttribute } from "./entries.ts";
 import { readableName } from "./names.ts";
 import { readDebugSections } from "./sections.ts";
 import { type CType, TypeReader } from "./types.ts";
@@ -37,16 +37,16 @@ export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
   const types = new TypeReader(info);
   const kernels = new Map<string, SourceKernel>();
   for (const entry of info.withTag(tags.subprogram)) {
-    const label = labelOf(entry, attributes.lowPc);
+    const label = labelAttribute(entry, attributes.lowPc);
     const declaration = declarationOf(entry, info);
     const inPtx = (label === undefined ? undefined : sections.functionOfLabel.get(label) ?? label) ??
       linkageNameOf(declaration);
     if (inPtx === undefined) continue;
     const parameters = entry.children.filter(({ tag }) => tag === tags.formalParameter).map((parameter) => {
       const origin = declarationOf(parameter, info);
-      return { name: stringOf(origin, attributes.name), type: types.typeOf(origin) };
+      return { name: stringAttribute(origin, attributes.name), type: types.typeOf(origin) };
     });
-    kernels.set(inPtx, { name: readableName(stringOf(declaration, attributes.name) ?? inPtx), parameters });
+    kernels.set(inPtx, { name: readableName(stringAttribute(declaration, attributes.name) ?? inPtx), parameters });
   }
   types.readTargets();
   return kernels;

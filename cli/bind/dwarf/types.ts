@@ -5,12 +5,12 @@
  */
 import { DwarfError } from "./bytes.ts";
 import { attributes, encodings, tags } from "./constants.ts";
-import { blockOf, type DebugInfo, type Entry, numberOf, stringOf } from "./entries.ts";
+import { blockAttribute, type DebugInfo, type Entry, numberAttribute, stringAttribute } from "./entries.ts";
 import { readableName } from "./names.ts";
 
 /** A C++ type. */
 export type CType =
-  | ScalarType
+  | BaseType
   | EnumType
   | PointerType
   | ArrayType
@@ -21,7 +21,7 @@ export type CType =
   | { readonly kind: "function" };
 
 /** A number, a character or a bool. */
-export interface ScalarType {
+export interface BaseType {
   readonly kind: "scalar";
   readonly name: string;
   readonly encoding: "boolean" | "float" | "signed" | "unsigned";
@@ -125,8 +125,8 @@ export class TypeReader {
   }
 
   #readNew(entry: Entry): CType {
-    const name = stringOf(entry, attributes.name) ?? "";
-    const byteLength = numberOf(entry, attributes.byteSize) ?? 0;
+    const name = stringAttribute(entry, attributes.name) ?? "";
+    const byteLength = numberAttribute(entry, attributes.byteSize) ?? 0;
     switch (entry.tag) {
       case tags.baseType:
         return scalarType(entry, { name, byteLength });
@@ -180,8 +180,8 @@ export class TypeReader {
   #array(entry: Entry): ArrayType {
     const element = this.typeOf(entry);
     const lengths = entry.children.filter(({ tag }) => tag === tags.subrangeType).map((range) => {
-      const last = numberOf(range, attributes.upperBound);
-      return numberOf(range, attributes.count) ?? (last === undefined ? 0 : last + 1);
+      const last = numberAttribute(range, attributes.upperBound);
+      return numberAttribute(range, attributes.count) ?? (last === undefined ? 0 : last + 1);
     });
     if (lengths.length === 0 || !lengths.every((length) => Number.isSafeInteger(length) && length >= 0)) {
       throw new DwarfError(`the array at byte ${entry.offset} has the lengths ${lengths.join()}`);
@@ -194,7 +194,7 @@ export class TypeReader {
     for (const child of entry.children) {
       if (child.tag !== tags.member && child.tag !== tags.inheritance) continue;
       // Static members are not stored in the struct.
-      if (numberOf(child, attributes.external) !== undefined) continue;
+      if (numberAttribute(child, attributes.external) !== undefined) continue;
       members.push(this.#member(child));
     }
     return { kind: "struct", name, isUnion: entry.tag === tags.unionType, byteLength, members };
@@ -202,12 +202,12 @@ export class TypeReader {
 
   #member(entry: Entry): Member {
     const type = this.typeOf(entry);
-    const written = stringOf(entry, attributes.name);
+    const written = stringAttribute(entry, attributes.name);
     // NVIDIA's compilers describe a base class as a member with a name that begins with `__b_`.
     const isBase = entry.tag === tags.inheritance || /^__b_\d/.test(written ?? "");
     const name = isBase && "name" in type ? type.name : written;
     const offset = memberOffset(entry);
-    const bits = bitsOf(entry, { offset, byteLength: byteLengthOf(type) });
+    const bits = bitsOf(entry, { offset, byteLength: byteLengthOfType(type) });
     return { name, type, offset, ...(bits === undefined ? {} : { bits }), ...(isBase ? { isBase } : {}) };
   }
 }
@@ -220,15 +220,17 @@ export function withoutNames(type: CType): Exclude<CType, { readonly kind: "cons
 }
 
 /** Returns the size of a type in bytes, 0 if it is unknown. */
-export function byteLengthOf(type: CType): number {
+export function byteLengthOfType(type: CType): number {
   const plain = withoutNames(type);
   if (plain.kind === "pointer") return 8;
-  if (plain.kind === "array") return plain.lengths.reduce((size, length) => size * length, byteLengthOf(plain.element));
+  if (plain.kind === "array") {
+    return plain.lengths.reduce((size, length) => size * length, byteLengthOfType(plain.element));
+  }
   return "byteLength" in plain ? plain.byteLength : 0;
 }
 
-function scalarType(entry: Entry, { name, byteLength }: { name: string; byteLength: number }): ScalarType {
-  const encoding = numberOf(entry, attributes.encoding);
+function scalarType(entry: Entry, { name, byteLength }: { name: string; byteLength: number }): BaseType {
+  const encoding = numberAttribute(entry, attributes.encoding);
   const meaning = encoding === encodings.boolean
     ? "boolean"
     : encoding === encodings.float
@@ -241,8 +243,8 @@ function scalarType(entry: Entry, { name, byteLength }: { name: string; byteLeng
 
 function enumeratorsOf(entry: Entry): { name: string; value: number }[] {
   return entry.children.filter(({ tag }) => tag === tags.enumerator).map((child) => ({
-    name: readableName(stringOf(child, attributes.name) ?? "").replace(/.*::/, ""),
-    value: numberOf(child, attributes.constValue) ?? 0,
+    name: readableName(stringAttribute(child, attributes.name) ?? "").replace(/.*::/, ""),
+    value: numberAttribute(child, attributes.constValue) ?? 0,
   }));
 }
 
@@ -251,8 +253,8 @@ function enumeratorsOf(entry: Entry): { name: string; value: number }[] {
  * constant.
  */
 function memberOffset(entry: Entry): number {
-  const block = blockOf(entry, attributes.dataMemberLocation);
-  if (block === undefined) return numberOf(entry, attributes.dataMemberLocation) ?? 0;
+  const block = blockAttribute(entry, attributes.dataMemberLocation);
+  if (block === undefined) return numberAttribute(entry, attributes.dataMemberLocation) ?? 0;
   const plusConstant = 0x23;
   let [offset, factor] = [0, 1];
   for (const byte of block.subarray(1)) {
@@ -268,11 +270,11 @@ function bitsOf(
   entry: Entry,
   { offset, byteLength }: { offset: number; byteLength: number },
 ): { begin: number; length: number } | undefined {
-  const length = numberOf(entry, attributes.bitSize);
+  const length = numberAttribute(entry, attributes.bitSize);
   if (length === undefined) return undefined;
-  const begin = numberOf(entry, attributes.dataBitOffset);
+  const begin = numberAttribute(entry, attributes.dataBitOffset);
   if (begin !== undefined) return { begin, length };
   // Before DWARF 4, the offset counts from the most significant bit of the member's type.
-  const storage = numberOf(entry, attributes.byteSize) ?? byteLength;
-  return { begin: 8 * (offset + storage) - (numberOf(entry, attributes.bitOffset) ?? 0) - length, length };
+  const storage = numberAttribute(entry, attributes.byteSize) ?? byteLength;
+  return { begin: 8 * (offset + storage) - (numberAttribute(entry, attributes.bitOffset) ?? 0) - length, length };
 }
