@@ -9,7 +9,7 @@ import { MessageReader } from "../../src/sharing/protocol/message_reader.ts";
 import { MessageWriter } from "../../src/sharing/protocol/message_writer.ts";
 import { PeerProcess } from "../../src/sharing/transport/peer_process.ts";
 import type { SharingError } from "../../src/support/errors.ts";
-import { Condition } from "../../src/sharing/transport/abortable.ts";
+import { ConditionVariable } from "../../src/sharing/transport/abortable.ts";
 import { someOf } from "../support/test.ts";
 import { sharingTest, soon } from "./sharing_peers.ts";
 
@@ -30,7 +30,7 @@ const steps: readonly Step[] = [
   { of: RemoteOffers.prototype, name: "onEnd" },
   { of: ChannelFrames.prototype, name: "onLeave" },
   { of: ChannelFrames.prototype, name: "onReleased" },
-  { of: Condition.prototype, name: "notify" },
+  { of: ConditionVariable.prototype, name: "notify" },
 ];
 
 /** Lets a function throw after it has done its work, and records what is reported as uncaught. */

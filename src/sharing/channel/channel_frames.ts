@@ -8,7 +8,7 @@ import {
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { listOf } from "../../support/printing.ts";
-import { Condition } from "../transport/abortable.ts";
+import { ConditionVariable } from "../transport/abortable.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that an error message lists. */
@@ -97,7 +97,7 @@ export class ChannelFrames {
   #joined = 0;
   #dropped = 0;
   #hasEnded = false;
-  readonly #condition = new Condition();
+  readonly #condition = new ConditionVariable();
 
   constructor(parts: ChannelFramesParts) {
     this.#parts = parts;

@@ -27,7 +27,7 @@ import { checkOfferName, encodeMetadata, type JsonValue, textByteLength } from "
 import { Offer, type OfferOwner, OfferRecord } from "./offer.ts";
 import { EventBudget } from "../events/event_waits.ts";
 import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
-import { Condition } from "../transport/abortable.ts";
+import { ConditionVariable } from "../transport/abortable.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { allowedUsers, listenFor } from "../transport/users.ts";
@@ -147,7 +147,7 @@ export class Exporter implements AsyncDisposable {
   #failure: string | undefined;
   readonly #identifiers = new IdentifierAllocator();
   /** Notified when the condition that disposal waits for may have changed. */
-  readonly #condition = new Condition();
+  readonly #condition = new ConditionVariable();
   #closed: Promise<void> | undefined;
 
   static {

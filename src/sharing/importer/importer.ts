@@ -38,7 +38,7 @@ import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
-import { abortable, Condition } from "../transport/abortable.ts";
+import { abortable, ConditionVariable } from "../transport/abortable.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { connectToExporter } from "./connect_to_exporter.ts";
 
@@ -133,7 +133,7 @@ export class Importer implements AsyncDisposable {
   /** Functions that settle the pending waits for the exporter's events when the connection ends. */
   readonly #waits = new Set<() => void>();
   /** Notified when the condition that disposal waits for may have changed. */
-  readonly #condition = new Condition();
+  readonly #condition = new ConditionVariable();
   /** The operations that `RemoteOffer` objects call. */
   readonly #owner: RemoteOfferOwner = {
     map: (state, options) => this.#map(state, options),

@@ -7,7 +7,7 @@ import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { runEach, SharingError } from "../../support/errors.ts";
 import { Timer } from "../../support/waiting/timer.ts";
-import { Documents, encodeDocument, partsOf } from "../protocol/documents.ts";
+import { Documents, encodeDocument, messagesOf } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import {
   badMessage,
@@ -266,5 +266,5 @@ export class ConnectedOperator {
 }
 
 function* answersTo(asks: Iterable<number>, document: Uint8Array<ArrayBuffer>): Generator<DocumentMessage> {
-  for (const request of asks) yield* partsOf({ type: "answer", request }, document);
+  for (const request of asks) yield* messagesOf({ type: "answer", request }, document);
 }

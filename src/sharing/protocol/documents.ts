@@ -28,7 +28,7 @@ export function sendDocument(
   document: Pick<DocumentMessage, "type" | "request">,
   value: JsonObject,
 ): void {
-  for (const message of partsOf(document, encodeDocument(value))) send(message);
+  for (const message of messagesOf(document, encodeDocument(value))) send(message);
 }
 
 /** Returns the bytes of a document: JSON in UTF-8. */
@@ -40,7 +40,7 @@ export function encodeDocument(value: object): Uint8Array<ArrayBuffer> {
  * Yields the messages that carry a document. A message is generated only when requested, so that a sender can pause
  * while its peer does not read.
  */
-export function* partsOf(
+export function* messagesOf(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   bytes: Uint8Array<ArrayBuffer>,
 ): Generator<DocumentMessage> {
@@ -58,7 +58,7 @@ export interface PiecewiseDocument {
 }
 
 /** Yields the messages that carry a `PiecewiseDocument`. A message is generated only when requested. */
-export function* partsOfPieces(
+export function* messagesOfPieces(
   { type, request }: Pick<DocumentMessage, "type" | "request">,
   document: PiecewiseDocument,
 ): Generator<DocumentMessage> {

@@ -8,8 +8,8 @@ import {
   Documents,
   type JsonObject,
   maximumAskByteLength,
+  messagesOfPieces,
   numberOf,
-  partsOfPieces,
   textOf,
 } from "../protocol/documents.ts";
 import { badMessage, type DocumentMessage, limitExceeded, type Message } from "../protocol/messages.ts";
@@ -294,7 +294,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
       this.#owner.waiting.add([this.peer.uid], -1);
     }
     const answer = "id" in outcome ? this.#answerWithMemory(request, outcome) : outcome.answer();
-    this.#sending = { answer, messages: partsOfPieces({ type: "answer", request }, answer) };
+    this.#sending = { answer, messages: messagesOfPieces({ type: "answer", request }, answer) };
   }
 
   /** Sends the descriptor of an allocation, and returns the answer to send next. */

@@ -59,7 +59,7 @@ export function abortable<T = void>(
 }
 
 /** A condition variable with at most one waiter at a time. */
-export class Condition {
+export class ConditionVariable {
   #check: (() => void) | undefined;
 
   /** Makes the waiter check its condition. Must be called after each change that may affect the condition. */
