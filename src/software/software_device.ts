@@ -1,5 +1,5 @@
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
-import { multiProcessorCount } from "./abi/launch_record.ts";
+import { multiProcessorCount, warpSize } from "./abi/launch_record.ts";
 import { memHandleType } from "../driver.ts";
 
 /** The launch limits that `cudaDeviceGetAttribute` reports. */
@@ -15,8 +15,6 @@ export const launchLimits = {
   maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
-/** The number of threads in a warp. A block always occupies whole warps. */
-export const warpSize = 32;
 /** The compute capability of the devices. */
 export const computeCapability = { major: 9, minor: 0 } as const;
 const maxThreadsPerMultiProcessor = 2048;

@@ -8,7 +8,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "../support/test.ts";
 import { KernelFault } from "../../src/software/execution/faults/kernel_fault.ts";
 import { launchInSlices } from "../../src/software/execution/launching/kernel_launch.ts";
-import { loadModule } from "../../src/software/execution/modules/module_loader.ts";
+import { loadSoftwareModule } from "../../src/software/execution/modules/module_loader.ts";
 import { addressOfOffset, LinearMemory, wholePages } from "../../src/software/memory/linear_memory.ts";
 
 type Index = readonly [x: number, y: number, z: number];
@@ -107,7 +107,7 @@ for (const [gangs, cases] of [[false, 1500], ["always", 2500]] as const) {
     linearMemory.allow(0, begin, byteLength);
     const random = randomNumbers(7);
     const ptx = kernels();
-    const module = loadModule(ptx, linearMemory, { reserve: () => assert(false) as never, gangs });
+    const module = loadSoftwareModule(ptx, linearMemory, { reserve: () => assert(false) as never, gangs });
     const names = [...module.kernels.keys()];
     const seen = new Set<string>();
     const isGang: boolean[] = [];
@@ -194,10 +194,14 @@ ret;
 `
       )
     ).join("");
-    const module = loadModule(`.version 7.8\n.target sm_80\n.address_size 64\n${ptx}.file 1 "step.cu"`, linearMemory, {
-      reserve: () => assert(false) as never,
-      gangs,
-    });
+    const module = loadSoftwareModule(
+      `.version 7.8\n.target sm_80\n.address_size 64\n${ptx}.file 1 "step.cu"`,
+      linearMemory,
+      {
+        reserve: () => assert(false) as never,
+        gangs,
+      },
+    );
     try {
       for (let each = 0; each < 300; each++) {
         const kernel = module.kernels.get(`k${each % 6}`)!;

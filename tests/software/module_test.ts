@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { launchInSlices } from "../../src/software/execution/launching/kernel_launch.ts";
-import { loadModule, type SoftwareModule } from "../../src/software/execution/modules/module_loader.ts";
+import { loadSoftwareModule, type SoftwareModule } from "../../src/software/execution/modules/module_loader.ts";
 import { addressOfOffset, LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
 
 const ptx = `.version 7.0
@@ -29,7 +29,7 @@ const device = 0;
 
 /** Loads the module, runs a test with it, and releases its memory. */
 function withModule(linearMemory: LinearMemory, run: (module: SoftwareModule) => void): void {
-  const module = loadModule(ptx, linearMemory, { reserve: (byteLength) => linearMemory.reserve(byteLength)! });
+  const module = loadSoftwareModule(ptx, linearMemory, { reserve: (byteLength) => linearMemory.reserve(byteLength)! });
   const { begin, byteLength } = module.memory!;
   for (const variable of module.variables.values()) linearMemory.allow(device, variable.begin, variable.byteLength);
   try {
@@ -88,10 +88,10 @@ test("a module without variables reserves nothing, nor does a refused one", () =
     throw new Error("Reserved");
   };
   const bare = ptx.replace(/\.global \.align[^]*(?=\.extern)/, "").replace(/ld\.global[^]*st\.global\.u32.*/, "");
-  const { variables, memory, kernels } = loadModule(bare, linearMemory, { reserve });
+  const { variables, memory, kernels } = loadSoftwareModule(bare, linearMemory, { reserve });
   assertEquals([variables.size, memory, [...kernels.keys()]], [0, undefined, ["add"]]);
-  assertThrows(() => loadModule(ptx.replace("add.u32", "frobnicate.u32"), linearMemory, { reserve }), PtxError);
-  assertThrows(() => loadModule(ptx, linearMemory, { reserve }), Error, "Reserved");
+  assertThrows(() => loadSoftwareModule(ptx.replace("add.u32", "frobnicate.u32"), linearMemory, { reserve }), PtxError);
+  assertThrows(() => loadSoftwareModule(ptx, linearMemory, { reserve }), Error, "Reserved");
 });
 
 /** Makes WebAssembly refuse modules or instances while `run` runs. */
@@ -117,7 +117,7 @@ test("a module that the engine refuses keeps no linear memory", () => {
     return linearMemory.reserve(byteLength)!;
   };
   whileEngineRefuses("Instance", () => {
-    assertThrows(() => loadModule(ptx, linearMemory, { reserve }), RangeError, "Out of memory");
+    assertThrows(() => loadSoftwareModule(ptx, linearMemory, { reserve }), RangeError, "Out of memory");
   });
   assertEquals([reserved, linearMemory.freeBytes], [pageByteLength, free]);
 });
@@ -126,7 +126,7 @@ test("a kernel whose gang version the engine refuses runs thread by thread", () 
   for (const name of ["Module", "Instance"] as const) {
     const linearMemory = new LinearMemory();
     try {
-      const module = loadModule(ptx, linearMemory, {
+      const module = loadSoftwareModule(ptx, linearMemory, {
         reserve: (byteLength) => linearMemory.reserve(byteLength)!,
         gangs: "always",
       });

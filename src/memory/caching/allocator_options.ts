@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Block } from "./block.ts";
+import type { SlabBlock } from "./block.ts";
 import { checkByteLength, checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { maximumImportableByteLength, shareableAdvice } from "../handles/export_data.ts";
 import type { SizeRefusal } from "../pools/pool_contents.ts";
@@ -34,10 +34,10 @@ export function blockByteLengthFor(byteLength: number): number {
  * Up to 8 KiB, all blocks of a class have the same size; above, sizes in a class differ by less than a sixteenth.
  */
 export class SizeClasses {
-  readonly #lists: (Block | undefined)[] = new Array<Block | undefined>(classCount).fill(undefined);
+  readonly #lists: (SlabBlock | undefined)[] = new Array<SlabBlock | undefined>(classCount).fill(undefined);
   readonly #isFilled = new Uint32Array(classCount / 32);
 
-  add(block: Block): void {
+  add(block: SlabBlock): void {
     const index = classOf(block.byteLength);
     const head = this.#lists[index];
     block.sizeClass = index;
@@ -48,7 +48,7 @@ export class SizeClasses {
     this.#lists[index] = block;
   }
 
-  remove(block: Block): void {
+  remove(block: SlabBlock): void {
     const { next, previous } = block;
     if (next !== undefined) next.previous = previous;
     if (previous !== undefined) {
@@ -67,7 +67,7 @@ export class SizeClasses {
   }
 
   /** Returns a block of at least `byteLength` bytes: the smallest of the examined blocks. */
-  bestFit(byteLength: number): Block | undefined {
+  bestFit(byteLength: number): SlabBlock | undefined {
     const index = classOf(byteLength);
     const list = this.#lists[index];
     const larger = this.#lists[this.#filledAfter(index)];
@@ -75,9 +75,9 @@ export class SizeClasses {
       smallestOf(larger, byteLength, searchLimit);
   }
 
-  *[Symbol.iterator](): Generator<Block> {
+  *[Symbol.iterator](): Generator<SlabBlock> {
     for (let index = this.#filledAfter(-1); index < classCount; index = this.#filledAfter(index)) {
-      let next: Block | undefined;
+      let next: SlabBlock | undefined;
       for (let block = this.#lists[index]; block !== undefined; block = next) {
         // Reads `next` before the yield, because the consumer may remove the block.
         next = block.next;
@@ -97,8 +97,8 @@ export class SizeClasses {
   }
 }
 
-function smallestOf(list: Block | undefined, byteLength: number, limit: number): Block | undefined {
-  let best: Block | undefined;
+function smallestOf(list: SlabBlock | undefined, byteLength: number, limit: number): SlabBlock | undefined {
+  let best: SlabBlock | undefined;
   for (let block = list; block !== undefined && limit > 0; block = block.next, limit--) {
     if (block.byteLength === byteLength) return block;
     if (block.byteLength > byteLength && (best === undefined || block.byteLength < best.byteLength)) best = block;

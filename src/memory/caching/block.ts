@@ -16,7 +16,7 @@ export interface Slab {
   readonly address: bigint;
   readonly isHostMemory: boolean;
   /** The block at the start of the slab. */
-  readonly first: Block;
+  readonly first: SlabBlock;
 }
 
 /** The allocator that hands out the blocks of a slab. */
@@ -25,24 +25,24 @@ export interface BlockOwner {
    * Called when the buffer that uses the block is freed: work that is enqueued on `stream` from now on may use the
    * block.
    */
-  release(block: Block, stream: CudaStream): void;
+  release(block: SlabBlock, stream: CudaStream): void;
   /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder releases it. */
-  awaitRelease(block: Block): void;
+  awaitRelease(block: SlabBlock): void;
 }
 
 /**
  * A piece of a slab, free or used by a buffer. The block is itself the owner of the buffer's allocation, so that a free
  * needs no lookup.
  */
-export class Block implements AllocationOwner {
+export class SlabBlock implements AllocationOwner {
   readonly slab: Slab;
   /** Offset in the slab, in bytes. */
   readonly byteOffset: number;
   byteLength: number;
   /** The preceding block in the slab. */
-  before: Block | undefined = undefined;
+  before: SlabBlock | undefined = undefined;
   /** The following block in the slab. */
-  after: Block | undefined = undefined;
+  after: SlabBlock | undefined = undefined;
   /** The free list that has the block; undefined while a buffer uses the block. */
   freeList: FreeList | undefined = undefined;
   /** The free list of the stream on which the block's current or latest buffer was allocated. */
@@ -59,9 +59,9 @@ export class Block implements AllocationOwner {
   /** The index of the block's class in `SizeClasses`. Valid only while the block is in a size class. */
   sizeClass = 0;
   /** The next block in the linked list of free blocks to which this block belongs. */
-  next: Block | undefined = undefined;
+  next: SlabBlock | undefined = undefined;
   /** The previous block in that linked list of free blocks. */
-  previous: Block | undefined = undefined;
+  previous: SlabBlock | undefined = undefined;
   #address: bigint | undefined = undefined;
 
   /** @param slab The slab that contains the block, or the parameters of a new slab. */
@@ -82,8 +82,8 @@ export class Block implements AllocationOwner {
   }
 
   /** Creates the block that spans an entire new slab. */
-  static ofSlab(owner: BlockOwner, buffer: DeviceBuffer): Block {
-    return new Block({ owner, buffer }, 0, buffer.byteLength);
+  static ofSlab(owner: BlockOwner, buffer: DeviceBuffer): SlabBlock {
+    return new SlabBlock({ owner, buffer }, 0, buffer.byteLength);
   }
 
   /** The block's address. Computed on first use: many blocks are merged before a buffer uses them. */
@@ -108,9 +108,9 @@ export class Block implements AllocationOwner {
   }
 
   /** Splits the block after `byteLength` bytes and returns the second part. */
-  split(byteLength: number): Block {
+  split(byteLength: number): SlabBlock {
     const { slab, after } = this;
-    const rest = new Block(slab, this.byteOffset + byteLength, this.byteLength - byteLength);
+    const rest = new SlabBlock(slab, this.byteOffset + byteLength, this.byteLength - byteLength);
     this.byteLength = byteLength;
     rest.before = this;
     rest.after = after;
@@ -130,8 +130,8 @@ export class Block implements AllocationOwner {
 }
 
 /** Yields the blocks of a slab in address order. */
-export function* blocksOf(slab: Slab): Generator<Block> {
-  for (let block: Block | undefined = slab.first; block !== undefined; block = block.after) yield block;
+export function* blocksOf(slab: Slab): Generator<SlabBlock> {
+  for (let block: SlabBlock | undefined = slab.first; block !== undefined; block = block.after) yield block;
 }
 
 /** Memory usage of an allocator in bytes: current values, and for some the maximum since `resetHigh`. */
@@ -213,7 +213,7 @@ export function largestFreeOf(slabs: Iterable<Slab>): number {
 }
 
 /** Yields the blocks that buffers use. */
-export function* usedBlocksOf(slabs: Iterable<Slab>): Generator<Block> {
+export function* usedBlocksOf(slabs: Iterable<Slab>): Generator<SlabBlock> {
   for (const slab of slabs) {
     for (const block of blocksOf(slab)) if (block.freeList === undefined) yield block;
   }

@@ -5,10 +5,10 @@ import {
   refusalOfSlab,
 } from "./allocator_options.ts";
 import {
-  type Block,
   type CachingAllocatorUsage,
   sizeClassesOf,
   type SizeClassUsage,
+  type SlabBlock,
   usageOf,
   usedBlocksOf,
 } from "./block.ts";
@@ -89,9 +89,9 @@ export class CachingAllocator implements Disposable {
   readonly #slabs: Slabs;
   #bufferCount = 0;
   /** Blocks whose buffers were freed while `keep` or a read still holds the memory. */
-  readonly #awaitingRelease = new Set<Block>();
+  readonly #awaitingRelease = new Set<SlabBlock>();
   /** The call site of each buffer's allocation; undefined without POOLPASS_DEBUG=1. */
-  readonly #origins: Map<Block, PoolOrigin> | undefined;
+  readonly #origins: Map<SlabBlock, PoolOrigin> | undefined;
   readonly #maxSize: number;
   /** The calls of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
@@ -383,7 +383,7 @@ export class CachingAllocator implements Disposable {
     return new Allocation(this.#session, block, this.pool, block.address, byteLength, device, stream);
   }
 
-  #release(block: Block, stream: CudaStream): void {
+  #release(block: SlabBlock, stream: CudaStream): void {
     // Throws if the `Cuda` object was disposed, by accessing the driver, as freeing any other buffer does.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
     // The block is already free if an earlier call freed it and then failed to release the slab.
@@ -402,7 +402,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Searches for a block for a stream that has no unmerged block of exactly the requested size. */
-  #search(byteLength: number, list: FreeList, isQueued: boolean): Block {
+  #search(byteLength: number, list: FreeList, isQueued: boolean): SlabBlock {
     try {
       return this.#slabs.search(byteLength, list, { mayBlock: !isQueued });
     } catch (error) {

@@ -6,7 +6,7 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
-import type { Block } from "./block.ts";
+import type { SlabBlock } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./allocator_options.ts";
 
 /**
@@ -47,7 +47,7 @@ export class FreeList {
   }
 
   /** Adds a block that a buffer has released. */
-  add(block: Block): void {
+  add(block: SlabBlock): void {
     block.freeList = this;
     block.isUnmerged = true;
     block.epoch = this.#epoch;
@@ -55,7 +55,7 @@ export class FreeList {
   }
 
   /** Removes and returns an unmerged block of exactly `byteLength` bytes. */
-  takeUnmerged(byteLength: number): Block | undefined {
+  takeUnmerged(byteLength: number): SlabBlock | undefined {
     const block = this.#unmerged.take(byteLength);
     if (block === undefined) return undefined;
     block.freeList = undefined;
@@ -67,14 +67,14 @@ export class FreeList {
    * Removes and returns the smallest block that is large enough, split to size. Merges unmerged blocks only if none
    * fits.
    */
-  takeBestFit(byteLength: number): Block | undefined {
+  takeBestFit(byteLength: number): SlabBlock | undefined {
     const block = this.#bestFit(byteLength);
     if (block !== undefined) this.#cut(block, byteLength);
     return block;
   }
 
   /** Like `takeBestFit`, but for another stream, which is made to wait for the work that preceded the block's free. */
-  takeBestFitFor(stream: CudaStream, byteLength: number): Block | undefined {
+  takeBestFitFor(stream: CudaStream, byteLength: number): SlabBlock | undefined {
     const block = this.#bestFit(byteLength);
     if (block === undefined) return undefined;
     this.#makeStreamWait(stream, block.epoch);
@@ -85,12 +85,12 @@ export class FreeList {
   /**
    * Adds a block that was not just freed, such as one of a new slab or of another list. Merges it with its neighbours.
    */
-  insert(block: Block): void {
+  insert(block: SlabBlock): void {
     this.#insert(block, this.#epoch);
   }
 
   /** Removes a block, which must not be in `#unmerged`. */
-  remove(block: Block): void {
+  remove(block: SlabBlock): void {
     this.#merged.remove(block);
     block.freeList = undefined;
   }
@@ -167,14 +167,14 @@ export class FreeList {
     this.#marker = undefined;
   }
 
-  #bestFit(byteLength: number): Block | undefined {
+  #bestFit(byteLength: number): SlabBlock | undefined {
     const block = this.#merged.bestFit(byteLength);
     if (block !== undefined || this.#unmerged.isUnused) return block;
     this.mergeAll();
     return this.#merged.bestFit(byteLength);
   }
 
-  #cut(block: Block, byteLength: number): void {
+  #cut(block: SlabBlock, byteLength: number): void {
     this.remove(block);
     if (block.byteLength === byteLength) return;
     const rest = block.split(byteLength);
@@ -199,7 +199,7 @@ export class FreeList {
     this.#markedEpoch = this.#epoch++;
   }
 
-  #insert(block: Block, epoch: number): void {
+  #insert(block: SlabBlock, epoch: number): void {
     block.epoch = epoch;
     block.isUnmerged = false;
     let merged = block;
@@ -217,7 +217,7 @@ export class FreeList {
     this.#merged.add(merged);
   }
 
-  #isMerged(block: Block | undefined): boolean {
+  #isMerged(block: SlabBlock | undefined): boolean {
     return block !== undefined && block.freeList === this && !block.isUnmerged;
   }
 }
@@ -236,7 +236,7 @@ const searchLimit = 8;
  * `takeAny` needs no search: it uses a list of the buckets that may have blocks.
  */
 export class UnmergedBlocks {
-  readonly #buckets: (Block | undefined)[] = new Array<Block | undefined>(bucketCount).fill(undefined);
+  readonly #buckets: (SlabBlock | undefined)[] = new Array<SlabBlock | undefined>(bucketCount).fill(undefined);
   /** Indexes of all buckets that have blocks, and of some that have become empty. */
   readonly #listed = new Uint16Array(bucketCount);
   #listedCount = 0;
@@ -247,7 +247,7 @@ export class UnmergedBlocks {
     return this.#listedCount === 0;
   }
 
-  add(block: Block): void {
+  add(block: SlabBlock): void {
     const index = bucketOf(block.byteLength);
     const first = this.#buckets[index];
     block.next = first;
@@ -261,7 +261,7 @@ export class UnmergedBlocks {
    * Removes and returns a block of exactly `byteLength` bytes. Examines only the first `searchLimit` blocks of the
    * bucket, so it may miss one.
    */
-  take(byteLength: number): Block | undefined {
+  take(byteLength: number): SlabBlock | undefined {
     const index = bucketOf(byteLength);
     const block = this.#buckets[index];
     if (block === undefined) return undefined;
@@ -272,7 +272,7 @@ export class UnmergedBlocks {
   }
 
   /** Removes and returns any block; undefined if there is none. */
-  takeAny(): Block | undefined {
+  takeAny(): SlabBlock | undefined {
     while (this.#listedCount > 0) {
       const index = this.#listed[this.#listedCount - 1]!;
       const block = this.#buckets[index];
@@ -289,7 +289,7 @@ export class UnmergedBlocks {
 }
 
 /** Removes and returns a block of exactly `byteLength` bytes from a linked list, starting at the second block. */
-function takeBehind(first: Block, byteLength: number): Block | undefined {
+function takeBehind(first: SlabBlock, byteLength: number): SlabBlock | undefined {
   let before = first;
   for (let examined = 1; examined < searchLimit && before.next !== undefined; examined++) {
     const block = before.next;

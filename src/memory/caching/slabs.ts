@@ -1,4 +1,4 @@
-import { Block, type BlockOwner, blocksOf, largestFreeOf, type Slab, usedBlocksOf } from "./block.ts";
+import { type BlockOwner, blocksOf, largestFreeOf, type Slab, SlabBlock, usedBlocksOf } from "./block.ts";
 import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
 import { FreeList } from "./free_list.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
@@ -8,6 +8,7 @@ import type { CacheMemory } from "../pools/memory_registry.ts";
 import { isOutOfMemory, outOfMemory, type SizeRefusal } from "../pools/pool_contents.ts";
 import type { CudaError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
+import { roundUp } from "../../support/rounding.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
 import type { Session } from "../../session.ts";
 
@@ -111,7 +112,7 @@ export class Slabs implements CacheMemory {
     return this.#slabs.values();
   }
 
-  buffers(): Iterable<Block> {
+  buffers(): Iterable<SlabBlock> {
     return usedBlocksOf(this);
   }
 
@@ -126,7 +127,7 @@ export class Slabs implements CacheMemory {
    * @param options.mayBlock Whether the host may wait for streams. Defaults to true.
    * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the slabs nor the pool have enough memory left
    */
-  search(byteLength: number, list: FreeList, { mayBlock = true }: { mayBlock?: boolean } = {}): Block {
+  search(byteLength: number, list: FreeList, { mayBlock = true }: { mayBlock?: boolean } = {}): SlabBlock {
     if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     const refusal = refusalOfSlab(byteLength, this.pool);
     if (refusal !== undefined) throw outOfMemory(refusal.why);
@@ -234,7 +235,7 @@ export class Slabs implements CacheMemory {
    * Removes and returns a block that other streams have freed, and that no pending work uses. Returns undefined if
    * there is none, or if the stream should get a slab of its own.
    */
-  #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
+  #takeFromOthers(byteLength: number, list: FreeList): SlabBlock | undefined {
     // The limit on `reserved` is for programs that always free buffers on another stream than the one that allocates
     // them: without it, the allocating stream would get new slabs forever.
     const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
@@ -249,7 +250,7 @@ export class Slabs implements CacheMemory {
    * Removes and returns a block that other streams have freed, and that no pending work uses; undefined if there is
    * none.
    */
-  #takeCompleted(byteLength: number, list: FreeList): Block | undefined {
+  #takeCompleted(byteLength: number, list: FreeList): SlabBlock | undefined {
     const block = this.#completed.takeBestFit(byteLength);
     if (block !== undefined) return block;
     this.#collectCompleted(list);
@@ -284,7 +285,7 @@ export class Slabs implements CacheMemory {
    * Takes a block from a new slab. If the pool refuses a slab, takes a block that another stream has freed, even if
    * work with the block is pending.
    */
-  #takeNew(byteLength: number, list: FreeList, mayBlock: boolean): Block {
+  #takeNew(byteLength: number, list: FreeList, mayBlock: boolean): SlabBlock {
     list.takenFromOthers = 0;
     this.#releaseSurplus(byteLength, list);
     const wasJustRefused = this.#wasJustRefused(byteLength);
@@ -327,11 +328,11 @@ export class Slabs implements CacheMemory {
   }
 
   /** Takes a block that another stream's pending work uses, and makes the list's stream wait for that work. */
-  #takePending(byteLength: number, list: FreeList): Block | undefined {
+  #takePending(byteLength: number, list: FreeList): SlabBlock | undefined {
     const stream = list.stream!;
     const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
     for (const other of others) {
-      let block: Block | undefined;
+      let block: SlabBlock | undefined;
       ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
       if (block !== undefined) return block;
     }
@@ -362,7 +363,7 @@ export class Slabs implements CacheMemory {
     for (const size of new Set(sizes)) {
       try {
         const slab = this.#source.allocateSlab(size, list.stream!);
-        const block = Block.ofSlab(this.#blockOwner, slab);
+        const block = SlabBlock.ofSlab(this.#blockOwner, slab);
         this.#slabs.add(block.slab);
         this.reserved += size;
         this.reservedHigh = Math.max(this.reservedHigh, this.reserved);
@@ -415,8 +416,4 @@ function becomesIdle(stream: CudaStream, deadline: number): boolean {
     if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;
   } while (performance.now() < deadline);
   return false;
-}
-
-function roundUp(byteLength: number, alignment: number): number {
-  return Math.ceil(byteLength / alignment) * alignment;
 }

@@ -10,6 +10,7 @@ import type { Session } from "../../session.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { deviceAttributes } from "../../support/device_attributes.ts";
 import { CudaError } from "../../support/errors.ts";
+import { roundUp } from "../../support/rounding.ts";
 import { type CopyPlace, enqueueFromHost } from "./copies.ts";
 
 /** Maximum number of bytes of one piece that is copied through page-locked memory. */
@@ -175,7 +176,7 @@ export class Uploads {
       const { staging, end } = newest;
       const capacity = staging.allocation.buffer.byteLength;
       if (end + byteLength <= capacity) {
-        newest.end = roundUp(end + byteLength);
+        newest.end = roundUp(end + byteLength, alignment);
         return { staging, begin: end };
       }
       // A stream that has filled a buffer gets a larger one, so that many small copies use few buffers.
@@ -185,7 +186,7 @@ export class Uploads {
     const staging = this.#session.staging.acquire(stream, wanted);
     // The buffer counts as pending before its first copy is enqueued: if a later call fails, the buffer's event still
     // shows when the buffer can be reused.
-    const captured = { staging, end: roundUp(byteLength) };
+    const captured = { staging, end: roundUp(byteLength, alignment) };
     const ofStream = this.#pending.get(stream);
     if (ofStream === undefined) this.#pending.set(stream, [captured]);
     else ofStream.push(captured);
@@ -229,8 +230,4 @@ export class Uploads {
       throw error;
     }
   }
-}
-
-function roundUp(byteLength: number): number {
-  return Math.ceil(byteLength / alignment) * alignment;
 }

@@ -12,6 +12,7 @@ import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { countOf, hexOf, printAs } from "../../support/printing.ts";
 import { errorsOf } from "../../support/errors.ts";
+import { roundUp } from "../../support/rounding.ts";
 import {
   checkByteLength,
   checkOptions,
@@ -22,7 +23,7 @@ import {
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
 import { type Access, checkAccess, flagsByAccess } from "../pools/pool_attributes.ts";
-import { PhysicalMemory, wholeUnits } from "./physical_memory.ts";
+import { PhysicalMemory } from "./physical_memory.ts";
 
 /** Options of an address range. */
 export interface ReserveOptions {
@@ -466,7 +467,7 @@ export function reserveAddresses(
   const { driver } = session;
   try {
     const props = { handleTypes: 0, location: { type: memLocationType.device, id: 0 } };
-    const whole = wholeUnits(byteLength, driver.memGetAllocationGranularity(props, allocationGranularity.minimum));
+    const whole = roundUp(byteLength, driver.memGetAllocationGranularity(props, allocationGranularity.minimum));
     return new AddressRange(session, { address: driver.memAddressReserve(whole, alignment), byteLength: whole });
   } catch (error) {
     throw cannot(`reserve ${countOf(byteLength, "byte")} of addresses`, error);

@@ -10,6 +10,7 @@ import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
+import { roundUp } from "../../support/rounding.ts";
 import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
 import { checkHandleType, type PoolHandleType } from "../pools/memory_pool.ts";
 import { fabricHint, fabricImportHint, ShareableHandle, whatIsNoHandle } from "../handles/shareable_handle.ts";
@@ -164,7 +165,7 @@ export function createMemory(
   const props = { handleTypes, location: { type: memLocationType.device, id: device.ordinal } };
   const what = `create memory of ${countOf(byteLength, "byte")} on device ${device.ordinal}`;
   try {
-    const whole = wholeUnits(
+    const whole = roundUp(
       byteLength,
       session.driver.memGetAllocationGranularity(props, allocationGranularity.minimum),
     );
@@ -173,11 +174,6 @@ export function createMemory(
   } catch (error) {
     throw cannot(what, error, handleType === "fabric" ? fabricHint(error) : undefined);
   }
-}
-
-/** Rounds a size up to a multiple of a unit. */
-export function wholeUnits(byteLength: number, unit: number): number {
-  return Math.ceil(byteLength / unit) * unit;
 }
 
 /** Imports another process's memory, by `cuMemImportFromShareableHandle`. */

@@ -6,6 +6,7 @@
 import { scalarBytes } from "../../ptx/kernel_signature.ts";
 import { checkOptions, type KnownOptions, maximumInt, suggestName, whatIs } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
+import { roundUp } from "../../support/rounding.ts";
 
 const structOptions: KnownOptions<{ alignment?: number }> = { action: "describe a struct", names: { alignment: true } };
 
@@ -315,10 +316,6 @@ function alignmentOf({ alignment }: { alignment?: number }, natural: number): nu
 function checkSize(byteLength: number): void {
   if (byteLength <= maximumInt) return;
   throw new RangeError(`Cannot lay out a struct of ${byteLength} bytes: it can have at most ${maximumInt}`);
-}
-
-function roundUp(value: number, alignment: number): number {
-  return Math.ceil(value / alignment) * alignment;
 }
 
 function formatType(type: unknown): string {

@@ -21,12 +21,12 @@ import {
  * A term of a {@linkcode LinearForm}: a register, or the name of a constant value, which is a special register, a
  * variable's address or a kernel parameter.
  */
-export type Term = Register | string;
+export type LinearTerm = Register | string;
 
 /** A linear combination of terms: `constant` plus each term times its factor. */
 export interface LinearForm {
   readonly constant: bigint;
-  readonly terms: ReadonlyMap<Term, bigint>;
+  readonly terms: ReadonlyMap<LinearTerm, bigint>;
 }
 
 /**
@@ -83,7 +83,7 @@ export class AddressForms {
   readonly #forms = new Map<Register | Variable, LinearForm>();
   readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
-  readonly #multiples = new Map<Term, bigint>();
+  readonly #multiples = new Map<LinearTerm, bigint>();
   /** Cache of the uniformity analyses, one for each of `axes`. Undefined until first used. */
   #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
@@ -116,7 +116,7 @@ export class AddressForms {
   }
 
   /** Returns the strides of a term among lanes that execute the same instruction together. */
-  laneStrides(term: Term): LaneStrides {
+  laneStrides(term: LinearTerm): LaneStrides {
     if (typeof term === "string") {
       if (!term.startsWith("%") && term !== "WARP_SZ") return uniformStrides;
       const [x, y, z, lane] = axes.map((axis) => this.#strideOfSpecial(term, axis));
@@ -216,7 +216,7 @@ export class AddressForms {
     const instruction = { ...definition, operands: folded };
     let constant = rule(instruction, (operand) => operand?.kind === "integer" ? operand.value : 0n);
     if (constant === undefined) return termForm(register);
-    const terms = new Map<Term, bigint>();
+    const terms = new Map<LinearTerm, bigint>();
     for (const [source, { constant: offset, terms: parts }] of forms) {
       if (source.kind === "integer" || (source.kind === "register" && isConstant(source))) continue;
       const factor = rule(instruction, (operand) => operand === source ? 1n : 0n);
@@ -246,7 +246,7 @@ export class AddressForms {
    * Returns a common divisor of all changes of a term's value between iterations of a loop: 0 if the value never
    * changes. Undefined if the value may change by any amount.
    */
-  stepOf(term: Term): bigint | undefined {
+  stepOf(term: LinearTerm): bigint | undefined {
     if (typeof term === "string") return 0n;
     if (this.#steps.has(term)) return this.#steps.get(term);
     this.#steps.set(term, undefined);
@@ -294,7 +294,7 @@ export class AddressForms {
     ) return undefined;
     let constant = rule(definition, (operand) => operand?.kind === "integer" ? operand.value : 0n);
     if (constant === undefined) return undefined;
-    const terms = new Map<Term, bigint>();
+    const terms = new Map<LinearTerm, bigint>();
     for (const source of new Set(sourcesOf(definition))) {
       if (source.kind === "integer") continue;
       const factor = rule(definition, (operand) => operand === source ? 1n : 0n);
@@ -309,7 +309,7 @@ export class AddressForms {
   }
 
   /** Returns a number that is known to divide a term's value; 1 if no larger divisor is known. */
-  multipleOf(term: Term, depth = 0): bigint {
+  multipleOf(term: LinearTerm, depth = 0): bigint {
     if (term === "%ntid.x") return BigInt(this.#rules.block?.[0] ?? 32);
     if (typeof term === "string" || depth > 8) return 1n;
     let multiple = this.#multiples.get(term);
@@ -385,11 +385,11 @@ function constantForm(constant: bigint): LinearForm {
   return { constant, terms: new Map() };
 }
 
-function termForm(term: Term): LinearForm {
+function termForm(term: LinearTerm): LinearForm {
   return { constant: 0n, terms: new Map([[term, 1n]]) };
 }
 
-function addTerm(terms: Map<Term, bigint>, term: Term, factor: bigint): void {
+function addTerm(terms: Map<LinearTerm, bigint>, term: LinearTerm, factor: bigint): void {
   const sum = (terms.get(term) ?? 0n) + factor;
   if (sum === 0n) terms.delete(term);
   else terms.set(term, sum);

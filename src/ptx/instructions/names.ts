@@ -154,7 +154,7 @@ export function elementLayout(
 }
 
 /** Returns the size of a variable, in bytes. Throws `PtxError` for an array without a length. */
-export function byteLengthOf(declaration: VariableDeclaration): number {
+export function byteLengthOfVariable(declaration: VariableDeclaration): number {
   const { name, line, elementCount } = declaration;
   if (elementCount === 0) {
     throw new PtxError(line, `cannot declare "${name}" without a length: its size would be unknown`);
@@ -197,7 +197,7 @@ export class SpaceLayout {
     if (initializer !== undefined) {
       throw new PtxError(line, `cannot initialize "${name}": it is in ".${this.#space}"`);
     }
-    const byteLength = byteLengthOf(declaration);
+    const byteLength = byteLengthOfVariable(declaration);
     const { type, alignment } = elementLayout(declaration);
     const offset = this.align(alignment);
     this.#end = offset + byteLength;

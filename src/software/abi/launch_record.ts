@@ -5,6 +5,9 @@
  * @module
  */
 
+/** The number of threads in a warp. */
+export const warpSize = 32;
+
 /** The names of a launch record's fields, in order. Each field is a 32-bit number. */
 export const launchFields = [
   /**

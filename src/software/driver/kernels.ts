@@ -9,7 +9,7 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import { multiProcessorCount } from "../abi/launch_record.ts";
 import { argumentRangesOf, MemoryCheck } from "../execution/checks/memory_check.ts";
 import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.ts";
-import { checkedLaunch, type CheckedWork, type KnownAccesses } from "../execution/launching/kernel_launch.ts";
+import { checkedLaunch, type CheckedWork, type PredictedAccesses } from "../execution/launching/kernel_launch.ts";
 import {
   checkLaunchAttributes,
   kernelAttribute,
@@ -255,7 +255,7 @@ export class Kernels {
       return { checks, work: launchOf(found, configuration, { ...services, checks }) };
     };
     const { checks, work } = workOf({ races, barriers, accesses: accesses !== undefined });
-    const known: KnownAccesses | undefined = accesses && {
+    const known: PredictedAccesses | undefined = accesses && {
       accesses,
       isAllowed: () => module.areBuffers(accesses),
       observed: () => workOf({ races, barriers, accesses: false }) as CheckedWork,

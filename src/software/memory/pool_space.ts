@@ -7,6 +7,7 @@ import type { Work } from "../execution/streams.ts";
 import { poolFileHeaderByteLength, type SharedFile, unitByteLength } from "./shared_file.ts";
 import { isLeased } from "../ipc/imported_pool.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
+import { roundUp } from "../../support/rounding.ts";
 
 /** A part of a pool's reserved memory, either used or free. `previous` and `next` are the adjacent parts. */
 export interface PoolBlock {
@@ -23,12 +24,12 @@ export interface PoolBlock {
 }
 
 /** Adjacent free blocks, in address order. */
-export type Run = readonly [PoolBlock, ...PoolBlock[]];
+export type FreeRun = readonly [PoolBlock, ...PoolBlock[]];
 
 /** Returns all runs of adjacent free blocks for which `mayReuse` returns true. Each run is as long as possible. */
-export function runsOf(free: ReadonlySet<PoolBlock>, mayReuse: (block: PoolBlock) => boolean): Run[] {
+export function freeRunsOf(free: ReadonlySet<PoolBlock>, mayReuse: (block: PoolBlock) => boolean): FreeRun[] {
   const isPart = (block: PoolBlock | undefined) => block !== undefined && !block.inUse && mayReuse(block);
-  const runs: Run[] = [];
+  const runs: FreeRun[] = [];
   for (const first of free) {
     if (!isPart(first) || isPart(first.previous)) continue;
     const run: [PoolBlock, ...PoolBlock[]] = [first];
@@ -39,25 +40,20 @@ export function runsOf(free: ReadonlySet<PoolBlock>, mayReuse: (block: PoolBlock
 }
 
 /** Returns the size of a run in bytes. */
-export function byteLengthOf(run: Run): number {
+export function byteLengthOfRun(run: FreeRun): number {
   return run.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 /** Returns the total size, in bytes, of those units that lie completely within a run. */
-export function unitsOf(run: Run): number {
+export function unitsOf(run: FreeRun): number {
   const begin = run[0].offset;
-  const units = PoolSpace.wholeUnits({ begin, end: begin + byteLengthOf(run) });
+  const units = PoolSpace.wholeUnits({ begin, end: begin + byteLengthOfRun(run) });
   return units.end - units.begin;
 }
 
 /** Rounds a size in bytes up to whole units. */
-export function wholeUnits(byteLength: number): number {
+export function roundUpToUnits(byteLength: number): number {
   return roundUp(byteLength, unitByteLength);
-}
-
-/** Rounds a value up to a multiple of `multiple`. */
-export function roundUp(value: number, multiple: number): number {
-  return Math.ceil(value / multiple) * multiple;
 }
 
 /**

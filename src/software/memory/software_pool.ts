@@ -1,19 +1,19 @@
 import { memAccessFlags } from "../../driver.ts";
 import {
-  byteLengthOf,
+  byteLengthOfRun,
   canMerge,
+  type FreeRun,
+  freeRunsOf,
   isDone,
   latestOf,
   type PoolBlock,
   PoolSpace,
-  roundUp,
-  type Run,
-  runsOf,
+  roundUpToUnits,
   unitsOf,
-  wholeUnits,
 } from "./pool_space.ts";
 import { type FileMapping, type SharedFile, unitByteLength } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
+import { roundUp } from "../../support/rounding.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
@@ -95,7 +95,7 @@ export class SoftwarePool implements PageHolder {
     this.device = device;
     this.id = id;
     this.handleTypes = handleTypes;
-    this.#maxByteLength = wholeUnits(maxByteLength);
+    this.#maxByteLength = roundUpToUnits(maxByteLength);
     this.file = file;
     this.refusal = refusal;
     this.#space = new PoolSpace(file);
@@ -308,7 +308,7 @@ export class SoftwarePool implements PageHolder {
 
   #reserve(byteLength: number): PoolBlock | undefined {
     const { linearMemory } = this.#services;
-    const length = wholeUnits(byteLength);
+    const length = roundUpToUnits(byteLength);
     if (length > this.#room) return undefined;
     const begin = linearMemory.reserve(length);
     if (begin === undefined) return undefined;
@@ -333,10 +333,10 @@ export class SoftwarePool implements PageHolder {
    * `maxCost`.
    */
   #combineFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
-    const runs = runsOf(this.#free, (block) => this.#reuseCost(block, stream) <= maxCost);
-    const run = runs.find((run) => byteLengthOf(run) >= byteLength);
+    const runs = freeRunsOf(this.#free, (block) => this.#reuseCost(block, stream) <= maxCost);
+    const run = runs.find((run) => byteLengthOfRun(run) >= byteLength);
     if (run !== undefined) return this.#join(run, stream);
-    const needed = wholeUnits(byteLength);
+    const needed = roundUpToUnits(byteLength);
     const available = runs.reduce((sum, run) => sum + unitsOf(run), 0);
     if (available === 0 || needed > this.#room + available) return undefined;
     // If the pool's maximum size is not the reason for the failure, linear memory is full. Then only units without
@@ -353,7 +353,7 @@ export class SoftwarePool implements PageHolder {
   /**
    * Merges a run of adjacent free blocks into a block for a stream, which waits for other streams' frees if necessary.
    */
-  #join(run: Run, stream: Stream): PoolBlock {
+  #join(run: FreeRun, stream: Stream): PoolBlock {
     const frees = run.map(({ freed }) => freed).filter((freed) => freed !== undefined);
     const after = frees.filter((freed) => freed.stream !== stream && !freed.done);
     const [first, ...rest] = run;
@@ -400,7 +400,7 @@ export class SoftwarePool implements PageHolder {
    */
   #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
-      const surplus = wholeUnits(this.usage.reserved - byteLength);
+      const surplus = roundUpToUnits(this.usage.reserved - byteLength);
       if (surplus <= 0) return;
       if (block.freed === undefined) this.#release(block, surplus);
     }

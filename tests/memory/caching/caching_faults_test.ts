@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals, AssertionError, assertStrictEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import type { Block } from "../../../src/memory/caching/block.ts";
+import type { SlabBlock } from "../../../src/memory/caching/block.ts";
 import { blockAlignment, SizeClasses } from "../../../src/memory/caching/allocator_options.ts";
 import { UnmergedBlocks } from "../../../src/memory/caching/free_list.ts";
 import { Cuda, sessionOf } from "../../../src/objects/cuda.ts";
@@ -391,8 +391,8 @@ testOnFakeDriver("streams with small allocations get small slabs", (cuda) => {
 });
 
 /** The part of a free block that searches use. It reports each read of its size. */
-function countedBlock(byteLength: number, onRead: () => void): Block {
-  const block: Pick<Block, "byteLength" | "sizeClass" | "next" | "previous"> = {
+function countedBlock(byteLength: number, onRead: () => void): SlabBlock {
+  const block: Pick<SlabBlock, "byteLength" | "sizeClass" | "next" | "previous"> = {
     get byteLength() {
       onRead();
       return byteLength;
@@ -401,7 +401,7 @@ function countedBlock(byteLength: number, onRead: () => void): Block {
     next: undefined,
     previous: undefined,
   };
-  return block as Block;
+  return block as SlabBlock;
 }
 
 test("the search for a free block reads few of many blocks of similar size", () => {
@@ -431,7 +431,7 @@ test("the search for a free block reads few of many blocks of similar size", () 
 test("unmerged blocks are found by size, and all of them are taken", () => {
   const unmerged = new UnmergedBlocks();
   let reads = 0;
-  const added = new Set<Block>();
+  const added = new Set<SlabBlock>();
   const add = (units: number) => {
     const block = countedBlock(units * blockAlignment, () => reads++);
     unmerged.add(block);

@@ -7,9 +7,9 @@ import { allocationGranularity, memHandleType, memLocationType } from "../../../
 import { type Cuda, sessionOf } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
-import { wholeUnits } from "../../../memory/virtual/physical_memory.ts";
 import { CudaError, SharingError } from "../../../support/errors.ts";
 import { countOf } from "../../../support/printing.ts";
+import { roundUp } from "../../../support/rounding.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import type { PendingRequest } from "./pending_request.ts";
 import type { BudgetLimits, SpaceRequest, StoreBudget, TakenMemory } from "./store_budget.ts";
@@ -82,7 +82,7 @@ export class MemoryAllocator implements Disposable {
     const location = { type: memLocationType.device, id: device.ordinal };
     const props = { handleTypes: memHandleType.posixFileDescriptor, location };
     const { driver } = sessionOf(this.#cuda);
-    return wholeUnits(byteLength, driver.memGetAllocationGranularity(props, allocationGranularity.minimum));
+    return roundUp(byteLength, driver.memGetAllocationGranularity(props, allocationGranularity.minimum));
   }
 
   /**

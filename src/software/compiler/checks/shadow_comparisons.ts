@@ -13,7 +13,7 @@ import type { CompiledInstruction, ValidityRule } from "../instructions/instruct
 import type { Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type RegisterShadows, shadowType } from "./register_shadows.ts";
-import { pushExtreme, pushUnion, wholly } from "./shadow_rules.ts";
+import { pushBound, pushUnion, wholly } from "./shadow_rules.ts";
 
 const predicate = typeNamed("pred");
 
@@ -139,7 +139,7 @@ function pushOrdered(
     isSigned: boolean;
   },
 ): void {
-  if (!isSigned) return pushExtreme(e, shadows, { operand, type, isGreatest });
+  if (!isSigned) return pushBound(e, shadows, { operand, type, isGreatest });
   const { code } = e;
   e.push(operand, type);
   constant(code, type, 1n << BigInt(type.bits - 1)).ops(inType(type, "Xor"));

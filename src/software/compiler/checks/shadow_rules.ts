@@ -151,7 +151,7 @@ export const union: ValidityRule = (e, shadows, i) => {
  * The rule of `lop3`: a bit of the result is uninitialized if the possible values of the source bits can produce both a
  * 0 and a 1.
  */
-export const logicOfThree: ValidityRule = (e, shadows, i) => {
+export const validityOfThree: ValidityRule = (e, shadows, i) => {
   const table = i.operands[4];
   if (i.operands[0]?.kind !== "register" || table?.kind !== "integer") return wholly(e, shadows, i);
   const { code } = e;
@@ -193,11 +193,11 @@ export function sums(operation: "Add" | "Sub"): ValidityRule {
     const { code } = e;
     const isLast = operation === "Add";
     shadows.assign(destination, type, () => {
-      pushExtreme(e, shadows, { operand: a, type, isGreatest: false });
-      pushExtreme(e, shadows, { operand: b, type, isGreatest: !isLast });
+      pushBound(e, shadows, { operand: a, type, isGreatest: false });
+      pushBound(e, shadows, { operand: b, type, isGreatest: !isLast });
       code.ops(inType(type, operation));
-      pushExtreme(e, shadows, { operand: a, type, isGreatest: true });
-      pushExtreme(e, shadows, { operand: b, type, isGreatest: isLast });
+      pushBound(e, shadows, { operand: a, type, isGreatest: true });
+      pushBound(e, shadows, { operand: b, type, isGreatest: isLast });
       code.ops(inType(type, operation), inType(type, "Xor"));
       pushUnion(e, shadows, [a, b], type);
       code.ops(inType(type, "Or"));
@@ -232,7 +232,7 @@ export const fromLowest: ValidityRule = (e, shadows, i) => {
  * Emits code that pushes the smallest or the largest value that an operand with uninitialized bits may have, as an
  * unsigned number.
  */
-export function pushExtreme(
+export function pushBound(
   e: FunctionEmitter,
   shadows: RegisterShadows,
   { operand, type, isGreatest }: { operand: ResolvedOperand | undefined; type: ScalarType; isGreatest: boolean },

@@ -9,7 +9,7 @@
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { immediatePostDominators, postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
+import type { CompiledStep, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
 import { barrierMarks } from "../../abi/launch_record.ts";
 
 /** The maximum number of calls of `device.mark` in a kernel. Barriers beyond this limit are not marked. */
@@ -48,7 +48,7 @@ export function markBarriers(flow: FunctionFlow, first: number): number {
 }
 
 /** Returns a step that calls `device.mark` for a barrier. */
-function mark(number: number, kind: number): Step {
+function mark(number: number, kind: number): CompiledStep {
   return {
     instruction: undefined,
     emit(e: FunctionEmitter) {

@@ -6,7 +6,7 @@
 import type { DominatorTree, Selector } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { EmittedCode, FunctionEmitter } from "./function_emitter.ts";
 import type { RegisterUse } from "../../../ptx/analysis/definitions_and_uses.ts";
-import type { FlowBlock, Step } from "../control_flow/function_flow.ts";
+import type { CompiledStep, FlowBlock } from "../control_flow/function_flow.ts";
 import { emitStructured } from "../control_flow/structured_code.ts";
 import { threadRecord } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
@@ -14,7 +14,7 @@ import { CodeWriter } from "../webassembly/code_writer.ts";
 /** A graph of blocks whose code has been emitted. */
 export interface WrittenBlocks {
   /** The dominator tree of the graph, which must be reducible. */
-  readonly tree: DominatorTree<Step>;
+  readonly tree: DominatorTree<CompiledStep>;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
   /** Maps a block to a function that emits additional code before the code of the block. Optional for each block. */
   readonly before?: ReadonlyMap<FlowBlock, () => void>;
@@ -107,7 +107,7 @@ export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): R
 }
 
 /** Concatenates pieces of code. The result does not record which registers the pieces use and define. */
-export function joined(e: FunctionEmitter, ...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
+export function concatenated(e: FunctionEmitter, ...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
   return e.emitSeparately(() => {
     for (const part of parts) if (part !== undefined) e.code.appendPiece(part.code);
   });

@@ -54,6 +54,7 @@ import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
 import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
+import { roundUp } from "../../../support/rounding.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to a WebAssembly function, and the properties of the kernel that the function's caller needs. */
@@ -614,8 +615,4 @@ function addYields({ entry, suspendPoints }: FunctionFlow): void {
     const line = lineOf(header) ?? lineOf(from) ?? 0;
     suspendPoints.push({ request: { kind: "yield" }, instruction: undefined, line, suspendBlock, resumeBlock });
   }
-}
-
-function roundUp(value: number, multiple: number): number {
-  return Math.ceil(value / multiple) * multiple;
 }

@@ -12,7 +12,7 @@
 import { strideRuleOf, wideningOf } from "../../../ptx/analysis/uniformity.ts";
 import type { ImpliedChecks } from "./function_emitter.ts";
 import { postorder, predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
+import type { CompiledStep, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
 import {
   type Register,
   type ResolvedAddress,
@@ -112,7 +112,7 @@ class Search {
     );
   }
 
-  #visit({ instruction, initializes }: Step): void {
+  #visit({ instruction, initializes }: CompiledStep): void {
     if (initializes !== undefined) this.#sums.set(initializes, this.#unknown(bitsOf(initializes)));
     if (instruction === undefined) return;
     const access = accessOf(instruction);

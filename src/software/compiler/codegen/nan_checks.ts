@@ -8,7 +8,7 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import type { Step } from "../control_flow/function_flow.ts";
+import type { CompiledStep } from "../control_flow/function_flow.ts";
 import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
@@ -41,12 +41,16 @@ export function registerReaders(instructions: readonly CompiledInstruction[]): R
 }
 
 /** Emits the steps of a block. Without `readers`, each step checks its own results for NaNs. */
-export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: RegisterReaders | undefined): void {
+export function emitSteps(
+  e: FunctionEmitter,
+  steps: readonly CompiledStep[],
+  readers: RegisterReaders | undefined,
+): void {
   if (readers === undefined) {
     for (const step of steps) step.emit(e);
     return;
   }
-  for (const { run, checked } of runsOf(steps, readers)) {
+  for (const { run, checked } of stepRunsOf(steps, readers)) {
     const operations = run.filter(({ instruction }) => instruction !== undefined && propagates(instruction)).length;
     if (checked.length > 0 && operations >= leastOperations * checked.length) emitRun(e, run, checked);
     else run.forEach((step) => step.emit(e));
@@ -54,8 +58,8 @@ export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: R
 }
 
 /** Consecutive steps of a block that can be executed again, or a single step that cannot. */
-export interface Run {
-  readonly run: readonly Step[];
+export interface StepRun {
+  readonly run: readonly CompiledStep[];
   /**
    * The instructions of the run whose results are checked: if any observable result of the run is a NaN, so is one of
    * these results.
@@ -64,7 +68,7 @@ export interface Run {
 }
 
 /** Divides the steps of a block into runs that can be executed again, and single steps that cannot. */
-export function* runsOf(steps: readonly Step[], readers: RegisterReaders | undefined): Generator<Run> {
+export function* stepRunsOf(steps: readonly CompiledStep[], readers: RegisterReaders | undefined): Generator<StepRun> {
   for (let begin = 0; begin < steps.length;) {
     let end = begin;
     if (readers !== undefined) { while (end < steps.length && canRepeat(steps[end]!)) end++; }
@@ -75,7 +79,7 @@ export function* runsOf(steps: readonly Step[], readers: RegisterReaders | undef
   }
 }
 
-function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
+function emitRun(e: FunctionEmitter, run: readonly CompiledStep[], checked: readonly CompiledInstruction[]): void {
   const { code } = e;
   // The run may overwrite its own inputs, which must be restored to execute it again. Registers may share locals.
   const results = run.flatMap(({ instruction }) => resultsOf(instruction!));
@@ -108,7 +112,7 @@ function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly Com
 }
 
 /** Returns the operations whose results must be checked to detect every NaN that is observed in the run or after it. */
-function checkedResults(run: readonly Step[], readers: RegisterReaders): CompiledInstruction[] {
+function checkedResults(run: readonly CompiledStep[], readers: RegisterReaders): CompiledInstruction[] {
   const instructions = run.map(({ instruction }) => instruction!);
   if (!instructions.some(propagates)) return [];
   const inside = new Set(instructions);
@@ -138,7 +142,7 @@ function checkedResults(run: readonly Step[], readers: RegisterReaders): Compile
 }
 
 /** Returns the registers that a run reads before it sets them, including those that it never sets. */
-export function readFirst(run: readonly Step[]): Register[] {
+export function readFirst(run: readonly CompiledStep[]): Register[] {
   const set = new Set<Register>(), found = new Set<Register>();
   for (const { instruction } of run) {
     for (const register of readBy(instruction!)) if (!set.has(register)) found.add(register);
@@ -153,7 +157,7 @@ export function propagates({ form }: CompiledInstruction): boolean {
 }
 
 /** Whether an instruction can be executed twice with the same result. */
-function canRepeat({ instruction }: Step): boolean {
+function canRepeat({ instruction }: CompiledStep): boolean {
   return instruction !== undefined && instruction.predicate === undefined && instruction.form.flow === undefined &&
     instruction.form.traits.effects?.length === 0 && instruction.form.traits.isUniform === true &&
     sourcesOf(instruction).every(({ kind }) => kind !== "special");

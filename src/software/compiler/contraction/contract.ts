@@ -17,7 +17,7 @@ import { InsertedInstructions, type InstructionSet } from "../typing/find_form.t
 import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
-import { isPacked, type Product, type Products, productsIn, type Sum, type Term } from "./products.ts";
+import { isPacked, type Product, type Products, productsIn, type Sum, type SumTerm } from "./products.ts";
 import { liveRegisters, registerUseOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type BasicBlock, postorder, successors, type Terminator } from "../../../ptx/analysis/control_flow_graph.ts";
 
@@ -60,7 +60,7 @@ function decide(sums: readonly Sum[]): void {
 
 function contractWith(sum: Sum, accepts: (product: Product) => boolean): void {
   if (sum.contracted !== undefined) return;
-  let best: Term | undefined;
+  let best: SumTerm | undefined;
   for (const term of sum.terms) {
     const { product } = term.value;
     if (product === undefined || product.isPinned || !product.sums.has(sum) || !accepts(product)) continue;
@@ -111,11 +111,11 @@ class Rewriter {
   }
 
   /** Returns the instructions that replace a sum: a multiply-add, preceded by negations of its operands if needed. */
-  #fused(sum: Sum, term: Term): CompiledInstruction[] {
+  #fused(sum: Sum, term: SumTerm): CompiledInstruction[] {
     const { instruction, terms } = sum;
     const { operands: [destination], choices, type } = instruction;
     const [first, second] = this.#factors(term) as [ResolvedOperand, ResolvedOperand];
-    const [addend] = terms.filter((other) => other !== term) as [Term];
+    const [addend] = terms.filter((other) => other !== term) as [SumTerm];
     const isSubtracted = instruction.form.traits.contraction === "difference" && addend === terms[1];
     const negations: CompiledInstruction[] = [];
     const negatedIf = (condition: boolean, operand: ResolvedOperand): ResolvedOperand => {
@@ -135,7 +135,7 @@ class Rewriter {
     return [...negations, { ...this.#create(`fma.${modifiers.join(".")}`, operands, instruction), predicate }];
   }
 
-  #factors({ value, isIntact }: Term): readonly ResolvedOperand[] {
+  #factors({ value, isIntact }: SumTerm): readonly ResolvedOperand[] {
     const { instruction } = value.product!;
     const kept = this.#kept.get(value.product!) ?? [];
     this.#kept.set(value.product!, kept);

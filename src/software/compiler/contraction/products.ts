@@ -13,7 +13,7 @@ import type { StraightLineCode } from "./contract.ts";
 /** A multiplication without a rounding modifier. */
 export interface Product {
   readonly instruction: CompiledInstruction;
-  readonly factors: readonly [Value, Value];
+  readonly factors: readonly [TrackedValue, TrackedValue];
   /** The sums that read the product, except those that have been contracted with it. */
   readonly sums: Set<Sum>;
   /** The number of times that sums read the product, before any contraction. */
@@ -30,15 +30,15 @@ export interface Product {
 /** An addition or a subtraction without a rounding modifier. */
 export interface Sum {
   readonly instruction: CompiledInstruction;
-  readonly terms: readonly [Term, Term];
+  readonly terms: readonly [SumTerm, SumTerm];
   /** The term that is contracted with the sum, if any. Its value is a product. */
-  contracted: Term | undefined;
+  contracted: SumTerm | undefined;
 }
 
 /** A term of a sum. */
-export interface Term {
+export interface SumTerm {
   readonly operand: ResolvedOperand;
-  readonly value: Value;
+  readonly value: TrackedValue;
   /** If the value is a product, whether the sum subtracts it, or adds its negation. */
   readonly isNegated: boolean;
   /** For each factor of the product, whether the factor's register still has the same value at the sum. */
@@ -46,12 +46,12 @@ export interface Term {
 }
 
 /** The value of a register. Compared by identity: registers known to have the same value share one object. */
-export interface Value {
+export interface TrackedValue {
   /** If the value is a product, the product. If `isNegated` is set, the value is the product's negation. */
   readonly product?: Product;
   readonly isNegated?: boolean;
   /** If the value is packed, the values that it was packed from. */
-  readonly parts?: readonly Value[];
+  readonly parts?: readonly TrackedValue[];
 }
 
 /** The sums in straight-line code, with the products that they read. */
@@ -90,7 +90,7 @@ function neededInstructions({ instructions, liveAtEnd }: StraightLineCode): Set<
   return needed;
 }
 
-function pin({ product, parts }: Value): void {
+function pin({ product, parts }: TrackedValue): void {
   if (product !== undefined) product.isPinned = true;
   parts?.forEach(pin);
 }
@@ -99,13 +99,13 @@ function pin({ product, parts }: Value): void {
 class ProductWalk implements Products {
   readonly sums: Sum[] = [];
   readonly copies = new Map<CompiledInstruction, Product>();
-  readonly #values = new Map<Register, Value>();
+  readonly #values = new Map<Register, TrackedValue>();
 
-  valueOf(operand: ResolvedOperand): Value {
+  valueOf(operand: ResolvedOperand): TrackedValue {
     if (operand.kind !== "register") return {};
     const known = this.#values.get(operand);
     if (known !== undefined) return known;
-    const value: Value = {};
+    const value: TrackedValue = {};
     this.#values.set(operand, value);
     return value;
   }
@@ -142,7 +142,7 @@ class ProductWalk implements Products {
 
   #addSum(instruction: CompiledInstruction): void {
     const isDifference = instruction.form.traits.contraction === "difference";
-    const term = (operand: ResolvedOperand, isSubtracted: boolean): Term => {
+    const term = (operand: ResolvedOperand, isSubtracted: boolean): SumTerm => {
       const value = this.valueOf(operand);
       return {
         operand,
@@ -207,7 +207,7 @@ class ProductWalk implements Products {
     return true;
   }
 
-  #copy(instruction: CompiledInstruction, to: Register, value: Value): void {
+  #copy(instruction: CompiledInstruction, to: Register, value: TrackedValue): void {
     this.#values.set(to, value);
     if (value.product !== undefined) this.copies.set(instruction, value.product);
   }
@@ -222,7 +222,7 @@ function fits({ instruction }: Product, { type, choices }: CompiledInstruction):
  * Whether both terms are the same product, or products of the same factors. `ptxas` then doubles the product or
  * subtracts it from itself, without contraction.
  */
-function isTwice([first, second]: readonly [Term, Term]): boolean {
+function isTwice([first, second]: readonly [SumTerm, SumTerm]): boolean {
   const one = first.value.product;
   const other = second.value.product;
   if (one === undefined || other === undefined) return false;

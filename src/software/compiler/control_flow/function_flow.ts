@@ -14,7 +14,7 @@ import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 
 /** One step of a block: an instruction, or code between instructions. Also the code that pushes a branch's operand. */
-export interface Step {
+export interface CompiledStep {
   /** The instruction, or undefined for code between instructions. */
   readonly instruction: CompiledInstruction | undefined;
   /** The register that the step sets to 0, for code between instructions. */
@@ -23,7 +23,7 @@ export interface Step {
 }
 
 /** A basic block of a kernel or of a function that it calls. */
-export type FlowBlock = BasicBlock<Step>;
+export type FlowBlock = BasicBlock<CompiledStep>;
 
 /** A point where a thread leaves a function and later resumes, because it is suspended or calls another function. */
 export interface SuspendPoint {
@@ -111,7 +111,7 @@ export function splitBefore(
 
 /** The control flow of a function's body, and its analyses. Immutable. */
 export interface AnalyzedFlow extends FunctionFlow {
-  readonly analysis: FunctionAnalysis<Step>;
+  readonly analysis: FunctionAnalysis<CompiledStep>;
 }
 
 /**

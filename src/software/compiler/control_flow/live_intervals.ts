@@ -16,7 +16,7 @@ import {
 } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { LiveInterval } from "../codegen/locals.ts";
 import { type BasicBlock, cyclesIn, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
+import type { CompiledStep, FlowBlock, FunctionFlow } from "./function_flow.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**
@@ -101,7 +101,9 @@ export function liveIntervals(
 }
 
 /** Returns a block's steps, including the branch. */
-function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<Step, "instruction" | "initializes">[] {
+function stepsOf(
+  { instructions, terminator }: BasicBlock<CompiledStep>,
+): readonly Pick<CompiledStep, "instruction" | "initializes">[] {
   if (terminator.kind !== "branch" && terminator.kind !== "switch") return instructions;
   return "kind" in terminator.on ? instructions : [...instructions, terminator.on];
 }
@@ -161,6 +163,6 @@ function isPredicated({ form, predicate }: ResolvedInstruction): boolean {
   return predicate !== undefined && form.hasResult && form.flow === undefined;
 }
 
-function initialization(register: Register): Step {
+function initialization(register: Register): CompiledStep {
   return { instruction: undefined, initializes: register, emit: (e) => e.initialize(register) };
 }

@@ -5,15 +5,15 @@ import {
   reversePostorder,
   successors,
 } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { FlowBlock, Step } from "./function_flow.ts";
+import type { CompiledStep, FlowBlock } from "./function_flow.ts";
 import { readersOf, registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { hasUnknownEffects, mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** An edge back to the header of a loop. */
 export interface LoopEdge {
-  readonly from: BasicBlock<Step>;
-  readonly header: BasicBlock<Step>;
+  readonly from: BasicBlock<CompiledStep>;
+  readonly header: BasicBlock<CompiledStep>;
 }
 
 /**
@@ -21,26 +21,26 @@ export interface LoopEdge {
  * instruction that observes stores of other threads, and an exit condition that may depend on the result. Returns the
  * back edges of these loops.
  */
-export function spinLoops(entry: BasicBlock<Step>): LoopEdge[] {
+export function spinLoops(entry: BasicBlock<CompiledStep>): LoopEdge[] {
   return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));
 }
 
 /** Returns the blocks of all loops in which a thread may wait for another thread's store. */
-export function spinningBlocks(entry: BasicBlock<Step>): ReadonlySet<BasicBlock<Step>> {
+export function spinningBlocks(entry: BasicBlock<CompiledStep>): ReadonlySet<BasicBlock<CompiledStep>> {
   return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
 }
 
-function loopsThatSpin(entry: BasicBlock<Step>): Loop<FlowBlock>[] {
+function loopsThatSpin(entry: BasicBlock<CompiledStep>): Loop<FlowBlock>[] {
   const blocks = reversePostorder(entry);
   if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
   return loopsOf(entry, successors).filter(({ body }) => maySpin(body));
 }
 
-function instructionsOf({ instructions }: BasicBlock<Step>): ResolvedInstruction[] {
+function instructionsOf({ instructions }: BasicBlock<CompiledStep>): ResolvedInstruction[] {
   return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
 }
 
-function maySpin(body: readonly BasicBlock<Step>[]): boolean {
+function maySpin(body: readonly BasicBlock<CompiledStep>[]): boolean {
   const instructions = body.flatMap(instructionsOf);
   if (!instructions.some(seesOthers)) return false;
   const seen = dependents(instructions);

@@ -10,7 +10,7 @@
  */
 import { onFirstUse } from "../../../ptx/instructions/rows/row.ts";
 import {
-  count,
+  countBits,
   extendLowBits,
   extractBits,
   findHighestBit,
@@ -25,11 +25,11 @@ import {
   converts,
   disjunction,
   fromLowest,
-  logicOfThree as validityOfThree,
   movesBits,
   packsHalves,
   sums,
   union,
+  validityOfThree,
   whollyWithCarry,
 } from "../checks/shadow_rules.ts";
 import { addWithCarry, multiplyAddWithCarry } from "./integers/carry_chains.ts";
@@ -216,8 +216,8 @@ const integerLowerings = onFirstUse((): Lowerings<IntegerName> => ({
   "max.relu.s32": extreme("max"),
   "max.pairs": extremeOfPairs("max"),
   "max.relu.s16x2": extremeOfPairs("max"),
-  popc: count("Popcnt"),
-  clz: count("Clz"),
+  popc: countBits("Popcnt"),
+  clz: countBits("Clz"),
   bfind: findHighestBit,
   fns: findNthSet,
   brev: { lowering: reverseBits, validity: movesBits(1) },

@@ -6,10 +6,9 @@
 import { libraryReservedOffset, sharedSpan } from "../../abi/addresses.ts";
 import type { UniformityRules } from "../../../ptx/analysis/uniformity.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { multiProcessorCount } from "../../abi/launch_record.ts";
+import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
-const warpSize = 32;
 const environmentRegisterCount = 32;
 const reservedSharedPrefix = "%reserved_smem_offset_";
 

@@ -13,7 +13,7 @@ import type {
   Statement,
   VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import { byteLengthOf } from "../../../ptx/instructions/names.ts";
+import { byteLengthOfVariable } from "../../../ptx/instructions/names.ts";
 import { scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
 
 /** Thrown if modules cannot be linked, for example because of an undefined symbol. */
@@ -111,7 +111,9 @@ function differenceOf(one: VariableDeclaration, other: VariableDeclaration): str
  * launch determines, and for a type that the device does not support, such as a texture.
  */
 function sizeOf(declaration: VariableDeclaration): number | undefined {
-  return declaration.elementCount === 0 || !scalarTypes.has(declaration.type) ? undefined : byteLengthOf(declaration);
+  return declaration.elementCount === 0 || !scalarTypes.has(declaration.type)
+    ? undefined
+    : byteLengthOfVariable(declaration);
 }
 
 /**

@@ -5,7 +5,7 @@
  * @module
  */
 import { type Register, type ResolvedAddress, spaceOf } from "../../../ptx/instructions/resolved_instruction.ts";
-import type { AddressForms, LaunchRules, LinearForm, Term } from "../../../ptx/analysis/address_forms.ts";
+import type { AddressForms, LaunchRules, LinearForm, LinearTerm } from "../../../ptx/analysis/address_forms.ts";
 import type { Roots } from "../../../ptx/analysis/address_roots.ts";
 import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
@@ -30,7 +30,7 @@ export interface RootedAccess extends MemoryAccess {
 }
 
 /** A memory access whose address is expressed as a linear form: a constant plus multiples of terms. */
-export interface KnownAccess extends RootedAccess {
+export interface LinearAccess extends RootedAccess {
   readonly form: LinearForm;
   /** A number that is equal for accesses whose linear forms have the same terms. */
   readonly terms: number;
@@ -58,7 +58,7 @@ export class AccessConflicts {
    *
    * @param changed the terms whose registers may have been set between the two accesses
    */
-  conflict(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean {
+  conflict(first: LinearAccess, second: LinearAccess, changed: ReadonlySet<LinearTerm>): boolean {
     if (!first.writes && !second.writes) return false;
     if (first.reduction !== undefined && first.reduction === second.reduction) return false;
     if (!this.#meet(first, second)) return false;
@@ -74,7 +74,7 @@ export class AccessConflicts {
   }
 
   /** Returns the cached result of {@linkcode mayMeet}. */
-  #meet(first: KnownAccess, second: KnownAccess): boolean {
+  #meet(first: LinearAccess, second: LinearAccess): boolean {
     if (first.variable !== undefined && second.variable !== undefined && first.space === second.space) {
       return first.variable === second.variable;
     }
@@ -111,7 +111,7 @@ export class AccessConflicts {
   }
 
   /** Whether two accesses by different lanes may overlap. Undefined if this is unknown. */
-  #mayTouch(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean | undefined {
+  #mayTouch(first: LinearAccess, second: LinearAccess, changed: ReadonlySet<LinearTerm>): boolean | undefined {
     const distance = second.form.constant - first.form.constant;
     if (changed.size === 0 && first.terms === second.terms) {
       return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period: 0n });
@@ -140,7 +140,7 @@ export class AccessConflicts {
    * Returns the strides of an address in bytes: per thread index x, y and z, and per lane number. A stride is undefined
    * if it is unknown.
    */
-  #stridesOf(access: KnownAccess): readonly (number | undefined)[] {
+  #stridesOf(access: LinearAccess): readonly (number | undefined)[] {
     let strides = this.#strides.get(access.terms);
     if (strides === undefined) {
       const sums: (bigint | undefined)[] = [0n, 0n, 0n, 0n];
@@ -163,8 +163,8 @@ export class AccessConflicts {
   #mayOverlap(
     strides: readonly (number | undefined)[],
     { first, second, distance, period }: {
-      first: KnownAccess;
-      second: KnownAccess;
+      first: LinearAccess;
+      second: LinearAccess;
       distance: bigint;
       period: bigint;
     },
@@ -191,7 +191,7 @@ export class AccessConflicts {
 }
 
 /** Whether two accesses by one lane touch exactly the same bytes. */
-function isSame(first: KnownAccess, second: KnownAccess): boolean {
+function isSame(first: LinearAccess, second: LinearAccess): boolean {
   const [a, b] = [first.form, second.form];
   return first.bytes === second.bytes && a.constant === b.constant && first.terms === second.terms;
 }

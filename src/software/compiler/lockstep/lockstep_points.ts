@@ -9,19 +9,19 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import type { AnalyzedFlow, FlowBlock, KernelFlows, Step } from "../control_flow/function_flow.ts";
+import type { AnalyzedFlow, CompiledStep, FlowBlock, KernelFlows } from "../control_flow/function_flow.ts";
 import { predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
-import { AddressForms, type LaunchRules, type Term } from "../../../ptx/analysis/address_forms.ts";
+import { AddressForms, type LaunchRules, type LinearTerm } from "../../../ptx/analysis/address_forms.ts";
 import {
   AccessConflicts,
   accessesOf,
   AccessNumbers,
   anyChange,
-  type KnownAccess,
+  type LinearAccess,
   type RootedAccess,
 } from "./access_conflicts.ts";
 import { laneDifferences, usualLaunch } from "./warp_rules.ts";
@@ -139,7 +139,7 @@ function accessingFunctions(
 class Pending {
   /** Whether lanes may also have made unknown accesses, for example in another function. */
   isOpen: boolean;
-  readonly accesses = new Map<KnownAccess, ReadonlySet<Term>>();
+  readonly accesses = new Map<LinearAccess, ReadonlySet<LinearTerm>>();
 
   constructor(isOpen: boolean) {
     this.isOpen = isOpen;
@@ -178,7 +178,7 @@ class Pending {
    * Records that a register changes, for all pending accesses whose address depends on the register. `change` is the
    * register if the change repeats in a loop, and {@linkcode anyChange} otherwise.
    */
-  change(register: Register, change: Term): void {
+  change(register: Register, change: LinearTerm): void {
     for (const [access, changed] of this.accesses) {
       if (access.form.terms.has(register) && !changed.has(change)) {
         this.accesses.set(access, new Set([...changed, change]));
@@ -187,7 +187,7 @@ class Pending {
   }
 }
 
-const unchanged: ReadonlySet<Term> = new Set();
+const unchanged: ReadonlySet<LinearTerm> = new Set();
 
 interface FinderContext {
   readonly rules: LaunchRules;
@@ -209,9 +209,9 @@ class PointFinder {
   readonly #context: FinderContext;
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
-  readonly #accesses = new Map<CompiledInstruction, KnownAccess[]>();
+  readonly #accesses = new Map<CompiledInstruction, LinearAccess[]>();
   /** The terms that occur in the linear forms of accessed addresses. */
-  readonly #terms = new Set<Term>();
+  readonly #terms = new Set<LinearTerm>();
 
   constructor(flow: AnalyzedFlow, context: FinderContext) {
     this.#flow = flow;
@@ -309,8 +309,8 @@ class PointFinder {
 
   /** Adds the accesses in the blocks of a region, which lanes may make in any order, to `pending`. */
   #addAll(region: Iterable<FlowBlock>, pending: Pending): void {
-    const set = new Map<Register, Term>();
-    const found: KnownAccess[] = [];
+    const set = new Map<Register, LinearTerm>();
+    const found: LinearAccess[] = [];
     for (const { instructions } of pending.isOpen ? [] : region) {
       for (const { instruction } of instructions) {
         if (instruction === undefined) continue;
@@ -351,7 +351,7 @@ class PointFinder {
   }
 
   /** Whether an access conflicts with any pending access. */
-  #meets({ accesses }: Pending, second: KnownAccess): boolean {
+  #meets({ accesses }: Pending, second: LinearAccess): boolean {
     for (const [first, changed] of accesses) if (this.#conflicts.conflict(first, second, changed)) return true;
     return false;
   }
@@ -368,7 +368,7 @@ class PointFinder {
    * Returns the term that describes how an instruction changes a register. Outside of loops, the new value of the
    * register is unrelated to the old one.
    */
-  #changeBy(instruction: CompiledInstruction, register: Register): Term {
+  #changeBy(instruction: CompiledInstruction, register: Register): LinearTerm {
     return this.#addresses.isRepeated(instruction) ? register : anyChange;
   }
 
@@ -445,7 +445,7 @@ const manyBlocks = 64;
  * undefined if it is too large.
  */
 function divergentRegions(
-  { blocks, dominators, loops }: FunctionAnalysis<Step>,
+  { blocks, dominators, loops }: FunctionAnalysis<CompiledStep>,
   isBarrier: (block: FlowBlock) => boolean,
 ): ReadonlyMap<FlowBlock, readonly (ReadonlySet<FlowBlock> | undefined)[]> {
   const regions = new Map<FlowBlock, (ReadonlySet<FlowBlock> | undefined)[]>();

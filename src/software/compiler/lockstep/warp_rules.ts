@@ -5,6 +5,7 @@
  */
 
 import type { BlockSize, LaunchRules } from "../../../ptx/analysis/address_forms.ts";
+import { warpSize } from "../../abi/launch_record.ts";
 
 /** The number that represents the memory of the module's variables in {@linkcode LaunchRules}. */
 export const imageMemory = 0;
@@ -14,9 +15,6 @@ export const imageMemory = 0;
  * pointer parameters point to separate memory.
  */
 export const usualLaunch: LaunchRules = { block: undefined, shared: new Map() };
-
-/** The number of threads in a warp. */
-const warpSize = 32;
 
 /** Whether the threads of each warp of a block are adjacent along x. */
 export function hasRowsOfWarps([x, y, z]: BlockSize): boolean {

@@ -25,7 +25,7 @@ import {
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
-import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
+import { concatenated, emitBlocks, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
 import { launchFieldOffset } from "../../abi/launch_record.ts";
 import { findsReservedShared, gangRules } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../../../ptx/analysis/definitions_and_uses.ts";
@@ -579,12 +579,14 @@ class GangGenerator {
     const restore = e.emitSeparately(() => {
       for (const register of registers) this.#gang.restore(register);
     });
-    this.#code.set(resumeBlock, joined(e, restore, body));
+    this.#code.set(resumeBlock, concatenated(e, restore, body));
   }
 
   #append(block: FlowBlock, emit: () => void): void {
     const body = this.#code.get(block);
-    if (body !== undefined) this.#code.set(block, joined(this.#emitter, body, this.#emitter.emitSeparately(emit)));
+    if (body !== undefined) {
+      this.#code.set(block, concatenated(this.#emitter, body, this.#emitter.emitSeparately(emit)));
+    }
   }
 }
 

@@ -7,8 +7,8 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import { propagates, readFirst, type RegisterReaders, runsOf } from "../codegen/nan_checks.ts";
-import type { Step } from "../control_flow/function_flow.ts";
+import { propagates, readFirst, type RegisterReaders, stepRunsOf } from "../codegen/nan_checks.ts";
+import type { CompiledStep } from "../control_flow/function_flow.ts";
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
 import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
@@ -16,11 +16,11 @@ import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 /** Emits the steps of a block for all threads of the gang, or for the threads in the current mask. */
 export function emitGangSteps(
   gang: GangEmitter,
-  steps: readonly Step[],
+  steps: readonly CompiledStep[],
   readers: RegisterReaders | undefined,
 ): void {
   gang.beginBlock();
-  for (const { run, checked } of runsOf(steps, readers)) {
+  for (const { run, checked } of stepRunsOf(steps, readers)) {
     const isOnVectors = run.some(({ instruction }) => {
       return instruction !== undefined && propagates(instruction) && isInVectors(gang, instruction) &&
         !gang.takesLoop(instruction);
@@ -32,7 +32,7 @@ export function emitGangSteps(
 }
 
 /** Emits each step once, without checks for NaNs. */
-function emitOnce(gang: GangEmitter, steps: readonly Step[]): void {
+function emitOnce(gang: GangEmitter, steps: readonly CompiledStep[]): void {
   for (const { instruction, initializes, emit } of steps) {
     if (initializes !== undefined) gang.initialize(initializes);
     else if (instruction === undefined) emit(gang.emitter);
@@ -41,7 +41,7 @@ function emitOnce(gang: GangEmitter, steps: readonly Step[]): void {
 }
 
 /** Emits steps in which 64-bit arithmetic is executed for one thread of the gang at a time. */
-function emitExactly(gang: GangEmitter, run: readonly Step[]): void {
+function emitExactly(gang: GangEmitter, run: readonly CompiledStep[]): void {
   gang.propagatesNaNs = true;
   emitOnce(gang, run);
   gang.propagatesNaNs = false;
@@ -53,7 +53,7 @@ function isInVectors(gang: GangEmitter, instruction: CompiledInstruction): boole
 }
 
 /** Returns the registers whose values from before a run must be restored if the run is executed again. */
-function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
+function restoredBy(gang: GangEmitter, run: readonly CompiledStep[]): Register[] {
   // Registers may share a local or a slot in memory, so registers are compared by the register whose storage they use.
   const holderOf = (register: Register) => gang.emitter.holderOf(register);
   const set = new Set(run.flatMap(({ instruction }) => resultsOf(instruction!)).map(holderOf));
@@ -64,7 +64,7 @@ function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
  * Emits a run on vectors, followed by a check of its results and, in case any result is NaN, the run for one thread at
  * a time.
  */
-function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
+function emitRun(gang: GangEmitter, run: readonly CompiledStep[], checked: readonly CompiledInstruction[]): void {
   const { code, emitter: e } = gang;
   const restored = restoredBy(gang, run).flatMap((register) => {
     const { kind } = gang.holding(register);

@@ -12,7 +12,7 @@ import {
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
 import { boundsGranuleBytes, functionAddress } from "../../abi/addresses.ts";
-import { byteLengthOf, elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
+import { byteLengthOfVariable, elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type { FunctionName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, singleBits } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
@@ -207,7 +207,7 @@ function placeVariable(
   { space, end }: { space: ImageVariable["space"]; end: number },
 ): ImageVariable {
   const { name, line } = declaration;
-  const byteLength = byteLengthOf(declaration);
+  const byteLength = byteLengthOfVariable(declaration);
   const alignment = Math.max(elementLayout(declaration).alignment, boundsGranuleBytes);
   if (alignment > maximumAlignment) {
     throw new UnsupportedPtxError(

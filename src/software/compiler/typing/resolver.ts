@@ -6,6 +6,7 @@ import type { ModuleScope } from "./module_scope.ts";
 import type { FunctionName, LabelName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { Scope, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import { SharedLayout } from "./shared_layout.ts";
+import { roundUp } from "../../../support/rounding.ts";
 import type { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
 /** A resolved function: its body as a sequence of instructions and labels, and the layout of its frame. */
@@ -141,10 +142,6 @@ function resolveFunction(
   const alignment = Math.max(frameAlignment, frame.alignment, call?.alignment ?? 1);
   const frameBytes = roundUp(variableBytes, alignment);
   return { name, line, call, items: resolver.items, variableBytes, frameBytes, frameAlignment: alignment };
-}
-
-function roundUp(value: number, multiple: number): number {
-  return Math.ceil(value / multiple) * multiple;
 }
 
 /** Directives on a function that do not change its results. */

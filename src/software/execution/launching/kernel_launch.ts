@@ -222,11 +222,11 @@ export interface CheckedWork {
 interface CheckedLaunch extends Pick<LaunchObservation, "onAccesses" | "onFindings"> {
   readonly running: RunningChecks;
   /** The accesses of the launch, if all of them are known before the launch runs. */
-  readonly known?: KnownAccesses | undefined;
+  readonly known?: PredictedAccesses | undefined;
 }
 
 /** The accesses of a launch that are known before it runs. They are only correct if the launch does not fail. */
-export interface KnownAccesses {
+export interface PredictedAccesses {
   readonly accesses: readonly LaunchAccess[];
   /** Returns whether the kernel may make these accesses. Called when the launch starts. */
   isAllowed(): boolean;

@@ -7,13 +7,7 @@ import { cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
 import { functionAttribute, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
 import type { GlobalAccesses } from "../../../kernel_checker.ts";
 import { fail } from "../../failure.ts";
-import {
-  activeBlocks,
-  computeCapability,
-  defaultDynamicSharedBytes,
-  launchLimits,
-  warpSize,
-} from "../../software_device.ts";
+import { activeBlocks, computeCapability, defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
 import type { LoadedModule } from "../modules/loaded_module.ts";
 import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
 import type { LaunchPlace } from "./launch_state.ts";
@@ -23,7 +17,7 @@ import { blockMemorySizes, type GridWorkspaces, hasRoomFor } from "../residency/
 import { fittingBlocks } from "../residency/resident_blocks.ts";
 import type { Geometry } from "../modules/kernel_versions.ts";
 import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
-import { multiProcessorCount } from "../../abi/launch_record.ts";
+import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {

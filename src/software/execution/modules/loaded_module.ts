@@ -12,7 +12,7 @@ import { LinkError, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { LinkedImage, MemoryRange } from "../../../driver.ts";
 import { fail } from "../../failure.ts";
 import {
-  loadModule,
+  loadSoftwareModule,
   type ModulePlace,
   type SoftwareKernel,
   type SoftwareModule,
@@ -87,7 +87,7 @@ export class LoadedModule {
     const reserve = (byteLength: number) =>
       linearMemory.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
-      return new LoadedModule(linearMemory, device, loadModule(ptx, linearMemory, { reserve, ...options }));
+      return new LoadedModule(linearMemory, device, loadSoftwareModule(ptx, linearMemory, { reserve, ...options }));
     } catch (error) {
       throw errorOfPtx(error, call);
     }

@@ -111,7 +111,7 @@ const leastGangThreads = 4096;
  * Compiles PTX, or several modules linked into one, allocates the variables in linear memory, and binds the kernels to
  * that memory. Throws `PtxError` or `LinkError` before reserving anything.
  */
-export function loadModule(
+export function loadSoftwareModule(
   ptx: string | readonly NamedPtx[],
   linearMemory: LinearMemory,
   { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true, ...checks }: ModulePlace,

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Suspension } from "../../abi/launch_record.ts";
-import { warpSize } from "./warp_operations.ts";
+import { type Suspension, warpSize } from "../../abi/launch_record.ts";
 
 /** Threads of a block that wait at the same suspend point. */
 export interface WaitingThreads {

@@ -11,10 +11,11 @@ import {
   type Suspension,
   threadRecord,
   threadRecordByteLength,
+  warpSize,
 } from "../../abi/launch_record.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 import type { KernelOrder } from "../../schedule.ts";
-import { WarpRecords, warpSize } from "./warp_operations.ts";
+import { WarpRecords } from "./warp_operations.ts";
 
 /**
  * The place in the program where a suspended thread resumes: the `order` of each active call site, starting with that

@@ -6,10 +6,10 @@
  */
 import { BlockBarriers, type CompletedBarrier, DeadlockError, ranges, type WaitingThreads } from "./block_barriers.ts";
 import { BlockRecords, type BlockThreads, ThreadPositions } from "./block_records.ts";
-import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
+import { exited, type Suspension, type SuspensionRequest, threadRecord, warpSize } from "../../abi/launch_record.ts";
 import { inOrder, type ThreadOrder } from "../../schedule.ts";
 import { type ActiveGroup, isOfWarp, LockstepTurns, WarpGroups } from "./warp_groups.ts";
-import { answerGroup, forEachLane, readerOfAbsentLane, warpSize } from "./warp_operations.ts";
+import { answerGroup, forEachLane, readerOfAbsentLane } from "./warp_operations.ts";
 
 /** The result of a turn, in which a scheduler runs a block for some time. */
 export type Turn =

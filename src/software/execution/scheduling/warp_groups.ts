@@ -8,9 +8,8 @@
  *
  * @module
  */
-import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
+import { exited, type Suspension, type SuspensionRequest, threadRecord, warpSize } from "../../abi/launch_record.ts";
 import { type BlockRecords, comparePositions, type Position } from "./block_records.ts";
-import { warpSize } from "./warp_operations.ts";
 
 /** Lanes of a warp that request the same operation and wait for each other. */
 interface WarpGroup {

@@ -13,9 +13,6 @@
 import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../../abi/launch_record.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 
-/** The number of threads in a warp. */
-export const warpSize = 32;
-
 const words = threadRecordByteLength / 4;
 
 /** The thread records of a warp, as an array of 32-bit numbers. */

@@ -10,7 +10,7 @@ import { constantOf, repeatable, s32, u32 } from "./integer_instructions.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 /** Returns the lowering of `popc` or `clz`, whose result always has 32 bits. */
-export function count(operation: "Popcnt" | "Clz"): Emit {
+export function countBits(operation: "Popcnt" | "Clz"): Emit {
   return (e, i) =>
     e.assign(i.operands[0], u32, () => {
       e.push(i.operands[1], i.type);

@@ -32,7 +32,7 @@ const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 
 /** A memory access that must be checked. */
-export interface MemoryAccess {
+export interface CheckedAccess {
   /** The name of the state space, or `generic`. */
   readonly space: string;
   /** The size of the access in bytes: a power of two, and the required alignment. */
@@ -68,7 +68,7 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
 }
 
 /** Emits code that checks an access, and pushes the offset in linear memory to which the address operand refers. */
-export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: CheckedAccess): void {
   if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
   if (e.options.kernelChecks.has("memory")) checkStaysInOrigin(e, address, access);
@@ -96,7 +96,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
 /** Emits code that pops the offset of an access in linear memory, and faults if the accessed memory is read-only. */
 function faultIfReadOnly(
   e: FunctionEmitter,
-  { location, bytes, operation }: { location: number } & Pick<MemoryAccess, "bytes" | "operation">,
+  { location, bytes, operation }: { location: number } & Pick<CheckedAccess, "bytes" | "operation">,
 ): void {
   const { code } = e;
   code.i32(pageShift).ops("i32ShrU");
@@ -111,7 +111,7 @@ function faultIfReadOnly(
  * Emits code that checks that the access whose offset is on the stack stays within its origin, the variable or
  * allocation that its pointer was derived from.
  */
-function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
+function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: CheckedAccess): void {
   const { base, offset } = address;
   if (e.originOf(base) === undefined) return;
   if (base?.kind === "variable" && offset >= 0n && offset + BigInt(bytes) <= BigInt(base.byteLength)) return;
@@ -124,7 +124,7 @@ function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { byte
 /**
  * Emits code that checks the bounds of an access in its state space, and pushes the access's offset in linear memory.
  */
-function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: CheckedAccess): void {
   const { base } = address;
   if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
   if (base?.kind === "variable") {
@@ -158,7 +158,7 @@ function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: Memor
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
-  { bytes, alignment = bytes }: MemoryAccess,
+  { bytes, alignment = bytes }: CheckedAccess,
 ): boolean {
   const isPlaced = space !== "param" || isInFrame === true;
   return isPlaced && offset >= 0n && offset + BigInt(bytes) <= BigInt(byteLength) &&
@@ -193,7 +193,7 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
  * If an address is the sum of a kernel parameter and an offset, emits code that checks the access and pushes the
  * access's offset in linear memory, and returns true. Otherwise emits nothing and returns false.
  */
-function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
+function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: CheckedAccess): boolean {
   const { bytes, space, operation, alignment = bytes } = access;
   if (space !== "global" && space !== "const" && space !== "generic" || alignment > bytes) return false;
   const sum = e.parameterOffset(address.base);
@@ -235,7 +235,7 @@ function zeroBitsOf(bytes: number): number {
 /**
  * Emits code that checks an access to `.global` or `.const` memory, and pushes the access's offset in linear memory.
  */
-function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: CheckedAccess): void {
   const { bytes, space, operation, alignment = bytes } = access;
   const { code } = e;
   const local = e.temporary("i64");
@@ -269,7 +269,7 @@ function pushIsOutside(
 }
 
 /** Emits code that checks an access by a generic address, and pushes the access's offset in linear memory. */
-function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
+function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: CheckedAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
   const { begin, count } = e.rangeCache(address.base, bytes);
@@ -287,7 +287,7 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, oper
  */
 function pushFound(
   e: FunctionEmitter,
-  { address, bytes, operation }: { address: number } & Pick<MemoryAccess, "bytes" | "operation">,
+  { address, bytes, operation }: { address: number } & Pick<CheckedAccess, "bytes" | "operation">,
 ): void {
   e.code.get(address);
   e.pushPlace({ operation, bytes });
@@ -316,7 +316,7 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 function pushParameterOffset(
   e: FunctionEmitter,
   address: ResolvedAddress,
-  { bytes, operation }: MemoryAccess,
+  { bytes, operation }: CheckedAccess,
 ): void {
   const { code } = e;
   const local = e.temporary("i64");
@@ -331,7 +331,7 @@ function pushParameterOffset(
  * Emits code that checks an access to `.shared` or `.local`, whose addresses begin at 0, and pushes the access's offset
  * in linear memory. The sum of a 32-bit address and an offset wraps around at 32 bits.
  */
-function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: CheckedAccess): void {
   const { space, bytes } = access;
   const { code } = e;
   const { base, offset } = address;
@@ -377,7 +377,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
  */
 function pushCapacity(
   e: FunctionEmitter,
-  { space, bytes, isAligned }: Pick<MemoryAccess, "space" | "bytes"> & { readonly isAligned: boolean },
+  { space, bytes, isAligned }: Pick<CheckedAccess, "space" | "bytes"> & { readonly isAligned: boolean },
 ): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   if (size === undefined) e.code.get(e.sharedCapacity(bytes));
@@ -389,7 +389,7 @@ function pushCapacity(
  * Emits the slow path for an access that has failed the inline check: pops the address, calls the helper that checks
  * the address again, and ends the `if`.
  */
-function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
+function checkBounded(e: FunctionEmitter, { space, bytes, operation }: CheckedAccess): void {
   e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
   if (space === "shared") e.getFixed("sharedBytes");
   else e.code.i32(e.sizes.local);

@@ -9,7 +9,7 @@
  */
 import { clockLayout } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
-import { keyOf, Knowledge, ThreadOrder, unknownLanes } from "./knowledge.ts";
+import { FenceState, keyOf, Knowledge, unknownLanes } from "./knowledge.ts";
 import type { PendingCopies } from "./shadow_memory.ts";
 
 /** The current time of a launch's logical clock. Advances at synchronization. */
@@ -35,7 +35,7 @@ export class BlockClocks {
   readonly #time: LaunchTime;
   readonly #count: number;
   readonly #known: (Knowledge | undefined)[] = [];
-  readonly #orders: (ThreadOrder | undefined)[] = [];
+  readonly #orders: (FenceState | undefined)[] = [];
   /** For each barrier, the joined happens-before states of the threads that have arrived without waiting. */
   readonly #arrived = new Map<number, Knowledge>();
   #isInformed = false;
@@ -78,15 +78,15 @@ export class BlockClocks {
   }
 
   /** Returns the state that tracks which messages a thread has read and released. Creates the state if necessary. */
-  orderOf(thread: number): ThreadOrder {
-    return this.#orders[thread] ??= new ThreadOrder();
+  orderOf(thread: number): FenceState {
+    return this.#orders[thread] ??= new FenceState();
   }
 
   /**
    * Returns the state that tracks which messages a thread has read and released. Undefined if the thread has read and
    * released none.
    */
-  orderIfAny(thread: number): ThreadOrder | undefined {
+  orderIfAny(thread: number): FenceState | undefined {
     return this.#orders[thread];
   }
 

@@ -169,7 +169,7 @@ export function unknownLanes(
 }
 
 /** The happens-before states that threads have released at a memory location. Immutable. */
-export class ReleasedMessage {
+export class ReleasedKnowledge {
   /** The union of all states that were released, with any scope. */
   readonly #all: Knowledge;
   /** The union of the states that were released with a scope wider than a block. */
@@ -204,12 +204,12 @@ export class ReleasedMessage {
   }
 
   /** Returns this message, extended by another release. */
-  with({ block, isWide, knowledge }: Release): ReleasedMessage {
+  with({ block, isWide, knowledge }: Release): ReleasedKnowledge {
     const all = this.#all.and(knowledge);
     const isAllWide = isWide && this.wide === this.#all;
     const narrow = new Map(this.#narrow);
     if (!isWide) narrow.set(block, (narrow.get(block) ?? Knowledge.none).and(knowledge));
-    return new ReleasedMessage({
+    return new ReleasedKnowledge({
       all,
       wide: isAllWide ? all : isWide ? this.wide.and(knowledge) : this.wide,
       narrow: isWide ? this.#narrow : narrow,
@@ -218,8 +218,8 @@ export class ReleasedMessage {
   }
 
   /** Returns a message that consists of a single release. */
-  static of({ block, isWide, knowledge }: Release): ReleasedMessage {
-    return new ReleasedMessage({
+  static of({ block, isWide, knowledge }: Release): ReleasedKnowledge {
+    return new ReleasedKnowledge({
       all: knowledge,
       wide: isWide ? knowledge : Knowledge.none,
       narrow: isWide ? new Map() : new Map([[block, knowledge]]),
@@ -242,8 +242,8 @@ const mostUnacquired = 64;
  * The messages that a thread has read and will acquire with its next fence, and the happens-before states that its
  * fences have released.
  */
-export class ThreadOrder {
-  #read: { readonly offset: number; readonly message: ReleasedMessage; readonly isWide: boolean }[] = [];
+export class FenceState {
+  #read: { readonly offset: number; readonly message: ReleasedKnowledge; readonly isWide: boolean }[] = [];
   /** The thread's last release at each memory offset. */
   readonly #released = new Map<number, Release>();
   /** The happens-before state that the thread's last fence of any scope has released. */
@@ -252,7 +252,7 @@ export class ThreadOrder {
   #wide: Knowledge | undefined;
 
   /** Records that a strong read of the thread has read a released message at an offset. */
-  noteRead(offset: number, message: ReleasedMessage, isWide: boolean): void {
+  noteRead(offset: number, message: ReleasedKnowledge, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;
     this.#read.push({ offset, message, isWide });

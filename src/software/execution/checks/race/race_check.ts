@@ -10,7 +10,7 @@
 import { checkState, orderBits, orderCountShift, signalTable } from "../../../abi/check_state.ts";
 import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
 import { BlockClocks, type LaunchTime } from "./block_clocks.ts";
-import { fence, Releases } from "./releases.ts";
+import { recordFence, Releases } from "./releases.ts";
 import { type AccessNodes, PendingCopies, ShadowMemory, ShadowPage } from "./shadow_memory.ts";
 import {
   boundsGranuleShift,
@@ -305,7 +305,7 @@ export class RaceCheck {
     if ((order & orderBits.commit) !== 0) clocks.copies[local]?.commit();
     else if ((order & orderBits.wait) !== 0) {
       clocks.copies[local]?.wait(order >> orderCountShift, clocks.epochs[local]!);
-    } else fence(clocks, local, order);
+    } else recordFence(clocks, local, order);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { orderBits } from "../../../abi/check_state.ts";
 import type { BlockClocks } from "./block_clocks.ts";
-import { Knowledge, type Release, ReleasedMessage } from "./knowledge.ts";
+import { Knowledge, type Release, ReleasedKnowledge } from "./knowledge.ts";
 
 /** A strong write to memory. */
 interface StrongWrite {
@@ -33,9 +33,9 @@ interface Phases {
   /** The parity of the current phase. */
   parity: number;
   /** The states released by arrivals in all completed phases. */
-  completed: ReleasedMessage | undefined;
+  completed: ReleasedKnowledge | undefined;
   /** The states released by arrivals in all completed phases and in the current phase. */
-  arriving: ReleasedMessage | undefined;
+  arriving: ReleasedKnowledge | undefined;
 }
 
 /**
@@ -44,7 +44,7 @@ interface Phases {
  */
 export class Releases {
   /** For each memory offset, the released happens-before states that a thread can acquire there. */
-  readonly #messages = new Map<number, ReleasedMessage>();
+  readonly #messages = new Map<number, ReleasedKnowledge>();
   /** The states that were released at each `mbarrier`, by the offset of the `mbarrier`. */
   readonly #phases = new Map<number, Phases>();
   /**
@@ -81,7 +81,7 @@ export class Releases {
       releases.push(release);
     }
     // An atomic read-modify-write operation continues the release sequence of the value that it replaces.
-    const after = releases.reduce<ReleasedMessage | undefined>(added, isUpdate ? message : undefined);
+    const after = releases.reduce<ReleasedKnowledge | undefined>(added, isUpdate ? message : undefined);
     if (after !== undefined) this.#messages.set(offset, after);
     else if (message !== undefined) this.#messages.delete(offset);
     if (isWide && (order & orderBits.hasResult) !== 0) {
@@ -152,7 +152,7 @@ export class Releases {
 }
 
 /** Records a fence of a thread. */
-export function fence(clocks: BlockClocks, local: number, order: number): void {
+export function recordFence(clocks: BlockClocks, local: number, order: number): void {
   const isWide = (order & orderBits.wide) !== 0;
   const threadOrder = clocks.orderOf(local);
   if ((order & orderBits.acquire) !== 0) clocks.acquire(local, threadOrder.acquire(clocks.block, isWide));
@@ -161,6 +161,6 @@ export function fence(clocks: BlockClocks, local: number, order: number): void {
   else if ((order & orderBits.release) !== 0) threadOrder.release(clocks.release(local), isWide);
 }
 
-function added(message: ReleasedMessage | undefined, release: Release): ReleasedMessage {
-  return message === undefined ? ReleasedMessage.of(release) : message.with(release);
+function added(message: ReleasedKnowledge | undefined, release: Release): ReleasedKnowledge {
+  return message === undefined ? ReleasedKnowledge.of(release) : message.with(release);
 }
