@@ -27,7 +27,7 @@ const memoryOptions: KnownOptions<PhysicalMemoryOptions> = {
 };
 
 /** Parameters of the constructor of `PhysicalMemory`. */
-interface Parts {
+interface PhysicalMemoryParts {
   readonly device: CudaDevice;
   readonly handle: bigint;
   readonly byteLength: number;
@@ -84,7 +84,7 @@ export class PhysicalMemory implements Disposable {
    *
    * @ignore
    */
-  constructor(session: Session, parts: Parts) {
+  constructor(session: Session, parts: PhysicalMemoryParts) {
     if (session?.opened === undefined) refuseConstruction("PhysicalMemory", "CudaDevice.createMemory");
     const { device, handle, byteLength, handleType, isImported } = parts;
     this.#session = session;

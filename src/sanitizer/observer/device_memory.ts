@@ -239,7 +239,7 @@ export class ObservedVirtualMemory {
 }
 
 /** The parts of the sanitizer that `copiesAndFills` uses. */
-interface Parts {
+interface CopyParts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
   readonly work: ObservedWork;
@@ -249,13 +249,13 @@ interface Parts {
 }
 
 /** Returns wrappers of the driver's calls that copy and fill memory, which observe and forward each call. */
-export function copiesAndFills(driver: Driver, parts: Parts): Partial<Driver> {
+export function copiesAndFills(driver: Driver, parts: CopyParts): Partial<Driver> {
   return { ...copiesWithHost(driver, parts), ...copies(driver, parts), ...fills(driver, parts) };
 }
 
 function copiesWithHost(
   driver: Driver,
-  { reports, streams, work, hostMemory, reportsHostReads }: Parts,
+  { reports, streams, work, hostMemory, reportsHostReads }: CopyParts,
 ): Partial<Driver> {
   return {
     memcpyHtoDAsync: (device, destination, source, stream) => {
@@ -290,7 +290,7 @@ function copiesWithHost(
   };
 }
 
-function copies(driver: Driver, { work, hostMemory }: Parts): Partial<Driver> {
+function copies(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver> {
   return {
     memcpyAsync: (device, destination, source, byteLength, stream) => {
       hostMemory.beforeWrite(destination, byteLength);
@@ -311,7 +311,7 @@ function copies(driver: Driver, { work, hostMemory }: Parts): Partial<Driver> {
   };
 }
 
-function fills(driver: Driver, { work, hostMemory }: Parts): Partial<Driver> {
+function fills(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver> {
   return {
     memsetAsync: (device, address, byte, byteLength, stream) => {
       hostMemory.beforeWrite(address, byteLength);

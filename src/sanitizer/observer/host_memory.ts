@@ -16,7 +16,7 @@ import type { ObservedWork } from "./observed_events.ts";
 const unreadByte = 0xcb;
 
 /** The parts of the sanitizer that `ObservedHostMemory` uses. */
-interface Parts {
+interface ObservedHostMemoryParts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
   readonly work: ObservedWork;
@@ -25,7 +25,7 @@ interface Parts {
 /** Observes the calls for page-locked memory, and the copies that use such memory. */
 export class ObservedHostMemory {
   readonly #driver: Driver;
-  readonly #parts: Parts;
+  readonly #parts: ObservedHostMemoryParts;
   readonly #sources = new CopiedSources();
   /** The addresses of page-locked memory, keyed by buffer. */
   readonly #addresses = new Map<ArrayBufferLike, number>();
@@ -34,7 +34,7 @@ export class ObservedHostMemory {
   /** The buffers that the program itself can access. Other buffers are internal to the library. */
   readonly #exposed = new WeakSet<ArrayBufferLike>();
 
-  constructor(driver: Driver, parts: Parts) {
+  constructor(driver: Driver, parts: ObservedHostMemoryParts) {
     this.#driver = driver;
     this.#parts = parts;
   }

@@ -22,7 +22,7 @@ import type { ObservedWork } from "./observed_events.ts";
 const provable = ["race", "initialization", "synchronization"] as const;
 
 /** The parts of the sanitizer that `ObservedKernels` uses. */
-interface Parts {
+interface ObservedKernelsParts {
   readonly reports: Reports;
   readonly work: ObservedWork;
   readonly hostMemory: ObservedHostMemory;
@@ -31,7 +31,7 @@ interface Parts {
 /** Observes the calls that load and launch kernels. */
 export class ObservedKernels {
   readonly #driver: Driver;
-  readonly #parts: Parts;
+  readonly #parts: ObservedKernelsParts;
   /** The names of kernels for messages, keyed by handle. */
   readonly #names = new Map<bigint, string>();
   /** Derives the accesses of launches from the PTX. Undefined if the driver observes accesses itself. */
@@ -44,7 +44,7 @@ export class ObservedKernels {
   readonly #variables = new Set<string>();
 
   /** @param options how to find the accesses of kernels that the driver does not observe */
-  constructor(driver: Driver, options: KernelOptions, parts: Parts) {
+  constructor(driver: Driver, options: KernelOptions, parts: ObservedKernelsParts) {
     this.#driver = driver;
     this.#parts = parts;
     const { observesAccesses = false, checks } = driver.checker ?? {};

@@ -26,7 +26,7 @@ export interface StreamHandle {
 }
 
 /** The parts of the sanitizer that `ObservedStreams` uses. */
-interface Parts {
+interface ObservedStreamsParts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   /** Called after each synchronization of the host, before the published records of other processes are read. */
@@ -44,7 +44,7 @@ export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
 export class ObservedStreams {
   readonly host: Timeline = new Timeline("the host");
   readonly processes: OtherProcesses;
-  readonly #parts: Parts;
+  readonly #parts: ObservedStreamsParts;
   /** For each device, the timelines of the streams, keyed by handle. */
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
   /** For each device, the timelines of destroyed streams whose work may be pending. */
@@ -61,7 +61,7 @@ export class ObservedStreams {
   /** The result of the last lookup. Cached, because programs mostly use the same stream again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
 
-  constructor(parts: Parts) {
+  constructor(parts: ObservedStreamsParts) {
     this.#parts = parts;
     const { reports, order } = parts;
     this.processes = new OtherProcesses({

@@ -20,7 +20,7 @@ import { decodeRecord, type SentAccess, shareNameOf } from "./records.ts";
 import { type RemoteAccess, SharedAccesses, type SharedMemory } from "./shared_accesses.ts";
 
 /** The parts of the sanitizer that `OtherProcesses` uses. */
-interface Parts {
+interface OtherProcessesParts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly host: Timeline;
@@ -30,7 +30,7 @@ interface Parts {
 
 /** Finds conflicts between accesses of this process and accesses of processes that share memory with it. */
 export class OtherProcesses implements BoardReader {
-  readonly #parts: Parts;
+  readonly #parts: OtherProcessesParts;
   readonly #publisher: Publisher;
   /** The other processes that hold slots on the board. Undefined until this process holds a slot. */
   #peers: Peers | undefined;
@@ -46,7 +46,7 @@ export class OtherProcesses implements BoardReader {
    */
   #ownHorizon = 0;
 
-  constructor(parts: Parts) {
+  constructor(parts: OtherProcessesParts) {
     this.#parts = parts;
     const publisher = this.#publisher = new Publisher(parts.host);
     this.#accesses = new SharedAccesses({

@@ -157,7 +157,7 @@ export function identityOf(handle: OsHandle): string | undefined {
 }
 
 /** The parts of the sanitizer that `SharedAccesses` uses. */
-interface Parts {
+interface SharedAccessesParts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly publisher: Publisher;
@@ -169,10 +169,10 @@ interface Parts {
 
 /** Checks accesses to shared memory. The methods must be called in the order in which operations are checked. */
 export class SharedAccesses {
-  readonly #parts: Parts;
+  readonly #parts: SharedAccessesParts;
   readonly #memories = new SharedMemories();
 
-  constructor(parts: Parts) {
+  constructor(parts: SharedAccessesParts) {
     this.#parts = parts;
   }
 

@@ -26,7 +26,7 @@ import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
 
 /** The dependencies of a `StoredMemory`, which its client provides. */
-interface Parts {
+interface StoredMemoryParts {
   readonly name: string;
   readonly mapped: WholeMemory;
   readonly publish: () => Promise<void>;
@@ -41,7 +41,7 @@ export class StoredMemory implements AsyncDisposable {
   readonly name: string;
   /** The memory, mapped for writing until it is published and for reading afterwards. */
   readonly buffer: DeviceBuffer;
-  readonly #parts: Parts;
+  readonly #parts: StoredMemoryParts;
   #state: "new" | "publishing" | "published" | "disposed" = "new";
 
   static {
@@ -56,7 +56,7 @@ export class StoredMemory implements AsyncDisposable {
    *
    * @ignore
    */
-  constructor(parts: Parts) {
+  constructor(parts: StoredMemoryParts) {
     if (parts?.mapped === undefined) refuseConstruction("StoredMemory", "StoreClient.create");
     this.name = parts.name;
     this.buffer = parts.mapped.buffer;

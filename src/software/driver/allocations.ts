@@ -22,7 +22,7 @@ import {
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
 /** The parts of the driver that the calls in this file use. */
-interface Parts {
+interface AllocationParts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
   readonly memory: ProgramMemory;
@@ -48,7 +48,7 @@ type DeviceMemoryCalls = Pick<
  * Returns the driver calls that allocate and free device memory, and that share device memory which does not belong to
  * a pool.
  */
-export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): DeviceMemoryCalls {
+export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationParts): DeviceMemoryCalls {
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;
 
@@ -153,7 +153,7 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): Devi
 type AddressCalls = Pick<Driver, "memGetAddressRange" | "pointerGetAttributes">;
 
 /** Returns the driver calls that query the allocation to which an address belongs. */
-export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts): AddressCalls {
+export function addressCalls({ core: { devices }, memory, virtualMemory }: AllocationParts): AddressCalls {
   return {
     memGetAddressRange(device, address) {
       const call = "cuMemGetAddressRange";
@@ -189,7 +189,7 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts
 type HostMemoryCalls = Pick<Driver, "hostView" | "hostAlloc" | "hostGetDevicePointer" | "freeHost">;
 
 /** Returns the driver calls that manage host memory. */
-export function hostMemoryCalls({ core, memory }: Parts): HostMemoryCalls {
+export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCalls {
   const { devices, linearMemory, hostMemory } = core;
   return {
     hostView(address, byteLength) {

@@ -111,7 +111,7 @@ class Copies {
 const { read, readWrite } = memAccessFlags;
 
 /** The parts of the driver that copies and fills use. */
-interface Parts {
+interface CopyParts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
   readonly memory: ProgramMemory;
@@ -131,7 +131,7 @@ type CopyAndFillCalls = Pick<
 >;
 
 /** Returns the driver calls that copy and fill memory. */
-export function copyAndFillCalls({ core, streams, memory }: Parts): CopyAndFillCalls {
+export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndFillCalls {
   const { devices } = core;
   const copies = new Copies(core.scheduler, core.hostMemory, memory.shadow);
 

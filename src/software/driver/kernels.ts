@@ -34,7 +34,7 @@ import type { ProgramMemory } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
 /** The parts of the driver that the calls in this file use. */
-interface Parts {
+interface KernelParts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
   readonly memory: ProgramMemory;
@@ -69,7 +69,7 @@ type LaunchCalls = Pick<
 
 /** The modules and kernels of a driver. */
 export class Kernels {
-  readonly #parts: Parts;
+  readonly #parts: KernelParts;
   readonly #modules = new Map<bigint, LoadedModule>();
   /** The modules that were unloaded, but whose memory was not released yet. */
   readonly #unloadedModules = new Set<LoadedModule>();
@@ -82,7 +82,7 @@ export class Kernels {
   /** The memory where checked kernels record accesses. Undefined until a kernel is checked. */
   #checkMemory: CheckMemory | undefined;
 
-  constructor(parts: Parts, options: SoftwareDriverOptions) {
+  constructor(parts: KernelParts, options: SoftwareDriverOptions) {
     const { boundsChecks = true, gangs = true, schedule } = options;
     const { core: { stepLimit, observesAccesses, kernelChecks, linearMemory } } = parts;
     const variesThreads = schedule !== undefined && schedule !== "oldest";
