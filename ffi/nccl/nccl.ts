@@ -164,7 +164,7 @@ export class Nccl implements CollectiveLibrary {
       const ended = communicator.pollForEnded() ??
         (communicator.phase === "ready" ? undefined : communicator.pollForEndedInParent());
       if (ended !== undefined) return communicator.failure = ended;
-      return this.#advance(communicator) ? "ready" : "in-progress";
+      return this.#progress(communicator) ? "ready" : "in-progress";
     } catch (error) {
       return communicator.failure = error as Error;
     }
@@ -352,7 +352,7 @@ export class Nccl implements CollectiveLibrary {
   }
 
   /** Performs the next step of creating a communicator. Returns whether the creation is complete. */
-  #advance(communicator: NcclCommunicator): boolean {
+  #progress(communicator: NcclCommunicator): boolean {
     const { phase, parent, out } = communicator;
     switch (phase) {
       case "dividing":

@@ -42,8 +42,8 @@ interface EpochCount {
   readonly count: number;
 }
 
-/** Unfinished collectives that a communicator has enqueued on one stream, and that share an end marker. */
-interface EnqueuedWork extends UnfinishedWork {
+/** Unfinished work as its watchdog sees it: collectives on one stream that share an end marker. */
+interface WatchedWork extends UnfinishedWork {
   readonly device: number;
   /** The stream's handle. */
   readonly handle: bigint;
@@ -68,8 +68,8 @@ interface EnqueuedWork extends UnfinishedWork {
  * Work, and the event that was recorded after it as its end marker. `event` is undefined if the stream was idle
  * already.
  */
-interface MarkedWork {
-  readonly work: EnqueuedWork;
+interface EndMarker {
+  readonly work: WatchedWork;
   readonly event: bigint | undefined;
 }
 
@@ -92,10 +92,10 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   failure: Error | undefined;
   readonly #parts: WatchedParts;
   readonly #errors: StreamErrors;
-  /** The enqueued work that has no end marker yet, keyed by stream. `recordEnd` moves it to `#marked`. */
-  readonly #unmarked = new Map<CudaStream, EnqueuedWork>();
+  /** The unfinished work that has no end marker yet, keyed by stream. `recordEnd` moves it to `#endMarkers`. */
+  readonly #unmarked = new Map<CudaStream, WatchedWork>();
   #lastStream: CudaStream | undefined;
-  #lastWork: EnqueuedWork | undefined;
+  #lastWork: WatchedWork | undefined;
   /**
    * The number of launch-queue slots in the last reservation. A reservation takes a fiftieth of the time of a small
    * collective, so the number doubles as long as the collectives use the same stream. For another stream, it restarts
@@ -104,7 +104,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   #reservation = 0;
   /** The number of unused slots of the last reservation. */
   #slotsLeft = 0;
-  #marked: MarkedWork[] = [];
+  #endMarkers: EndMarker[] = [];
   /** The number of collectives enqueued so far, excluding sends and receives. It is the same on every rank. */
   #count = 0;
   #nextPoll = 0;
@@ -122,7 +122,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   get isSaturated(): boolean {
-    return this.#marked.length >= maximumMarkers;
+    return this.#endMarkers.length >= maximumMarkers;
   }
 
   /**
@@ -206,11 +206,11 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (performance.now() >= this.#nextPoll) this.poll();
   }
 
-  complete(completed: StreamPoint): void {
+  pollCompleted(completed: StreamPoint): void {
     if (this.failure !== undefined) return;
     // If the communicator has work on other streams, poll, because that work may be complete or hang as well.
     for (const { stream } of this.#unmarked.values()) if (stream !== completed.stream) return this.poll(completed);
-    for (const { work: { stream } } of this.#marked) if (stream !== completed.stream) return this.poll(completed);
+    for (const { work: { stream } } of this.#endMarkers) if (stream !== completed.stream) return this.poll(completed);
     const { library, comm } = this.#parts;
     const prefix = library.commValidPrefix(comm);
     if (prefix !== undefined) {
@@ -285,8 +285,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (!this.#hasNoWork) this.#timer.start();
   }
 
-  get #works(): EnqueuedWork[] {
-    return [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
+  get #works(): WatchedWork[] {
+    return [...this.#endMarkers.map(({ work }) => work), ...this.#unmarked.values()];
   }
 
   /** The part of the communicator's work that is known to be complete. */
@@ -299,7 +299,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   get #hasNoWork(): boolean {
-    return this.#unmarked.size === 0 && this.#marked.length === 0;
+    return this.#unmarked.size === 0 && this.#endMarkers.length === 0;
   }
 
   poll(completed?: StreamPoint): void {
@@ -311,7 +311,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (driver.runsOnHost) this.#extendDeadlines(now - this.#lastPoll - 2 * timerInterval);
     this.#lastPoll = now;
     this.recordEnd();
-    const areComplete = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
+    const areComplete = this.#endMarkers.map(({ event }) => event === undefined || this.#isComplete(event));
     // Query the error after the events: events after failed work complete, too, and not every library reports which
     // work had completed before the failure.
     const stateOfWork = library.commGetAsyncError(comm, { onlyOfWork: true });
@@ -325,7 +325,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (!(state instanceof Error) && this.#checkTimeout(now) === undefined) return;
     this.#retireByRecords();
     if (this.#hasNoWork) return this.#errors.endWork(this);
-    // Removing complete work restarts the timeout of later work, so check the timeout again.
+    // Retiring work restarts the timeout of later work, so check the timeout again.
     const failure = state instanceof Error ? state : this.#checkTimeout(now);
     if (failure !== undefined) this.fail(failure);
   }
@@ -336,7 +336,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
    */
   #extendDeadlines(milliseconds: number): void {
     if (milliseconds <= 0) return;
-    for (const { work } of this.#marked) {
+    for (const { work } of this.#endMarkers) {
       const extension = Math.min(milliseconds, work.timeout - work.extension);
       work.deadline! += extension;
       work.extension += extension;
@@ -344,42 +344,44 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Removes the marked work that is complete, and advances `first` of work that is partially complete. Keeps completed
-   * work whose results are invalid because another rank has aborted.
+   * Retires work: removes that which is complete with its end marker, and changes `first` of work that is partially
+   * complete. Keeps completed work whose results are invalid because another rank has aborted.
    *
    * @param completedBefore returns the epoch before which the given work is complete
    * @returns the other rank's error, if there are such results, or if the remaining work can never complete
    */
-  #retire(completedBefore: (work: EnqueuedWork, index: number) => Epoch): Error | undefined {
-    const epochs = this.#marked.map(({ work }, index) => completedBefore(work, index));
+  #retire(completedBefore: (work: WatchedWork, index: number) => Epoch): Error | undefined {
+    const epochs = this.#endMarkers.map(({ work }, index) => completedBefore(work, index));
     // Query the valid prefix after the epochs: work that another rank has aborted looks complete on this rank.
     const prefix = this.#parts.library.commValidPrefix(this.#parts.comm);
     const now = performance.now();
-    let advanced = Infinity;
+    let firstRetired = Infinity;
     let invalid: Error | undefined;
-    this.#marked = this.#marked.filter((marked, index) => {
-      const { work } = marked;
+    this.#endMarkers = this.#endMarkers.filter((marker, index) => {
+      const { work } = marker;
       let epoch = epochs[index]!;
       if (prefix !== undefined && epoch > work.first && validBefore(work, prefix) < epoch) {
         epoch = validBefore(work, prefix);
         invalid = prefix.error;
       }
-      if (epoch > work.first) advanced = Math.min(advanced, work.sequence);
-      if (!advance(work, epoch)) return true;
-      this.#remove(marked);
+      if (epoch > work.first) firstRetired = Math.min(firstRetired, work.sequence);
+      if (!retireBefore(work, epoch)) return true;
+      this.#remove(marker);
       return false;
     });
     // Work after the valid prefix can never complete validly. An idle communicator fails, too.
-    if (prefix !== undefined && (this.#hasNoWork || this.#marked.some(({ work }) => isBehindPrefix(work, prefix)))) {
+    if (
+      prefix !== undefined && (this.#hasNoWork || this.#endMarkers.some(({ work }) => isBehindPrefix(work, prefix)))
+    ) {
       invalid = prefix.error;
     }
     // Restart the timeout of later work: it counts from the completion of the preceding work.
-    for (const { work } of this.#marked) if (work.sequence >= advanced) work.deadline = now + work.timeout;
+    for (const { work } of this.#endMarkers) if (work.sequence >= firstRetired) work.deadline = now + work.timeout;
     return invalid;
   }
 
   /**
-   * Removes the work that has completed, according to all events recorded after it. Fails if some results are invalid.
+   * Retires the work that has completed according to all events recorded after it. Fails if some results are invalid.
    */
   #retireByRecords(): void {
     const invalid = this.#retire((work) =>
@@ -394,9 +396,11 @@ export class CollectiveWatchdog implements WatchedCommunicator {
    */
   #checkTimeout(now: number): Error | undefined {
     const { library, comm, timeout, name } = this.#parts;
-    const late = this.#marked.filter(({ work }) => work.deadline! < now).map(({ work }) => work);
+    const late = this.#endMarkers.filter(({ work }) => work.deadline! < now).map(({ work }) => work);
     if (late.length === 0) return undefined;
-    const { work: oldest } = this.#marked.reduce((one, other) => one.work.sequence < other.work.sequence ? one : other);
+    const { work: oldest } = this.#endMarkers.reduce((one, other) =>
+      one.work.sequence < other.work.sequence ? one : other
+    );
     if (oldest.deadline! >= now || !this.#errors.isInTurn(oldest.stream, oldest)) {
       for (const work of late) work.deadline = now + timeout;
       return undefined;
@@ -411,8 +415,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   recordEnd(): void {
-    if (this.#marked.length === 0) this.#lastPoll = performance.now();
-    // If creating or recording an event throws, the remaining work is marked at the next poll.
+    if (this.#endMarkers.length === 0) this.#lastPoll = performance.now();
+    // If creating or recording an event throws, the remaining work gets its end marker at the next poll.
     try {
       for (const [stream, work] of this.#unmarked) {
         this.#recordEndOf(work);
@@ -425,20 +429,20 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     }
   }
 
-  #recordEndOf(work: EnqueuedWork): void {
+  #recordEndOf(work: WatchedWork): void {
     const { session, timeout } = this.#parts;
     const deadline = performance.now() + timeout;
     // Do not record an event on an idle stream: even there, an event is not complete at once.
     if (this.#isIdleStream(work)) {
       work.deadline = deadline;
-      this.#marked.push({ work, event: undefined });
+      this.#endMarkers.push({ work, event: undefined });
       return;
     }
     const event = session.createMarker(work.device);
     try {
       this.#recordBehind(work, event);
       work.deadline = deadline;
-      this.#marked.push({ work, event });
+      this.#endMarkers.push({ work, event });
     } catch (error) {
       session.destroyMarker(event);
       this.#throwIfOver(error);
@@ -447,7 +451,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     }
   }
 
-  #isIdleStream({ device, handle }: EnqueuedWork): boolean {
+  #isIdleStream({ device, handle }: WatchedWork): boolean {
     const { driver } = this.#parts.session;
     try {
       // A query would invalidate a stream capture.
@@ -475,7 +479,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     if (isLoss(error) || this.#parts.session.hasEnded) throw error;
   }
 
-  #recordBehind({ device, handle }: EnqueuedWork, event: bigint): void {
+  #recordBehind({ device, handle }: WatchedWork, event: bigint): void {
     const { driver } = this.#parts.session;
     try {
       driver.eventRecord(device, event, handle);
@@ -488,7 +492,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     }
   }
 
-  #remove({ work, event }: MarkedWork): void {
+  #remove({ work, event }: EndMarker): void {
     work.stream.unfinished.delete(work);
     if (event !== undefined) this.#parts.session.destroyMarker(event);
   }
@@ -502,15 +506,15 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   #clear(): void {
     for (const work of this.#unmarked.values()) work.stream.unfinished.delete(work);
-    for (const marked of this.#marked) ignoreLoss(() => this.#remove(marked));
-    this.#marked = [];
+    for (const marker of this.#endMarkers) ignoreLoss(() => this.#remove(marker));
+    this.#endMarkers = [];
     this.#clearUnmarked();
     this.#errors.endWork(this);
   }
 }
 
-/** Records that the collectives of epochs before `epoch` are complete. Returns whether all of the work is complete. */
-function advance(work: EnqueuedWork, epoch: Epoch): boolean {
+/** Retires the collectives of epochs before `epoch`, which are complete. Returns whether all of the work is retired. */
+function retireBefore(work: WatchedWork, epoch: Epoch): boolean {
   work.first = Math.max(work.first, epoch);
   return work.last < epoch;
 }
@@ -519,13 +523,13 @@ function advance(work: EnqueuedWork, epoch: Epoch): boolean {
  * Returns the total number of collectives that the communicator had enqueued before `epoch`, according to the counts in
  * `work`.
  */
-function completedCount({ last, count, earlierCounts, countBefore }: EnqueuedWork, epoch: Epoch): number {
+function completedCount({ last, count, earlierCounts, countBefore }: WatchedWork, epoch: Epoch): number {
   return last < epoch ? count : earlierCounts?.findLast((earlier) => earlier.epoch < epoch)?.count ?? countBefore;
 }
 
 /** Returns the epoch before which all results of the work are valid, provided that they are complete. */
 function validBefore(
-  { first, last, count, earlierCounts, hasMessages }: EnqueuedWork,
+  { first, last, count, earlierCounts, hasMessages }: WatchedWork,
   { collectives, messages }: ValidPrefix,
 ): Epoch {
   if (hasMessages && !messages) return first;
@@ -534,6 +538,6 @@ function validBefore(
 }
 
 /** Returns whether some of the work comes after the valid prefix, which is the work that all ranks have completed. */
-function isBehindPrefix({ countBefore, count }: EnqueuedWork, { collectives }: ValidPrefix): boolean {
+function isBehindPrefix({ countBefore, count }: WatchedWork, { collectives }: ValidPrefix): boolean {
   return count > Math.max(countBefore, collectives);
 }

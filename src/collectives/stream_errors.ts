@@ -257,7 +257,7 @@ export class StreamErrors implements WaitErrors {
       this.#pollIfDue();
     } else {
       const completed = { stream: state, before: ++this.epoch };
-      this.#forEachUnfinished((communicator) => communicator.complete(completed));
+      this.#forEachUnfinished((communicator) => communicator.pollCompleted(completed));
     }
     if (state !== undefined) this.#throw(state.failures.filter(isUnthrown));
   }

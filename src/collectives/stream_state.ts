@@ -20,7 +20,7 @@ export interface WatchedCommunicator {
    */
   poll(completed?: StreamPoint): void;
   /** A variant of `poll` for when all work of a stream is complete. Faster if the communicator uses no other stream. */
-  complete(completed: StreamPoint): void;
+  pollCompleted(completed: StreamPoint): void;
 }
 
 /**
@@ -37,7 +37,7 @@ export interface StreamPoint {
   readonly before: Epoch;
 }
 
-/** Unfinished collectives of one communicator on one stream. */
+/** Collectives of one communicator on one stream that are not known to be complete. */
 export interface UnfinishedWork {
   readonly owner: WatchedCommunicator;
   readonly stream: StreamState;

@@ -200,7 +200,7 @@ export class Membership {
    * Opens the mailboxes of ranks that have joined since the previous call. Returns whether all ranks are connected.
    * Throws if a rank can never connect.
    */
-  advance(): boolean {
+  progress(): boolean {
     if (this.isReady) return true;
     while (this.#mailboxes.length < this.size && this.#openMailboxOf(this.#mailboxes.length));
     if (this.#mailboxes.length === this.size) {

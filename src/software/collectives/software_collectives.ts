@@ -5,6 +5,9 @@
  * Where NCCL leaves a choice, this one is strict: every collective waits until all ranks have called it, a send completes
  * when the receiver has the message, and ranks that call different collectives get an error instead of hanging.
  *
+ * An operation has two phases on its stream: it posts its input, and completes when the other ranks have posted theirs. Joins
+ * and splits progress, in UCX's sense of the word: each poll of the communicator's state does what is possible by then.
+ *
  * @module
  */
 import {

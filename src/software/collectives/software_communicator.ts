@@ -112,12 +112,12 @@ export class SoftwareCommunicator {
     throw new Error(`Cannot ${action}: the communicator was ${why}; create another one`);
   }
 
-  /** The state of the communicator. Reading this property advances pending joins, splits and finalization. */
+  /** The state of the communicator. Reading this property makes progress with pending joins, splits and finalization. */
   get state(): CommunicatorState {
     if (this.#failure === undefined && !this.#isDestroyed) {
       try {
         if (this.services.areLost()) this.failByDeviceLoss();
-        else if (!this.#advance()) return "in-progress";
+        else if (!this.#progress()) return "in-progress";
       } catch (error) {
         this.fail(error);
       }
@@ -125,7 +125,7 @@ export class SoftwareCommunicator {
     return this.stateOfWork;
   }
 
-  /** The error by which the communicator has failed, otherwise "ready". Reading this property advances nothing. */
+  /** The error by which the communicator has failed, otherwise "ready". Reading this property makes no progress. */
   get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
   }
@@ -152,16 +152,16 @@ export class SoftwareCommunicator {
     else this.#completedCollectives = collective;
   }
 
-  #advance(): boolean {
+  #progress(): boolean {
     this.#membership ??= this.#join();
-    if (this.#membership === undefined || !this.#membership.advance()) return false;
+    if (this.#membership === undefined || !this.#membership.progress()) return false;
     const gone = this.#membership.findGone();
     if (gone !== undefined) throw gone;
     this.releaseRead();
     let areDivided = true;
     // Wait only for splits without a new communicator for this rank. For other splits, the new communicator's state
     // tells whether they are complete.
-    for (const division of this.#divisions) if (!division.advance() && division.isAwaitedHere) areDivided = false;
+    for (const division of this.#divisions) if (!division.progress() && division.isAwaitedHere) areDivided = false;
     return areDivided && !(this.#isFinalizing && this.hasWork);
   }
 
@@ -250,7 +250,7 @@ export class SoftwareCommunicator {
   /** Begins a split, by posting this rank's color and key. */
   divide(color: number | undefined, key: number): Division {
     const membership = this.usableFor("divide the communicator");
-    for (const division of this.#divisions) if (division.advance()) this.#divisions.delete(division);
+    for (const division of this.#divisions) if (division.progress()) this.#divisions.delete(division);
     if (this.#divisions.size === divisionLimit) {
       throw new RangeError(
         `Cannot divide the communicator: ${divisionLimit} divisions of it are not complete yet; wait for some of them`,
@@ -366,7 +366,7 @@ export class Division {
   }
 
   /** Reads the colors that were posted since the previous call. Returns whether all ranks have posted their colors. */
-  advance(): boolean {
+  progress(): boolean {
     const { size } = this.#membership;
     while (this.#colors.length < size) {
       const rank = this.#colors.length;
@@ -391,7 +391,7 @@ export class Division {
 
   /** Returns the options with which this rank joins its new communicator. Undefined until the split is complete. */
   part(): DivisionPlace | undefined {
-    if (!this.advance()) return undefined;
+    if (!this.progress()) return undefined;
     const ranks = this.#colors.filter(({ color }) => color === this.#color)
       .sort((one, other) => one.key - other.key || one.rank - other.rank);
     return {

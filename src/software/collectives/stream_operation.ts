@@ -81,7 +81,7 @@ export abstract class StreamOperation {
     const { communicator } = this;
     let isDone = false;
     const run = (): boolean => {
-      isDone = communicator.hasEnded || finishes(slices, communicator);
+      isDone = communicator.hasEnded || runSlice(slices, communicator);
       if (isDone && !communicator.hasEnded) done?.();
       return isDone;
     };
@@ -152,7 +152,7 @@ function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedB
 export const groupLimit: number = ringLength;
 
 /** Runs the next slice of a phase. Returns whether the phase is complete or has failed. */
-function finishes(slices: Slices, communicator: SoftwareCommunicator): boolean {
+function runSlice(slices: Slices, communicator: SoftwareCommunicator): boolean {
   try {
     return slices.next().done === true;
   } catch (error) {
@@ -203,7 +203,7 @@ class Posts implements Awaited {
 }
 
 /** The parameters of a `CollectiveOperation`: the call, its stream, and its memory. */
-interface CollectiveWork {
+interface CollectiveParameters {
   readonly call: Omit<MailboxEntry, "offset" | "byteLength">;
   readonly type: ElementType;
   readonly stream: Stream;
@@ -230,12 +230,12 @@ export function sharesOf(
 /** Performs a collective, in which all ranks of a communicator take part. */
 export class CollectiveOperation extends StreamOperation {
   readonly ring: number = commonRings.collectives;
-  readonly #call: CollectiveWork["call"];
+  readonly #call: CollectiveParameters["call"];
   readonly #type: ElementType;
   readonly #source: Uint8Array;
   readonly #target: Uint8Array;
 
-  constructor(communicator: SoftwareCommunicator, { call, type, stream, source, target }: CollectiveWork) {
+  constructor(communicator: SoftwareCommunicator, { call, type, stream, source, target }: CollectiveParameters) {
     super(communicator, stream);
     this.#call = call;
     this.#type = type;
@@ -330,7 +330,7 @@ export class CollectiveOperation extends StreamOperation {
 }
 
 /** The parameters of a `MessageOperation`, which sends or receives a message. */
-interface MessageWork {
+interface MessageParameters {
   /** The other rank: the receiver of a send, or the sender of a receive. */
   readonly peer: number;
   readonly count: number;
@@ -345,9 +345,9 @@ interface MessageWork {
 abstract class MessageOperation extends StreamOperation {
   protected readonly peer: number;
   protected readonly bytes: Uint8Array;
-  readonly #options: MessageWork;
+  readonly #options: MessageParameters;
 
-  constructor(communicator: SoftwareCommunicator, options: MessageWork) {
+  constructor(communicator: SoftwareCommunicator, options: MessageParameters) {
     super(communicator, options.stream);
     this.peer = options.peer;
     this.bytes = options.bytes;

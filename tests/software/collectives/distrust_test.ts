@@ -24,7 +24,7 @@ async function createPair(driver: SoftwareDriver): Promise<{ rank: Rank; hostile
   const id = collectives.getUniqueId();
   const rank = new Rank(driver, 0, collectives.commInitRank(0, { id, rank: 0, size: 2 }));
   const hostile = Membership.join({ key: keyOfId(id), rank: 1, size: 2, deviceUuid: new Uint8Array(16) });
-  await waitUntil(() => [rank.state, hostile.advance()].includes(true) && rank.state === "ready");
+  await waitUntil(() => [rank.state, hostile.progress()].includes(true) && rank.state === "ready");
   return { rank, hostile };
 }
 
