@@ -191,7 +191,7 @@ export interface AffineForm {
   readonly kind: "affine";
   /**
    * What the value is relative to. A non-negative number is the offset of a kernel parameter in the packed parameters;
-   * otherwise {@linkcode noBase}, {@linkcode elsewhere}, or a smaller number, which stands for a shared variable.
+   * otherwise {@linkcode noBase}, {@linkcode untrackedBase}, or a smaller number, which stands for a shared variable.
    */
   readonly base: number;
   readonly constant: number;
@@ -202,7 +202,7 @@ export interface AffineForm {
 /** The base of a value that is not derived from a pointer. */
 export const noBase = -1;
 /** The base of an address in local memory, or of a variable that is not in shared memory. */
-export const elsewhere = -2;
+export const untrackedBase = -2;
 /** The base of dynamic shared memory. The bases of other shared variables are smaller numbers. */
 export const dynamicShared = -3;
 
@@ -237,7 +237,7 @@ export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | un
   let base = a.base;
   if (b.base !== noBase) {
     // Equal bases cancel only if they are parameters: the address of a variable depends on the state space.
-    if (factor === -1 && a.base === b.base && a.base > elsewhere) base = noBase;
+    if (factor === -1 && a.base === b.base && a.base > untrackedBase) base = noBase;
     else if (factor === 1 && a.base === noBase) base = b.base;
     else return undefined;
   }

@@ -60,7 +60,7 @@ interface KernelAccesses {
   readonly prepared: { readonly code: KernelCode };
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<CodeInstruction>;
-  readonly reachesElsewhere: boolean;
+  readonly reachesUntracked: boolean;
 }
 
 /** The byte ranges that one source line, or several interleaved instructions, access. */
@@ -93,8 +93,8 @@ export function exactAccesses(
   run: KernelAccesses,
   { dimensions, lineInfo }: { dimensions: readonly Dimension[]; lineInfo: LineInfo },
 ): ExactAccesses | undefined {
-  const { certain, possible, reachesElsewhere, prepared: { code } } = run;
-  if (possible.size > 0 || reachesElsewhere) return undefined;
+  const { certain, possible, reachesUntracked, prepared: { code } } = run;
+  if (possible.size > 0 || reachesUntracked) return undefined;
   if (code.blocks.some(({ instructions }) => instructions.some(mayStop))) return undefined;
   const alignments = alignmentsOf(certain);
   if (alignments === undefined) return undefined;

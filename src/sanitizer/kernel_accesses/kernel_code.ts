@@ -10,7 +10,7 @@ import { findRow } from "../../ptx/instructions/find_row.ts";
 import { immediatePostDominators } from "../../ptx/analysis/control_flow_graph.ts";
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
-import { dynamicShared, elsewhere } from "./domain.ts";
+import { dynamicShared, untrackedBase } from "./domain.ts";
 
 /** An operand of an instruction, with its name resolved. */
 export type CodeOperand =
@@ -153,8 +153,8 @@ class FlatCode {
     { space, linkage, elementCount }: VariableDeclaration,
     { isOfModule, byteLength }: { isOfModule: boolean; byteLength: number },
   ): number {
-    if (space !== "shared") return elsewhere;
-    if (linkage === "extern") return isOfModule && elementCount === 0 ? dynamicShared : elsewhere;
+    if (space !== "shared") return untrackedBase;
+    if (linkage === "extern") return isOfModule && elementCount === 0 ? dynamicShared : untrackedBase;
     const base = dynamicShared - this.sharedBytes.size;
     this.sharedBytes.set(base, byteLength);
     return base;
@@ -224,7 +224,7 @@ class FlatCode {
         const isSpecial = name.startsWith("%") || name === "WARP_SZ";
         return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
           kind: "variable",
-          base: elsewhere,
+          base: untrackedBase,
         };
       }
       case "address": {
@@ -250,7 +250,7 @@ class FlatCode {
       case "sum": {
         const name = operand.kind === "sum" ? operand.name : operand.array;
         const resolved = this.#operandOf(name, scope);
-        return resolved.kind === "variable" ? { ...resolved, base: elsewhere } : unknown;
+        return resolved.kind === "variable" ? { ...resolved, base: untrackedBase } : unknown;
       }
       default:
         return unknown;
@@ -270,7 +270,7 @@ class FlatCode {
         return base === undefined ? { kind: "parameter", offset: named.offset } : { kind: "variable", base };
       }
       default:
-        return { kind: "variable", base: elsewhere };
+        return { kind: "variable", base: untrackedBase };
     }
   }
 }
@@ -290,8 +290,10 @@ const unknown: CodeOperand = { kind: "unknown" };
 /**
  * Returns the registers that an instruction may write: those in its first operand, which for a call is the result list.
  */
-export function written(instruction: CodeInstruction): readonly number[] {
-  return overwrites(instruction) || instruction.row?.flow === "call" ? registersOf(instruction.operands[0]) : [];
+export function writtenRegisters(instruction: CodeInstruction): readonly number[] {
+  return writesFirstOperand(instruction) || instruction.row?.flow === "call"
+    ? registersOf(instruction.operands[0])
+    : [];
 }
 
 /** Returns the registers in an operand, except those in addresses. */
@@ -303,14 +305,14 @@ function registersOf(operand: CodeOperand | undefined): readonly number[] {
 /**
  * Returns whether an instruction writes to its first operand. Assumes that an instruction with an unknown opcode does.
  */
-export function overwrites({ row }: CodeInstruction): boolean {
+export function writesFirstOperand({ row }: CodeInstruction): boolean {
   return row === undefined || row.hasResult;
 }
 
 /** Returns the registers that an instruction reads, including that of its guard. */
-export function readBy(instruction: CodeInstruction): number[] {
+export function readRegisters(instruction: CodeInstruction): number[] {
   const { operands, guard } = instruction;
-  const sources = overwrites(instruction) ? operands.slice(1) : operands;
+  const sources = writesFirstOperand(instruction) ? operands.slice(1) : operands;
   const first = operands[0];
   const found = [...sources, ...first?.kind === "address" ? [first] : []].flatMap(registersIn);
   return guard === undefined ? found : [...found, guard.register];

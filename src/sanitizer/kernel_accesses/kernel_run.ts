@@ -12,24 +12,24 @@ import {
   constantForm,
   decide,
   type Domain,
-  elsewhere,
   noBase,
   sumOf,
   TooComplex,
+  untrackedBase,
 } from "./domain.ts";
-import { bitsOf, type CodeInstruction, type CodeOperand, type KernelCode, written } from "./kernel_code.ts";
+import { bitsOf, type CodeInstruction, type CodeOperand, type KernelCode, writtenRegisters } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
 import {
   accessOf,
   areEqual,
-  type Arrival,
   barrierOf,
   type CertainAccess,
   type LaunchNumbers,
+  type LoopArrival,
+  type LoopCondition,
   type PreparedCode,
   sharedAccessOf,
-  type Stay,
-  type Stop,
+  type StopPredicate,
   type ThreadState,
 } from "./thread_state.ts";
 import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
@@ -56,7 +56,7 @@ export class KernelRun {
   /** The instructions that may access memory in addition to the accesses in `certain`. */
   readonly possible: Set<CodeInstruction> = new Set();
   /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
-  reachesElsewhere = false;
+  reachesUntracked = false;
   /** The accesses to shared memory. Undefined before `run` is called. */
   phases: SharedPhases | undefined;
   readonly #code: KernelCode;
@@ -77,7 +77,16 @@ export class KernelRun {
   run(domain: Domain): void {
     const values: AbstractValue[] = Array(this.#code.registerBits.length).fill(undefined);
     const before = { writes: noWrites, settled: noWrites, iterations: [] };
-    const state = { ...before, block: 0, index: 0, values, domain, phase: 0, arrivals: new Map(), stays: undefined };
+    const state = {
+      ...before,
+      block: 0,
+      index: 0,
+      values,
+      domain,
+      phase: 0,
+      arrivals: new Map(),
+      loopConditions: undefined,
+    };
     const { sharedBytes: byteLengths } = this.#code;
     this.phases = new SharedPhases({ byteLengths, dimensions: this.#launch.threadDimensions, whole: domain });
     try {
@@ -100,7 +109,7 @@ export class KernelRun {
    * Executes a state's threads until each has ended or has reached a block at which to stop. Returns the states of the
    * threads that have stopped. With `isMidway`, execution begins inside a block, and does not stop at this block first.
    */
-  walk(state: ThreadState, stop: Stop, isMidway = false): ThreadState[] {
+  walk(state: ThreadState, stop: StopPredicate, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {
       if (!isMidway) {
         if (stop(state.block)) return [state];
@@ -120,7 +129,7 @@ export class KernelRun {
    * Executes diverged threads up to their reconvergence point. If all of them arrive there with equal states, merges
    * these.
    */
-  #reconverge(state: ThreadState, { parts, isMidway }: Divergence, stop: Stop): ThreadState[] {
+  #reconverge(state: ThreadState, { parts, isMidway }: Divergence, stop: StopPredicate): ThreadState[] {
     const meeting = this.#code.postDominators[state.block]!;
     const domains = new Set(parts.map(({ domain }) => domain));
     this.#spend(stepsOfDivergence);
@@ -136,7 +145,7 @@ export class KernelRun {
       ...arrived[0]!,
       domain: state.domain,
       arrivals: state.arrivals,
-      stays: state.stays,
+      loopConditions: state.loopConditions,
       writes: allWrites(arrived.map(({ writes }) => writes)),
       // If only some of the threads have passed a barrier, keep the settled writes from before the divergence.
       settled: arrived.every((part) => part.settled === settled) ? settled : state.settled,
@@ -166,11 +175,11 @@ export class KernelRun {
     const open = new Map([...arrivals].filter(([loop]) => this.prepared.loops.get(loop)!.has(block)));
     state.arrivals = open;
     if (body === undefined) return false;
-    const { domain, stays } = state;
+    const { domain, loopConditions } = state;
     const known = open.get(block) ?? [];
-    const all = [...known.slice(-2), { values: [...state.values], domain, stays }];
+    const all = [...known.slice(-2), { values: [...state.values], domain, loopConditions }];
     open.set(block, all);
-    return all.length === 3 && accelerate(this, state, all as [Arrival, Arrival, Arrival]);
+    return all.length === 3 && accelerate(this, state, all as [LoopArrival, LoopArrival, LoopArrival]);
   }
 
   /** Executes the rest of a block. If threads diverge, returns their states, otherwise undefined. */
@@ -214,14 +223,14 @@ export class KernelRun {
     const { prepared } = this;
     const loop = prepared.loopAround(state.block);
     const body = loop === undefined ? undefined : prepared.loops.get(loop)!;
-    const noted = (truth: boolean): Stay | undefined => {
+    const noted = (truth: boolean): LoopCondition | undefined => {
       const target = truth ? taken! : other!, instead = truth ? other! : taken!;
-      if (body === undefined || !body.has(target) || body.has(instead)) return state.stays;
-      return { loop: loop!, condition, truth, previous: state.stays };
+      if (body === undefined || !body.has(target) || body.has(instead)) return state.loopConditions;
+      return { loop: loop!, condition, truth, previous: state.loopConditions };
     };
     const decided = decide(state.domain, condition);
     if (decided !== undefined) {
-      state.stays = noted(decided);
+      state.loopConditions = noted(decided);
       state.block = decided ? taken! : other!;
       return undefined;
     }
@@ -232,7 +241,7 @@ export class KernelRun {
         index: 0,
         domain,
         values: [...state.values],
-        stays: noted(truth),
+        loopConditions: noted(truth),
       }))
     );
     return { parts, isMidway: false };
@@ -261,7 +270,7 @@ export class KernelRun {
     for (const block of blocksBetween(this.#code, state.block, meeting)) {
       for (const instruction of this.#code.blocks[block]!.instructions) {
         this.#addPossible(instruction);
-        for (const register of written(instruction)) state.values[register] = undefined;
+        for (const register of writtenRegisters(instruction)) state.values[register] = undefined;
       }
     }
     state.block = meeting;
@@ -283,7 +292,7 @@ export class KernelRun {
       const condition = this.#conditionOf(state, guard.register);
       if (condition === undefined) {
         this.#addPossible(instruction);
-        for (const register of written(instruction)) state.values[register] = undefined;
+        for (const register of writtenRegisters(instruction)) state.values[register] = undefined;
         return undefined;
       }
       const decided = decide(state.domain, condition);
@@ -300,7 +309,7 @@ export class KernelRun {
     if (found === undefined) return;
     const address = found === "unknown" ? undefined : this.#addressOf(state, found.address);
     if (found === "unknown" || address === undefined) this.possible.add(instruction);
-    else if (address.base <= elsewhere) this.reachesElsewhere = true;
+    else if (address.base <= untrackedBase) this.reachesUntracked = true;
     else {
       const { access, byteLength } = found;
       this.certain.push({ instruction, access, byteLength, form: address, domain: state.domain });
@@ -329,7 +338,7 @@ export class KernelRun {
 
   #assign(state: ThreadState, instruction: CodeInstruction): Undecided | undefined {
     const { row, modifiers, operands } = instruction;
-    const targets = written(instruction);
+    const targets = writtenRegisters(instruction);
     if (row?.traits.access === "read") {
       const values = modifiers.includes("param") ? this.#loadParameter(instruction, targets.length) : [];
       targets.forEach((register, index) => state.values[register] = values[index]);

@@ -208,8 +208,8 @@ function separate(run: KernelRun, dimensions: number): readonly SeparateRange[] 
   return isSeparate ? separateRanges(run, dimensions) : undefined;
 }
 
-function readsOnlyWhatIsKnown({ reachesElsewhere, phases, prepared: { code } }: KernelRun): boolean {
-  if (reachesElsewhere || !readsOnlyKnownMemory(code)) return false;
+function readsOnlyWhatIsKnown({ reachesUntracked, phases, prepared: { code } }: KernelRun): boolean {
+  if (reachesUntracked || !readsOnlyKnownMemory(code)) return false;
   return !readsSharedMemory(code) || phases!.readOnlyWritten();
 }
 

@@ -22,7 +22,7 @@ import {
 } from "./domain.ts";
 import type { KernelRun } from "./kernel_run.ts";
 import { allWrites } from "./shared_phases.ts";
-import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
+import { areEqual, type LoopArrival, type LoopCondition, type ThreadState } from "./thread_state.ts";
 import type { AbstractValue } from "./values.ts";
 
 /**
@@ -48,10 +48,10 @@ interface Bound {
 export function accelerate(
   run: KernelRun,
   state: ThreadState,
-  [first, second, third]: [Arrival, Arrival, Arrival],
+  [first, second, third]: [LoopArrival, LoopArrival, LoopArrival],
 ): boolean {
   const loop = state.block;
-  const bounds = boundsOf(staysBetween(first, second, loop), staysBetween(second, third, loop));
+  const bounds = boundsOf(loopConditionsBetween(first, second, loop), loopConditionsBetween(second, third, loop));
   if (bounds === undefined) return false;
   const dimension = run.addDimension();
   const domain = boundedDomain(extended(third.domain, dimension), bounds, { dimension, ahead: 0 });
@@ -115,7 +115,7 @@ function iterate(run: KernelRun, before: ThreadState, { values, domain, changes,
     values: [...values],
     domain,
     arrivals: new Map(),
-    stays: undefined,
+    loopConditions: undefined,
     iterations: [...before.iterations, dimension],
   };
   const stopped = run.walk(start, (block) => block === loop || !body.has(block), true);
@@ -154,10 +154,14 @@ function leave(run: KernelRun, state: ThreadState, { left: parts, back }: Iterat
   return true;
 }
 
-function staysBetween({ stays: earlier }: Arrival, { stays: later }: Arrival, loop: number): Stay[] {
-  const found: Stay[] = [];
-  for (let stay = later; stay !== undefined && stay !== earlier; stay = stay.previous) {
-    if (stay.loop === loop) found.push(stay);
+function loopConditionsBetween(
+  { loopConditions: earlier }: LoopArrival,
+  { loopConditions: later }: LoopArrival,
+  loop: number,
+): LoopCondition[] {
+  const found: LoopCondition[] = [];
+  for (let each = later; each !== undefined && each !== earlier; each = each.previous) {
+    if (each.loop === loop) found.push(each);
   }
   return found;
 }
@@ -166,13 +170,13 @@ function staysBetween({ stays: earlier }: Arrival, { stays: later }: Arrival, lo
  * Returns the conditions for staying in a loop, with their change per iteration. Undefined if the conditions of two
  * consecutive iterations do not differ by constants, or if they become less strict.
  */
-function boundsOf(earlier: readonly Stay[], later: readonly Stay[]): Bound[] | undefined {
+function boundsOf(earlier: readonly LoopCondition[], later: readonly LoopCondition[]): Bound[] | undefined {
   if (earlier.length !== later.length || later.length === 0) return undefined;
-  const bounds = later.map((stay, index) => boundOf(earlier[index]!, stay));
+  const bounds = later.map((each, index) => boundOf(earlier[index]!, each));
   return bounds.includes(undefined) ? undefined : bounds as Bound[];
 }
 
-function boundOf(earlier: Stay, later: Stay): Bound | undefined {
+function boundOf(earlier: LoopCondition, later: LoopCondition): Bound | undefined {
   const [a, b] = [testOf(earlier), testOf(later)];
   if (a === undefined || b === undefined || a.relation !== b.relation || a.truth !== b.truth) return undefined;
   if (!areParallel(a.form, b.form)) return undefined;
@@ -193,7 +197,9 @@ function boundToZero(form: AffineForm, change: number): Bound | undefined {
   return { form: { ...form, constant: distance - 1 }, fall: Math.abs(change) };
 }
 
-function testOf({ condition, truth }: Stay): { form: AffineForm; relation: string; truth: boolean } | undefined {
+function testOf(
+  { condition, truth }: LoopCondition,
+): { form: AffineForm; relation: string; truth: boolean } | undefined {
   let test: Condition = condition;
   for (; test.kind === "not"; test = test.of) truth = !truth;
   return test.kind === "test" ? { form: test.form, relation: test.relation, truth } : undefined;

@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { type CodeInstruction, type CodeOperand, type KernelCode, registersIn, written } from "./kernel_code.ts";
+import {
+  type CodeInstruction,
+  type CodeOperand,
+  type KernelCode,
+  registersIn,
+  writtenRegisters,
+} from "./kernel_code.ts";
 import type { PtxModule } from "../../ptx/syntax.ts";
 import type { PossibleAccess } from "../order/stream_order.ts";
 import { accessOf, type PreparedCode } from "./thread_state.ts";
@@ -58,7 +64,7 @@ function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
         // Skip loads from memory: the parameters from which a loaded value was computed are unknown.
         if (instruction.row?.traits.access === "read" && !instruction.modifiers.includes("param")) continue;
         const found = instruction.operands.slice(1).flatMap((operand) => [...rootsIn(operand)]);
-        for (const register of written(instruction)) {
+        for (const register of writtenRegisters(instruction)) {
           const known = roots[register];
           for (const root of found) {
             if (known === undefined || known.has(root)) continue;

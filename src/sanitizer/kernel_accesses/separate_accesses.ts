@@ -25,7 +25,7 @@ interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<CodeInstruction>;
   /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
-  readonly reachesElsewhere: boolean;
+  readonly reachesUntracked: boolean;
 }
 
 /**
@@ -77,10 +77,10 @@ function isWeak(instruction: CodeInstruction): boolean {
  * @param dimensions the number of dimensions of thread indices; further dimensions are loop iterations
  */
 export function separateRanges(
-  { certain, possible, reachesElsewhere }: KernelAccesses,
+  { certain, possible, reachesUntracked }: KernelAccesses,
   dimensions: number,
 ): SeparateRange[] | undefined {
-  if (possible.size > 0 || reachesElsewhere) return undefined;
+  if (possible.size > 0 || reachesUntracked) return undefined;
   const clusters: Cluster[] = [];
   for (const access of certain) {
     const { base } = access.form;

@@ -12,9 +12,9 @@ import {
   type CodeInstruction,
   type CodeOperand,
   type KernelCode,
-  overwrites,
-  readBy,
-  written,
+  readRegisters,
+  writesFirstOperand,
+  writtenRegisters,
 } from "./kernel_code.ts";
 import type { WritesBefore } from "./shared_phases.ts";
 import type { AbstractValue } from "./values.ts";
@@ -53,29 +53,29 @@ export interface ThreadState extends WritesBefore {
   /** The number of the current phase, which is the part of the run since the last barrier. */
   phase: number;
   /** For each enclosing loop, the last arrivals at its header, keyed by the header's block index. */
-  arrivals: ReadonlyMap<number, readonly Arrival[]>;
+  arrivals: ReadonlyMap<number, readonly LoopArrival[]>;
   /** The last element in the linked list of conditions under which the threads have stayed in loops. */
-  stays: Stay | undefined;
+  loopConditions: LoopCondition | undefined;
 }
 
 /** The state of threads when they have arrived at a loop's header. */
-export interface Arrival {
+export interface LoopArrival {
   readonly values: readonly AbstractValue[];
   readonly domain: Domain;
-  readonly stays: Stay | undefined;
+  readonly loopConditions: LoopCondition | undefined;
 }
 
 /** A condition whose value made threads stay in a loop; an element of a linked list. */
-export interface Stay {
+export interface LoopCondition {
   /** The block index of the loop's header. */
   readonly loop: number;
   readonly condition: Condition;
   readonly truth: boolean;
-  readonly previous: Stay | undefined;
+  readonly previous: LoopCondition | undefined;
 }
 
 /** Returns whether execution must stop before a block. */
-export type Stop = (block: number) => boolean;
+export type StopPredicate = (block: number) => boolean;
 
 /** A kernel's code, and analyses of it that do not depend on a launch. */
 export class PreparedCode {
@@ -119,10 +119,10 @@ function useOf({ instructions, guard }: CodeBlock): RegisterUse<number> {
     if (!definitions.has(register)) uses.add(register);
   };
   for (const instruction of instructions) {
-    readBy(instruction).forEach(read);
+    readRegisters(instruction).forEach(read);
     // Ignore a guarded instruction, which may leave its result register unchanged.
-    if (instruction.guard === undefined && overwrites(instruction)) {
-      for (const register of written(instruction)) definitions.add(register);
+    if (instruction.guard === undefined && writesFirstOperand(instruction)) {
+      for (const register of writtenRegisters(instruction)) definitions.add(register);
     }
   }
   if (guard !== undefined) read(guard.register);

@@ -10,7 +10,6 @@ import {
   constantForm,
   decide,
   type Domain,
-  elsewhere,
   formOf,
   isUniform,
   noBase,
@@ -18,6 +17,7 @@ import {
   rangeOf,
   simplified,
   sumOf,
+  untrackedBase,
 } from "./domain.ts";
 
 import { bitsOf, type CodeInstruction } from "./kernel_code.ts";
@@ -29,7 +29,7 @@ import { bitsOf, type CodeInstruction } from "./kernel_code.ts";
 export type AbstractValue = AffineForm | Condition | undefined;
 
 /** The context in which an instruction is evaluated: the threads, and the launch's parameters. */
-export interface Surroundings {
+export interface EvaluationContext {
   readonly domain: Domain;
   /** Returns the value of the 64-bit parameter at an offset. */
   parameter(offset: number): number;
@@ -41,23 +41,23 @@ const integerType = /^[bus](8|16|32|64)$/;
 export function evaluate(
   instruction: CodeInstruction,
   values: readonly AbstractValue[],
-  surroundings: Surroundings,
+  context: EvaluationContext,
 ): AbstractValue | Undecided {
-  return new Evaluation(instruction, values, surroundings).run();
+  return new Evaluation(instruction, values, context).run();
 }
 
 class Evaluation {
   readonly #instruction: CodeInstruction;
   readonly #values: readonly AbstractValue[];
   readonly #domain: Domain;
-  readonly #surroundings: Surroundings;
+  readonly #context: EvaluationContext;
   readonly #type: IntegerType | undefined;
 
-  constructor(instruction: CodeInstruction, values: readonly AbstractValue[], surroundings: Surroundings) {
+  constructor(instruction: CodeInstruction, values: readonly AbstractValue[], context: EvaluationContext) {
     this.#instruction = instruction;
     this.#values = values;
-    this.#surroundings = surroundings;
-    this.#domain = surroundings.domain;
+    this.#context = context;
+    this.#domain = context.domain;
     this.#type = typeOf(instruction.modifiers.at(-1));
   }
 
@@ -78,7 +78,7 @@ class Evaluation {
         return this.#convert();
     }
     if (this.#type === undefined) return undefined;
-    const operation = operations[arithmetic];
+    const operation = integerOperations[arithmetic];
     const forms = this.#values.map((value) => value?.kind === "affine" ? simplified(value, this.#domain) : undefined);
     if (operation === undefined || forms.includes(undefined)) return undefined;
     return operation(forms as AffineForm[], this.#operands());
@@ -101,8 +101,8 @@ class Evaluation {
    */
   #plain(form: AffineForm): AffineForm | undefined {
     if (form.base === noBase) return form;
-    if (form.base <= elsewhere) return undefined;
-    return sumOf({ ...form, base: noBase }, constantForm(this.#surroundings.parameter(form.base)));
+    if (form.base <= untrackedBase) return undefined;
+    return sumOf({ ...form, base: noBase }, constantForm(this.#context.parameter(form.base)));
   }
 
   /**
@@ -189,7 +189,7 @@ class Evaluation {
     if (to === undefined || from === undefined || value?.kind !== "affine") return undefined;
     if (to.bits === 64 && from.bits === 64) return value;
     // The address of a variable fits in 32 bits, so a conversion between types of at least 32 bits preserves it.
-    if (value.base <= elsewhere) return Math.min(to.bits, from.bits) >= 32 ? value : undefined;
+    if (value.base <= untrackedBase) return Math.min(to.bits, from.bits) >= 32 ? value : undefined;
     return to.bits > from.bits
       ? this.#numeric(value, from)
       : to.bits < 32
@@ -248,7 +248,7 @@ export interface OperandTools {
 type Operation = (forms: readonly AffineForm[], tools: OperandTools) => AffineForm | Undecided | undefined;
 
 /** The functions that evaluate integer operations. Each returns undefined if the result is not affine. */
-export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
+export const integerOperations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
   sum: ([a, b], tools) => added(a!, b!, 1, tools),
   difference: ([a, b], tools) => added(a!, b!, -1, tools),
   negation: ([a], { plain }) => times(plain(a!), constantForm(-1)),

@@ -7,7 +7,7 @@ import { effectsOf } from "../../call_effects.ts";
 import type { Driver, MemoryRange } from "../../driver.ts";
 import type { UnfreedHeap } from "../../kernel_checker.ts";
 import { intercept } from "../../driver_layers.ts";
-import { type CallStack, captureCallStack, errors, frameCount } from "../reporting/call_stacks.ts";
+import { type CallStack, captureCallStack, errorConstructor, frameCount } from "../reporting/call_stacks.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Reports } from "../reporting/reports.ts";
@@ -94,10 +94,10 @@ export class Observer {
       }
       return (...parameters) => {
         // Capture the stack here instead of in a function, whose additional stack frame would cost time.
-        const limit = errors.stackTraceLimit;
-        if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
+        const limit = errorConstructor.stackTraceLimit;
+        if (!(limit > frameCount)) errorConstructor.stackTraceLimit = frameCount;
         work.site = new Error();
-        errors.stackTraceLimit = limit;
+        errorConstructor.stackTraceLimit = limit;
         try {
           return Reflect.apply(method, driver, parameters);
         } finally {

@@ -42,7 +42,7 @@ const maximumConnected = 4096;
 const publishers = new Set<number>();
 
 /** Returns whether a process publishes its work or has done so before it ended. */
-export function publishes(pid: number): boolean {
+export function isPublisher(pid: number): boolean {
   return publishers.has(pid);
 }
 
@@ -161,7 +161,7 @@ export class Peers implements Iterable<PeerState> {
 
   /** Returns whether all of the given processes publish their work. */
   include(pids: Iterable<number>): boolean {
-    return [...pids].every((pid) => pid === this.#own.pid || publishes(pid));
+    return [...pids].every((pid) => pid === this.#own.pid || isPublisher(pid));
   }
 
   /** Removes the state of a process. */

@@ -9,7 +9,7 @@ import { stackOf } from "../reporting/call_stacks.ts";
 import type { TrackedAccess } from "../memory_history.ts";
 import type { Clock, Operation, Point, Timeline } from "../order/timelines.ts";
 import type { Board, Bystander } from "./board.ts";
-import { PeerTimeline, publishes } from "./peers.ts";
+import { isPublisher, PeerTimeline } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
 /** The maximum number of accessed ranges published for one operation: a kernel may access every other element. */
@@ -153,7 +153,7 @@ export class Publisher {
    * processes have ended. Returns whether a process has newly ended that never published its own work.
    */
   publishConnections(): boolean {
-    const ended = endedProcesses({ isLeftOut: publishes, hasEnded });
+    const ended = endedProcesses({ isLeftOut: isPublisher, hasEnded });
     const isNew = ended.length > this.#endedCount;
     for (const pid of ended.slice(this.#endedCount)) {
       if (this.#publishedConnections.delete(pid)) this.publish({ type: "ended", pid });
@@ -199,7 +199,7 @@ export class Publisher {
 
   #publishNewConnections(): void {
     if (hasManyConnections()) return this.publish({ type: "connected" });
-    const pids = [...connectedProcesses()].filter((pid) => !publishes(pid) && !this.#publishedConnections.has(pid));
+    const pids = [...connectedProcesses()].filter((pid) => !isPublisher(pid) && !this.#publishedConnections.has(pid));
     for (const pid of pids) this.#publishedConnections.add(pid);
     for (let at = 0; at < pids.length; at += maximumPoints) {
       this.publish({ type: "connected", pids: pids.slice(at, at + maximumPoints) });

@@ -18,17 +18,17 @@ export interface CallStack {
  */
 export const frameCount = 10;
 /** `Error`, typed with the property `stackTraceLimit` of V8 and JavaScriptCore, which TypeScript does not declare. */
-export const errors = Error as unknown as { stackTraceLimit: number };
+export const errorConstructor = Error as unknown as { stackTraceLimit: number };
 /** Matches a stack frame in code of a runtime or an engine. */
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
 /** Captures the current call stack. */
 export function captureCallStack(): CallStack {
-  const limit = errors.stackTraceLimit;
-  if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
+  const limit = errorConstructor.stackTraceLimit;
+  if (!(limit > frameCount)) errorConstructor.stackTraceLimit = frameCount;
   // Do not use Error.captureStackTrace, which formats the stack immediately in JavaScriptCore.
   const site = new Error();
-  errors.stackTraceLimit = limit;
+  errorConstructor.stackTraceLimit = limit;
   return site;
 }
 
