@@ -7,7 +7,7 @@ import type { Cuda, CudaDevice } from "../mod.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { formatJson } from "./status/json.ts";
-import { harmless } from "./status/table.ts";
+import { printable } from "./status/table.ts";
 import { openCuda } from "./open_cuda.ts";
 
 const help = `Usage: poolpass devices [options]
@@ -73,7 +73,7 @@ function asTable({ driver, driverVersion }: Cuda, devices: readonly DescribedDev
     ["device", "name", "UUID", "memory", "free", "compute", "peers"],
     ...devices.map(({ ordinal, name, uuid, memory, computeCapability, peers }) => [
       String(ordinal),
-      harmless(name),
+      printable(name),
       uuid,
       formatGibibytes(memory.total),
       formatGibibytes(memory.free),

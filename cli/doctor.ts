@@ -17,7 +17,7 @@ import { thisMachine } from "./doctor/machine.ts";
 import { tryImportHere, tryImportOption } from "./doctor/try_import.ts";
 import { connectionHelp, connectionOptions, readConnectionOptions } from "./status/connection.ts";
 import { formatJson } from "./status/json.ts";
-import { harmless } from "./status/table.ts";
+import { printable } from "./status/table.ts";
 
 const help = `Usage: poolpass doctor [SOCKET] [options]
 
@@ -80,8 +80,8 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
 export function formatFindings(findings: readonly DoctorFinding[]): string {
   const width = Math.max(...findings.map(({ topic }) => topic.length));
   const lines = findings.flatMap(({ level, topic, found, advice }) => [
-    `${level.padEnd(7)}  ${topic.padEnd(width)}  ${harmless(found)}`,
-    ...advice === undefined ? [] : [`${" ".repeat(7 + 2 + width)}  -> ${harmless(advice)}`],
+    `${level.padEnd(7)}  ${topic.padEnd(width)}  ${printable(found)}`,
+    ...advice === undefined ? [] : [`${" ".repeat(7 + 2 + width)}  -> ${printable(advice)}`],
   ]);
   const count = (level: string): number => findings.filter((each) => each.level === level).length;
   return [...lines, "", `${countOf(count("problem"), "problem")}, ${countOf(count("note"), "note")}`].join("\n");

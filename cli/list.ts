@@ -6,18 +6,18 @@
 import type { ConsumerStatistics } from "../mod.ts";
 import { type Command, readOptions, type Terminal } from "./command_line.ts";
 import {
-  ask,
-  connect,
   connectionHelp,
   connectionOptions,
+  connectOperator,
   onlyPath,
   readConnectionOptions,
+  requestStatus,
 } from "./status/connection.ts";
 import { cellsOf, columnsWith } from "./status/cells.ts";
 import { formatJson } from "./status/json.ts";
 import { type Row, rowsOf } from "./status/rows.ts";
 import { summaryOf, type SummaryParts } from "./status/summary.ts";
-import { formatTable, harmless } from "./status/table.ts";
+import { formatTable, printable } from "./status/table.ts";
 import { formatCount } from "./status/units.ts";
 
 const help = `Usage: poolpass list SOCKET [options]
@@ -52,8 +52,8 @@ const columns = columnsWith([
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files, values } = readOptions(args, options);
   const path = onlyPath(files);
-  await using operator = await connect(path, readConnectionOptions(values), terminal.signal);
-  const status = await ask(operator, terminal.signal);
+  await using operator = await connectOperator(path, readConnectionOptions(values), terminal.signal);
+  const status = await requestStatus(operator, terminal.signal);
   if (values.json) {
     terminal.print(formatJson(status, 2));
   } else {
@@ -70,7 +70,7 @@ export function formatStatus(parts: SummaryParts): string {
   const isSameNamespace = status.pid === listenerPid;
   const cells = rows.flatMap((row) => cellsOf(row, { isSameNamespace, now, numbersOf }));
   const table = rows.length === 0 ? [] : ["", ...formatTable(columns, cells)];
-  return [...summaryOf(parts).map(harmless), ...table].join("\n");
+  return [...summaryOf(parts).map(printable), ...table].join("\n");
 }
 
 /** Returns the cells with the numbers of sent and dropped frames of a row's channel, or of one consumer and its lag. */

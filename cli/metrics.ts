@@ -8,7 +8,7 @@ import { type ListenerStatus, prometheusText } from "../mod.ts";
 import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { serveMetrics } from "./serve_metrics.ts";
 import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
-import { harmless } from "./status/table.ts";
+import { printable } from "./status/table.ts";
 import { Sampler } from "./top/sampler.ts";
 
 const help = `Usage: poolpass metrics SOCKET [options]
@@ -40,7 +40,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (port === undefined) {
     const lines = textOf(first.status).trimEnd().split("\n");
     // Escape control characters for a terminal, but not for a pipe: Prometheus needs the exact names.
-    terminal.print((process.stdout.isTTY ? lines.map(harmless) : lines).join("\n"));
+    terminal.print((process.stdout.isTTY ? lines.map(printable) : lines).join("\n"));
     return 0;
   }
   // Requests that arrive while the status is being fetched receive the same metrics.
@@ -48,7 +48,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const next = (): Promise<string> =>
     answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);
   await using server = await serveMetrics(port, next);
-  terminal.print(`Serving the metrics of ${harmless(path)} at ${server.url}`);
+  terminal.print(`Serving the metrics of ${printable(path)} at ${server.url}`);
   await interrupted(signal);
   return 0;
 }

@@ -7,7 +7,7 @@ import { MemoryStore, type MemoryStoreOptions, prometheusText, type StoreStatus 
 import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { openCuda } from "./open_cuda.ts";
 import { serveMetrics } from "./serve_metrics.ts";
-import { harmless } from "./status/table.ts";
+import { printable } from "./status/table.ts";
 import { parseByteLength } from "./sizes.ts";
 
 const help = `Usage: poolpass store SOCKET [options]
@@ -52,7 +52,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   using cuda = openCuda(driver);
   const listen: MemoryStoreOptions = {
     evict,
-    onServe: () => terminal.print(`Serving at ${harmless(path)}`),
+    onServe: () => terminal.print(`Serving at ${printable(path)}`),
     onStandby: () => terminal.print("A standby has everything, and can take over"),
     onError: (error) => terminal.printError(error.message),
     ...limit === undefined ? {} : { maxSize: parseByteLength(limit, "--limit") },
@@ -62,7 +62,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   };
   if (device.length > 0) listen.devices = device.map((number) => cuda.device(parseNumber(number, "--device")));
   await using served = MemoryStore.listen(cuda, path, listen);
-  if (!served.isServing) terminal.print(`Standing by for the store at ${harmless(path)}`);
+  if (!served.isServing) terminal.print(`Standing by for the store at ${printable(path)}`);
   await using server = metrics === undefined
     ? undefined
     : await serveMetrics(parseNumber(metrics, "--metrics"), () => textOf(served.status()));

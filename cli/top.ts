@@ -6,7 +6,7 @@
 import { SharingError } from "../mod.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
-import { harmless } from "./status/table.ts";
+import { printable } from "./status/table.ts";
 import { actionsOf } from "./top/keys.ts";
 import { jsonOf, linesOf } from "./top/lines.ts";
 import { type Sample, Sampler } from "./top/sampler.ts";
@@ -149,7 +149,7 @@ async function next(sampler: Sampler, onProblem: (text: string) => void): Promis
     return await sampler.next();
   } catch (error) {
     if (!(error instanceof SharingError) && !(error instanceof DOMException)) throw error;
-    onProblem(harmless(error.message));
+    onProblem(printable(error.message));
     return undefined;
   }
 }

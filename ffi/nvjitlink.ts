@@ -17,7 +17,7 @@ import {
 import { cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
 import { cStringArray } from "./native/shim/shim.ts";
 import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
-import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "./toolkit_libraries.ts";
+import { findToolkitLibrary, openToolkitLibrary, type UnusableLibrary } from "./toolkit_libraries.ts";
 
 /** The symbol table passed to `dlopen` for libnvJitLink. */
 const libnvJitLink = {
@@ -133,7 +133,7 @@ export function loadNvJitLink(): NvJitLink | undefined {
   return loaded === null ? undefined : new NvJitLink(loaded);
 }
 
-function tryNvJitLink(path: string): NativeLibrary<typeof libnvJitLink> | Unusable {
+function tryNvJitLink(path: string): NativeLibrary<typeof libnvJitLink> | UnusableLibrary {
   const library = openToolkitLibrary(path, nvJitLinkLibrary);
   if (!("reason" in library)) keepLoaded(path);
   return library;

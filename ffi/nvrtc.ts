@@ -17,7 +17,7 @@ import {
   type LoadedLibrary,
   openToolkitLibrary,
   toolkitFolders,
-  type Unusable,
+  type UnusableLibrary,
 } from "./toolkit_libraries.ts";
 
 /** The symbol table passed to `dlopen` for libnvrtc. */
@@ -88,7 +88,7 @@ const nvrtcLibrary = {
 const nvrtcResult = { success: 0, invalidOption: 5, compilation: 6 } as const;
 
 /** The library that was found when no path was given, for all `Cuda` objects. It is never unloaded. */
-let found: Compiler | Unusable | undefined;
+let found: Compiler | UnusableLibrary | undefined;
 
 /**
  * Finds NVRTC, or returns why it cannot be used.
@@ -96,7 +96,7 @@ let found: Compiler | Unusable | undefined;
  * @param path The library's path. By default, the library is searched for.
  * @throws {Error} If the library at `path` cannot be used
  */
-export function findNvrtc(path: string | undefined): Compiler | Unusable {
+export function findNvrtc(path: string | undefined): Compiler | UnusableLibrary {
   if (path !== undefined) {
     const opened = tryNvrtc(path);
     if ("reason" in opened) throw new Error(`Cannot use "${path}" as libnvrtc: ${opened.reason}`);
@@ -105,7 +105,7 @@ export function findNvrtc(path: string | undefined): Compiler | Unusable {
   return found ??= findToolkitLibrary(nvrtcLibrary, tryNvrtc);
 }
 
-function tryNvrtc(path: string): Compiler | Unusable {
+function tryNvrtc(path: string): Compiler | UnusableLibrary {
   const library = openToolkitLibrary(path, nvrtcLibrary);
   if ("reason" in library) return library;
   keepLoaded(path);

@@ -30,7 +30,7 @@ export interface ToolkitLibrary<S extends Readonly<Record<string, NativeSymbol>>
 }
 
 /** The reason why a library is not used. */
-export interface Unusable {
+export interface UnusableLibrary {
   readonly reason: string;
 }
 
@@ -48,8 +48,8 @@ const pythonVersions = [15, 14, 13, 12, 11, 10, 9, 8];
  */
 export function findToolkitLibrary<Library extends object>(
   places: ToolkitPlaces,
-  open: (path: string) => Library | Unusable,
-): Library | Unusable {
+  open: (path: string) => Library | UnusableLibrary,
+): Library | UnusableLibrary {
   const refusal = ffiRefusal();
   if (refusal !== undefined) return { reason: refusal };
   const [name] = places.names;
@@ -73,7 +73,7 @@ function isAbsence(reason: string): boolean {
 export function openToolkitLibrary<const S extends Readonly<Record<string, NativeSymbol>>>(
   path: string,
   { title, functions, optionalFunctions, oldest }: ToolkitLibrary<S>,
-): NativeLibrary<S> | Unusable {
+): NativeLibrary<S> | UnusableLibrary {
   let library: NativeLibrary<S>;
   try {
     library = dlopen(path, functions);

@@ -8,7 +8,7 @@ import { basename, dirname, extname, join } from "node:path";
 import { type Command, type OptionValues, readOptions, type Terminal, UsageError } from "../command_line.ts";
 import { CompileError, type CompileOptions } from "../../mod.ts";
 import { PtxError } from "../../src/ptx/syntax.ts";
-import { harmless } from "../status/table.ts";
+import { printable } from "../status/table.ts";
 import { type Compile, SourceCompiler } from "./compile.ts";
 import { generate, type GeneratedModule } from "./generate.ts";
 import { readIfThere, readSourceFiles } from "./source_files.ts";
@@ -149,7 +149,7 @@ function bindFile(task: Task): boolean {
     }
     refuseForeign(out);
     for (const [path, content] of outputs) writeFileSync(path, content);
-    terminal.print(`${harmless(out)}: ${generated.kernelNames.join(", ")}`);
+    terminal.print(`${printable(out)}: ${generated.kernelNames.join(", ")}`);
     return true;
   } catch (error) {
     terminal.printError(messageOf(error, file));

@@ -5,7 +5,7 @@
  */
 import { type ListenerStatus, open, Operator, type OperatorOptions, SharingError } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
-import { ask } from "../status/connection.ts";
+import { requestStatus } from "../status/connection.ts";
 import { type DoctorFinding, finding, fromMessage } from "./finding.ts";
 import type { Machine } from "./machine.ts";
 
@@ -74,7 +74,7 @@ async function checkListener(
 ): Promise<DoctorFinding[]> {
   try {
     await using operator = await Operator.connect(path, { ...options, signal });
-    const status = await ask(operator, signal);
+    const status = await requestStatus(operator, signal);
     const { peer } = operator;
     const who = `process ${peer.pid === 0 ? "of another PID namespace" : peer.pid} of user ${peer.uid}`;
     const { version, kind } = status;

@@ -2,7 +2,7 @@ import type { ConsumerStatistics } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { commandOf } from "./process_commands.ts";
 import type { HolderRow, Row } from "./rows.ts";
-import { type Column, harmless } from "./table.ts";
+import { type Column, printable } from "./table.ts";
 import { formatBytes, formatDuration } from "./units.ts";
 
 const rowColumns: readonly Column[] = [
@@ -52,7 +52,7 @@ export function cellsOf(row: Row, options: CellOptions): string[][] {
   const [first, ...more] = holders;
   const own = [
     // The name is escaped before the widths of the columns are computed.
-    harmless(name),
+    printable(name),
     kind,
     kind === "pool" ? "" : formatBytes(byteLength),
     generation === undefined ? "" : String(generation),
@@ -81,6 +81,6 @@ function cellsOfHolder(
     String(uid),
     consumer === undefined || consumer.held === 0 ? state : `${state}, ${countOf(consumer.held, "frame")}`,
     since === undefined ? "" : `${formatDuration(now - since)} ago`,
-    isSameNamespace ? harmless(commandOf(pid)) : "",
+    isSameNamespace ? printable(commandOf(pid)) : "",
   ];
 }

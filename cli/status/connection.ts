@@ -34,7 +34,7 @@ export function readConnectionOptions({ user }: { readonly user: readonly string
 }
 
 /** Connects to the listener at a path. */
-export async function connect(path: string, options: OperatorOptions, signal: AbortSignal): Promise<Operator> {
+export async function connectOperator(path: string, options: OperatorOptions, signal: AbortSignal): Promise<Operator> {
   try {
     return await Operator.connect(path, { ...options, signal });
   } catch (error) {
@@ -45,6 +45,6 @@ export async function connect(path: string, options: OperatorOptions, signal: Ab
 }
 
 /** Requests the status of a listener. Fails if there is no answer within a few seconds. */
-export function ask(operator: Operator, signal: AbortSignal): Promise<ListenerStatus> {
+export function requestStatus(operator: Operator, signal: AbortSignal): Promise<ListenerStatus> {
   return operator.status({ signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeout)]) });
 }

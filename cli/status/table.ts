@@ -8,7 +8,7 @@ export interface Column {
 }
 
 /** Escapes control characters, so that text of other processes is safe to print and stays in one line. */
-export function harmless(text: string): string {
+export function printable(text: string): string {
   return escapeControls(text);
 }
 

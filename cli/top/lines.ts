@@ -1,6 +1,6 @@
 import { formatJson } from "../status/json.ts";
 import { lagOf } from "../status/rows.ts";
-import { harmless } from "../status/table.ts";
+import { printable } from "../status/table.ts";
 import { formatBytes, formatCount, formatRate } from "../status/units.ts";
 import type { Sample } from "./sampler.ts";
 import { sortedRows } from "./view.ts";
@@ -14,7 +14,7 @@ export function linesOf(sample: Sample): string[] {
     return [
       new Date(time).toISOString(),
       kind,
-      JSON.stringify(harmless(name)),
+      JSON.stringify(printable(name)),
       ...generation === undefined ? [] : [`generation ${generation}`],
       ...kind === "pool" ? [] : [formatBytes(byteLength)],
       ...state === "" ? [] : [state],

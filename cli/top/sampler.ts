@@ -1,5 +1,5 @@
 import type { ConsumerStatistics, ListenerStatus, Operator, OperatorOptions } from "../../mod.ts";
-import { ask, connect } from "../status/connection.ts";
+import { connectOperator, requestStatus } from "../status/connection.ts";
 
 /** The rates of a channel or of one of its consumers, per second. */
 export interface Rates {
@@ -49,8 +49,8 @@ export class Sampler implements AsyncDisposable {
    */
   async next(): Promise<Sample> {
     try {
-      this.#operator ??= await connect(this.#path, this.#options, this.#signal);
-      const status = await ask(this.#operator, this.#signal);
+      this.#operator ??= await connectOperator(this.#path, this.#options, this.#signal);
+      const status = await requestStatus(this.#operator, this.#signal);
       return { ...this.#sampleOf(status), listenerPid: this.#operator.peer.pid };
     } catch (error) {
       await this[Symbol.asyncDispose]();

@@ -7,7 +7,7 @@ import type { ConsumerStatistics } from "../../mod.ts";
 import { cellsOf, columnsWith } from "../status/cells.ts";
 import { lagOf, type Row, rowsOf } from "../status/rows.ts";
 import { summaryOf } from "../status/summary.ts";
-import { cutTo, formatTable, harmless } from "../status/table.ts";
+import { cutTo, formatTable, printable } from "../status/table.ts";
 import { formatBytes, formatCount, formatRate } from "../status/units.ts";
 import type { Sample } from "./sampler.ts";
 
@@ -72,7 +72,7 @@ export function viewOf(parts: ViewParts): { readonly lines: readonly ViewLine[];
   const shown = lines.slice(scroll, scroll + room);
   const more = lines.length > room ? `lines ${scroll + 1} to ${scroll + shown.length} of ${lines.length}  ` : "";
   const fitted = [
-    ...head.map((text) => ({ text: harmless(text) })),
+    ...head.map((text) => ({ text: printable(text) })),
     { text: "" },
     { text: heading!, isHeading: true },
     ...shown.map((text) => ({ text })),

@@ -6,7 +6,7 @@
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
 import { dlopen, keepLoaded, platform } from "../native/host.ts";
 import { cString } from "../native/shim/shim.ts";
-import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "../toolkit_libraries.ts";
+import { findToolkitLibrary, openToolkitLibrary, type UnusableLibrary } from "../toolkit_libraries.ts";
 import { initRankByValue, libnccl } from "./libnccl.ts";
 import { idByteLength, Nccl, type NcclFunctions } from "./nccl.ts";
 
@@ -43,7 +43,7 @@ function search(): NcclFunctions {
   );
 }
 
-function tryNccl(path: string): { readonly functions: NcclFunctions } | Unusable {
+function tryNccl(path: string): { readonly functions: NcclFunctions } | UnusableLibrary {
   prepareEnvironment();
   const library = openToolkitLibrary(path, ncclLibrary);
   if ("reason" in library) return library;

@@ -23,7 +23,7 @@ import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { stringAt } from "../native/shim/shim.ts";
 import type { NativeFunctions } from "../native/host.ts";
 import type { libnccl } from "./libnccl.ts";
-import { configOf, handleOutBytes, type Link, NcclCommunicator, receives, sends } from "./nccl_communicator.ts";
+import { configOf, handleOutBytes, type Link, NcclCommunicator, receiveFlag, sendFlag } from "./nccl_communicator.ts";
 
 /** The functions of the loaded NCCL library. */
 export type NcclFunctions = NativeFunctions<typeof libnccl>;
@@ -291,7 +291,7 @@ export class Nccl implements CollectiveLibrary {
 
   send(call: RootedCall): void {
     const { comm, source, count, type, root, stream } = call;
-    const links = [{ peer: root, direction: sends }] as const;
+    const links = [{ peer: root, direction: sendFlag }] as const;
     if (this.#depth > 0) return this.#keep(call, links, () => this.send(call));
     const communicator = this.#communicatorOf(comm);
     this.#prepare([{ communicator, links }]);
@@ -301,7 +301,7 @@ export class Nccl implements CollectiveLibrary {
 
   recv(call: RootedCall): void {
     const { comm, target, count, type, root, stream } = call;
-    const links = [{ peer: root, direction: receives }] as const;
+    const links = [{ peer: root, direction: receiveFlag }] as const;
     if (this.#depth > 0) return this.#keep(call, links, () => this.recv(call));
     const communicator = this.#communicatorOf(comm);
     this.#prepare([{ communicator, links }]);

@@ -31,9 +31,9 @@ const graceMilliseconds = 10;
  */
 const trustedMilliseconds = 5;
 /** A flag of a link: this rank sends to the peer. */
-export const sends = 1;
+export const sendFlag = 1;
 /** A flag of a link: this rank receives from the peer. */
-export const receives = 2;
+export const receiveFlag = 2;
 /** Milliseconds between two checks for ranks of this machine whose process has ended. */
 const rosterInterval = 10;
 /**
@@ -54,7 +54,7 @@ type Phase = "dividing" | "initializing" | "connecting" | "ready";
  */
 export interface Link {
   readonly peer: number;
-  readonly direction: typeof sends | typeof receives;
+  readonly direction: typeof sendFlag | typeof receiveFlag;
 }
 
 /** A communicator of this library. It consists of two NCCL communicators: `manager` and `worker`. */
@@ -153,7 +153,7 @@ export class NcclCommunicator {
     this.#links = new Uint8Array(size);
     this.#entries = new DataView(new ArrayBuffer(size * entry.byteLength));
     for (let peer = 0; peer < size; peer++) {
-      if (peer !== rank) this.linksOfAll.push({ peer, direction: sends }, { peer, direction: receives });
+      if (peer !== rank) this.linksOfAll.push({ peer, direction: sendFlag }, { peer, direction: receiveFlag });
     }
   }
 
@@ -170,7 +170,7 @@ export class NcclCommunicator {
     const key = 4 * peer + direction;
     const { roster } = this;
     if (this.#linked.has(key) || roster === undefined || roster.hasLeft) return;
-    const opposite = direction === sends ? receives : sends;
+    const opposite = direction === sendFlag ? receiveFlag : sendFlag;
     const links = new Uint8Array(1);
     const deadline = performance.now() + this.timeout;
     for (let state = roster.stateOf(peer); state !== "free"; state = roster.stateOf(peer)) {
@@ -187,7 +187,7 @@ export class NcclCommunicator {
   }
 
   #unlinked(peer: number, direction: number): SharingError {
-    const [what, opposite] = direction === sends ? ["send to", "receives"] : ["receive from", "sends"];
+    const [what, opposite] = direction === sendFlag ? ["send to", "receives"] : ["receive from", "sends"];
     return new SharingError(
       "timed-out",
       `Cannot ${what} rank ${peer}: it ${opposite} nothing in ${this.timeout} ms; in one thread, call both in ` +

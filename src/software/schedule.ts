@@ -16,10 +16,10 @@ export type Schedule = "oldest" | "newest" | `random:${number}`;
  * Chooses one of `count` streams, which are sorted from the oldest to the newest. Returns the index of the chosen
  * stream.
  */
-export type Choice = (count: number) => number;
+export type StreamChoice = (count: number) => number;
 
 /** Returns a function that chooses streams according to a schedule. */
-export function choiceOf(schedule: Schedule): Choice {
+export function streamChoiceOf(schedule: Schedule): StreamChoice {
   if (schedule === "oldest") return () => 0;
   if (schedule === "newest") return (count) => count - 1;
   const random = randomNumbers(seedOf(schedule)!);

@@ -178,7 +178,7 @@ export function writeAt(fd: number, bytes: Uint8Array, options: { readonly offse
 }
 
 /** The properties of a descriptor's file that can be determined without a query to its file system. */
-export interface Judgement {
+export interface DescriptorProperties {
   readonly type: DescriptorStatus["type"];
   /**
    * Whether the file is a memory file that cannot shrink or, if the descriptor was opened with `O_PATH`, any memory
@@ -202,7 +202,7 @@ let nvidiaMajors: ReadonlySet<number> | undefined;
  *
  * @throws {SystemError} `EBADF` if the descriptor is not open; `EMFILE` or `ENFILE`
  */
-export function judgeDescriptor(fd: number): Judgement {
+export function judgeDescriptor(fd: number): DescriptorProperties {
   const out = new Uint32Array(3);
   unwrap(shim().poolpass_judge(fd, new Uint8Array(out.buffer)), `statx of descriptor ${fd}`);
   const [mode, major, isMemoryFile] = out as unknown as [number, number, number];
@@ -223,7 +223,7 @@ export function canBePool(fd: number): boolean {
  * exported pool by a descriptor of a device file, most likely `/dev/nvidiactl`; any other device of the modules is
  * accepted too.
  */
-function isNvidiaDevice({ type, major }: Judgement): boolean {
+function isNvidiaDevice({ type, major }: DescriptorProperties): boolean {
   if (type !== "character device") return false;
   nvidiaMajors ??= readNvidiaMajors();
   return nvidiaMajors.has(major);

@@ -101,7 +101,7 @@ export class PoolContents {
   /**
    * Returns the buffers grouped by size or, with POOLPASS_DEBUG=1, by call site. Leaves out slabs and freed buffers.
    */
-  holders(): Holders[] {
+  holders(): HolderGroup[] {
     if (this.#origins !== undefined) return holdersByOrigin(this.#buffersOrigins());
     return holdersBySize(this.#buffers());
   }
@@ -149,7 +149,7 @@ export interface PoolOrigin {
 }
 
 /** A group of buffers of the same size, or allocated at the same call site. */
-export interface Holders {
+export interface HolderGroup {
   count: number;
   /** The total size of the buffers in bytes. */
   byteLength: number;
@@ -200,8 +200,8 @@ export function isOutOfMemory(error: unknown): error is CudaError {
 }
 
 /** Groups buffers by the call site of their allocation. */
-export function holdersByOrigin(origins: Iterable<PoolOrigin>): Holders[] {
-  const holders = new Map<string, Holders>();
+export function holdersByOrigin(origins: Iterable<PoolOrigin>): HolderGroup[] {
+  const holders = new Map<string, HolderGroup>();
   for (const { byteLength, stack, time } of origins) {
     const found = holders.get(stack) ?? { count: 0, byteLength: 0, place: placeIn(stack), since: Infinity };
     found.count++;
@@ -221,10 +221,10 @@ export function timeOfAllocation(byteLength: number): number {
 }
 
 /** Groups buffers by their sizes. */
-export function holdersBySize(buffers: Iterable<HeldBuffer>): Holders[] {
-  const holders = new Map<number, Holders>();
+export function holdersBySize(buffers: Iterable<HeldBuffer>): HolderGroup[] {
+  const holders = new Map<number, HolderGroup>();
   for (const { byteLength, time } of buffers) {
-    const found: Holders = holders.get(byteLength) ?? { count: 0, byteLength: 0 };
+    const found: HolderGroup = holders.get(byteLength) ?? { count: 0, byteLength: 0 };
     found.count++;
     found.byteLength += byteLength;
     if (time > 0) found.since = Math.min(found.since ?? Infinity, time);
@@ -234,7 +234,7 @@ export function holdersBySize(buffers: Iterable<HeldBuffer>): Holders[] {
 }
 
 /** Describes the groups with the most bytes: `"12 buffers, 805306368 bytes, the oldest for 3.2 s, at main.ts:7:9"`. */
-export function describeHolders(holders: readonly Holders[]): string {
+export function describeHolders(holders: readonly HolderGroup[]): string {
   const sorted = [...holders].sort((one, other) => other.byteLength - one.byteLength);
   const listed = sorted.slice(0, maximumListed).map(describe);
   const rest = sorted.slice(maximumListed);
@@ -245,7 +245,7 @@ export function describeHolders(holders: readonly Holders[]): string {
   return listed.join("; ");
 }
 
-function describe({ count, byteLength, place, since }: Holders): string {
+function describe({ count, byteLength, place, since }: HolderGroup): string {
   const age = since === undefined
     ? ""
     : `, ${count === 1 ? "" : "the oldest "}for ${((performance.now() - since) / 1000).toFixed(1)} s`;

@@ -13,7 +13,7 @@ import { Fabric } from "../memory/fabric.ts";
 import { HostMemory } from "../memory/host_memory.ts";
 import { LinearMemory, linearMemoryByteLength, scratch } from "../memory/linear_memory.ts";
 import { sharedMemoryRefusal } from "../memory/shared_file.ts";
-import { choiceOf } from "../schedule.ts";
+import { streamChoiceOf } from "../schedule.ts";
 import { softwareAttribute } from "../software_device.ts";
 import { type SoftwareDriverOptions, VisibleDevices } from "../visible_devices.ts";
 
@@ -59,7 +59,10 @@ export class DriverCore {
     this.isScheduled = schedule !== undefined;
     this.devices = new VisibleDevices(options);
     this.linearMemory = new LinearMemory({ findsMistakes: kernelChecks.has("memory") });
-    this.scheduler = new Scheduler((device, cause) => this.devices.lose(device, cause), schedule && choiceOf(schedule));
+    this.scheduler = new Scheduler(
+      (device, cause) => this.devices.lose(device, cause),
+      schedule && streamChoiceOf(schedule),
+    );
     this.hostMemory = new HostMemory(this.linearMemory);
     this.legacyMemory = new LegacyMemory(this.linearMemory, this.devices);
     this.fabric = new Fabric(options.fabric);

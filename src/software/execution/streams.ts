@@ -9,7 +9,7 @@
  */
 
 import { areOrderedByDefaultStream } from "../../driver.ts";
-import type { Choice } from "../schedule.ts";
+import type { StreamChoice } from "../schedule.ts";
 import { pause, Timer } from "../../support/waiting/timer.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 
@@ -244,7 +244,7 @@ export class Scheduler {
   readonly #busy: Stream[] = [];
   readonly #onFailure: (device: number, cause: unknown) => void;
   /** Chooses the stream that runs next. Undefined if the streams run round-robin. */
-  readonly #choice: Choice | undefined;
+  readonly #choice: StreamChoice | undefined;
   /** The work that the schedule chose last. Undefined if none was chosen yet. */
   #chosen: Work | undefined;
   /** The number of times in a row that `#chosen` has been chosen. */
@@ -262,7 +262,7 @@ export class Scheduler {
    * work is dropped
    * @param choice chooses the stream that runs next; by default, streams run round-robin
    */
-  constructor(onFailure: (device: number, cause: unknown) => void, choice?: Choice) {
+  constructor(onFailure: (device: number, cause: unknown) => void, choice?: StreamChoice) {
     this.#onFailure = onFailure;
     this.#choice = choice;
   }
@@ -388,7 +388,7 @@ export class Scheduler {
     return false;
   }
 
-  #stepByChoice(choice: Choice): boolean {
+  #stepByChoice(choice: StreamChoice): boolean {
     const streams = this.#busy.filter((stream) => {
       const { obstacle } = stream.first!;
       if (obstacle === "process") this.#isBlockedOutside = true;

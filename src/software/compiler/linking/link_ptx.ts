@@ -17,7 +17,7 @@ import {
   LinkError,
   mergeFunctions,
   mergeVariables,
-  type Owned,
+  type OwnedDeclaration,
   unresolvedFunctions,
 } from "./symbols.ts";
 import { LineInfo } from "../../../ptx/line_info.ts";
@@ -84,7 +84,7 @@ function parseTogether(images: readonly NamedPtx[]): { modules: readonly PtxModu
 }
 
 function merge(modules: readonly PtxModule[], images: readonly NamedPtx[]): Omit<PtxModule, "lineInfo"> {
-  const owned = <T>(listOf: (module: PtxModule) => readonly T[]): Owned<T>[] =>
+  const owned = <T>(listOf: (module: PtxModule) => readonly T[]): OwnedDeclaration<T>[] =>
     modules.flatMap((module, index) => listOf(module).map((value) => ({ value, owner: images[index]!.name })));
   const problems: string[] = [];
   const functions = mergeFunctions(owned(({ functions }) => functions), problems);

@@ -22,16 +22,16 @@ export class LinkError extends Error {
 }
 
 /** A declaration, and the name of the module that contains it. */
-export interface Owned<T> {
+export interface OwnedDeclaration<T> {
   readonly value: T;
   readonly owner: string;
 }
 
 /** Returns one declaration of each function: its definition, if there is one. Appends conflicts to `problems`. */
 export function mergeFunctions(
-  declarations: readonly Owned<FunctionDeclaration>[],
+  declarations: readonly OwnedDeclaration<FunctionDeclaration>[],
   problems: string[],
-): Owned<FunctionDeclaration>[] {
+): OwnedDeclaration<FunctionDeclaration>[] {
   return [...groupByName(declarations).values()].map((group) => {
     const [first] = group;
     for (const other of group) {
@@ -46,9 +46,9 @@ export function mergeFunctions(
 
 /** Returns one declaration of each variable: its definition, if there is one. Appends conflicts to `problems`. */
 export function mergeVariables(
-  declarations: readonly Owned<VariableDeclaration>[],
+  declarations: readonly OwnedDeclaration<VariableDeclaration>[],
   problems: string[],
-): Owned<VariableDeclaration>[] {
+): OwnedDeclaration<VariableDeclaration>[] {
   return [...groupByName(declarations).values()].map((group) => {
     const [first] = group;
     for (const other of group) {
@@ -65,8 +65,10 @@ export function mergeVariables(
   });
 }
 
-function groupByName<T extends { readonly name: string }>(declarations: readonly Owned<T>[]): Map<string, Owned<T>[]> {
-  const groups = new Map<string, Owned<T>[]>();
+function groupByName<T extends { readonly name: string }>(
+  declarations: readonly OwnedDeclaration<T>[],
+): Map<string, OwnedDeclaration<T>[]> {
+  const groups = new Map<string, OwnedDeclaration<T>[]>();
   for (const owned of declarations) {
     const group = groups.get(owned.value.name);
     if (group === undefined) groups.set(owned.value.name, [owned]);
@@ -80,9 +82,9 @@ function groupByName<T extends { readonly name: string }>(declarations: readonly
  * further strong definition.
  */
 function chooseDefinition<T extends { readonly name: string; readonly linkage: string | undefined }>(
-  definitions: readonly Owned<T>[],
+  definitions: readonly OwnedDeclaration<T>[],
   problems: string[],
-): Owned<T> | undefined {
+): OwnedDeclaration<T> | undefined {
   const strong = definitions.filter(({ value }) => value.linkage !== "weak");
   for (const { value, owner } of strong.slice(1)) {
     problems.push(`Multiple definition of '${value.name}' in '${owner}', first defined in '${strong[0]!.owner}'`);
@@ -91,8 +93,10 @@ function chooseDefinition<T extends { readonly name: string; readonly linkage: s
 }
 
 /** Returns the largest of several declarations of a common variable or of dynamic shared memory, which are merged. */
-function largest(declarations: readonly Owned<VariableDeclaration>[]): Owned<VariableDeclaration> {
-  const key = ({ value }: Owned<VariableDeclaration>) => [sizeOf(value) ?? 0, value.alignment ?? 0] as const;
+function largest(
+  declarations: readonly OwnedDeclaration<VariableDeclaration>[],
+): OwnedDeclaration<VariableDeclaration> {
+  const key = ({ value }: OwnedDeclaration<VariableDeclaration>) => [sizeOf(value) ?? 0, value.alignment ?? 0] as const;
   return declarations.reduce((best, other) => {
     const [[bestSize, bestAlignment], [size, alignment]] = [key(best), key(other)];
     return size > bestSize || (size === bestSize && alignment > bestAlignment) ? other : best;
@@ -146,8 +150,8 @@ const systemFunctions: ReadonlySet<string> = new Set([
 
 /** Linked functions and variables. */
 export interface LinkedSymbols {
-  readonly functions: readonly Owned<FunctionDeclaration>[];
-  readonly variables: readonly Owned<VariableDeclaration>[];
+  readonly functions: readonly OwnedDeclaration<FunctionDeclaration>[];
+  readonly variables: readonly OwnedDeclaration<VariableDeclaration>[];
   readonly aliases: readonly FunctionAlias[];
 }
 

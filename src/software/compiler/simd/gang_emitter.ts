@@ -12,7 +12,7 @@ import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_typ
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How the values of a register are stored for the threads of a gang. */
-export type Holding =
+export type RegisterStorage =
   /**
    * Uniform or strided: a local contains the value of the gang's first thread. From each thread to the next, the value
    * increases by `stride`.
@@ -26,7 +26,7 @@ export type Holding =
   | { readonly kind: "memory" };
 
 /** The mask under which code is emitted. The mask determines which threads of the gang execute the code. */
-export interface Masking {
+export interface GangMask {
   /** The local with the mask: one bit for each thread of the gang that executes the code. At least one bit is set. */
   readonly mask: number;
   /** Whether threads outside the mask must keep their values of `register`, so that new values must be blended in. */
@@ -82,14 +82,14 @@ export class GangEmitter {
   readonly vectors: number;
   /** The mask in which the bits of all threads of the gang are set. */
   readonly wholeMask: number;
-  readonly #holdings = new Map<Register, Holding>();
+  readonly #storages = new Map<Register, RegisterStorage>();
   readonly #slots = new Map<Register, number>();
   #slotsEnd: number = gangHeader.byteLength;
   readonly #shadows = new Map<string, number>();
   readonly #ranges = new Map<number, { begin: number; count: number }>();
   #member: number | undefined;
   #area: number | undefined;
-  #masking: Masking | undefined;
+  #masking: GangMask | undefined;
   readonly #maskVectors = new Map<Register, readonly number[]>();
   /**
    * Whether 64-bit float arithmetic is executed for one thread of the gang at a time, because a NaN result has the bits
@@ -119,18 +119,18 @@ export class GangEmitter {
     return Math.ceil(this.#slotsEnd / 16) * 16;
   }
 
-  holding(register: Register): Holding {
-    let holding = this.#holdings.get(register);
-    if (holding === undefined) this.#holdings.set(register, holding = this.#hold(register));
-    return holding;
+  storageOf(register: Register): RegisterStorage {
+    let storage = this.#storages.get(register);
+    if (storage === undefined) this.#storages.set(register, storage = this.#allocateStorage(register));
+    return storage;
   }
 
-  #hold(register: Register): Holding {
+  #allocateStorage(register: Register): RegisterStorage {
     const kind = this.kindOf(register);
     if (kind === "number") return { kind, stride: this.uniformity.strideOf(register)! };
     if (kind !== "vectors") return { kind };
     const holder = this.emitter.holderOf(register);
-    if (holder !== register) return this.holding(holder);
+    if (holder !== register) return this.storageOf(holder);
     const count = isWide(register) ? 2 * this.vectors : this.vectors;
     return { kind, locals: Array.from({ length: count }, () => this.emitter.newLocal("v128")) };
   }
@@ -139,7 +139,7 @@ export class GangEmitter {
    * Returns the kind of storage for the values of a register. Registers share locals and slots only if their kind is
    * the same.
    */
-  kindOf(register: Register): Holding["kind"] {
+  kindOf(register: Register): RegisterStorage["kind"] {
     if (this.uniformity.strideOf(register) !== undefined) return "number";
     if (register.type.kind === "predicate") return "mask";
     const { bits, kind } = register.type;
@@ -152,7 +152,7 @@ export class GangEmitter {
     let slot = this.#slots.get(holder);
     if (slot === undefined) {
       this.#slots.set(holder, slot = this.#slotsEnd);
-      const { kind } = this.holding(register);
+      const { kind } = this.storageOf(register);
       const isOfFour = kind === "vectors" && !isWide(register);
       this.#slotsEnd += isOfFour ? 4 * this.width : kind === "vectors" || kind === "memory" ? 8 * this.width : 8;
     }
@@ -173,9 +173,9 @@ export class GangEmitter {
 
   /** Returns the locals that contain a register's values. Empty if the values are in memory. */
   locals(register: Register): readonly number[] {
-    const holding = this.holding(register);
-    if (holding.kind === "vectors") return holding.locals;
-    return holding.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
+    const storage = this.storageOf(register);
+    if (storage.kind === "vectors") return storage.locals;
+    return storage.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
   }
 
   /** The local with the mask of the threads that execute the code. Undefined if all threads of the gang do. */
@@ -184,7 +184,7 @@ export class GangEmitter {
   }
 
   /** Calls `emit`. Only the gang's threads in the mask execute the code that `emit` emits. */
-  masked(masking: Masking, emit: () => void): void {
+  masked(masking: GangMask, emit: () => void): void {
     const before = this.#masking;
     this.#masking = masking;
     emit();
@@ -211,11 +211,11 @@ export class GangEmitter {
   /** Emits code that sets a register to 0 for all threads of the gang. */
   initialize(register: Register): void {
     const { code, emitter: e } = this;
-    const holding = this.holding(register);
+    const storage = this.storageOf(register);
     this.#maskVectors.delete(register);
-    if (holding.kind === "number" || holding.kind === "mask") return e.initialize(register);
-    const zeros = holding.kind === "vectors" ? undefined : e.temporary("v128");
-    for (const local of holding.kind === "vectors" ? holding.locals : [zeros!]) code.i32x4([0, 0, 0, 0]).set(local);
+    if (storage.kind === "number" || storage.kind === "mask") return e.initialize(register);
+    const zeros = storage.kind === "vectors" ? undefined : e.temporary("v128");
+    for (const local of storage.kind === "vectors" ? storage.locals : [zeros!]) code.i32x4([0, 0, 0, 0]).set(local);
     for (let offset = 0; zeros !== undefined && offset < 8 * this.width; offset += 16) {
       code.get(this.area).get(zeros).v128Store(this.slot(register) + offset);
     }
@@ -277,8 +277,8 @@ export class GangEmitter {
   /** Emits code that assigns the value in the local `shadow` to a register of all threads of the gang. */
   #spread(register: Register, shadow: number): void {
     const { code } = this;
-    const holding = this.holding(register);
-    switch (holding.kind) {
+    const storage = this.storageOf(register);
+    switch (storage.kind) {
       case "number":
         code.get(shadow).set(this.emitter.registerLocal(register));
         break;
@@ -288,7 +288,7 @@ export class GangEmitter {
         code.set(this.emitter.registerLocal(register));
         break;
       case "vectors":
-        holding.locals.forEach((local, part) => {
+        storage.locals.forEach((local, part) => {
           code.get(shadow).simd(splats[this.emitter.valueType(register)]);
           this.#blendVector(register, part);
           code.set(local);
@@ -329,22 +329,22 @@ export class GangEmitter {
     const all = new Set([...read, ...results]);
     const shadows = new Map([...all].map((register, index) => [register, this.#shadow(register, index)] as const));
     const standIns = new Map([...shadows].filter(([register]) => {
-      const holding = this.holding(register);
-      return holding.kind !== "number" || holding.stride !== 0n;
+      const storage = this.storageOf(register);
+      return storage.kind !== "number" || storage.stride !== 0n;
     }));
     const member = this.#member ??= e.newLocal("i32");
     for (const register of used) {
       e.noteUse(register);
-      const holding = this.holding(register);
-      if (holding.kind === "vectors") this.saveVectors(register, holding.locals);
+      const storage = this.storageOf(register);
+      if (storage.kind === "vectors") this.saveVectors(register, storage.locals);
     }
     const masking = this.#masking;
     if (masking !== undefined) {
       // Threads outside the mask must keep their values. The values are stored first, because whole vectors are loaded
       // afterward.
       for (const register of results) {
-        const holding = this.holding(register);
-        if (holding.kind === "vectors" && !used.has(register)) this.saveVectors(register, holding.locals);
+        const storage = this.storageOf(register);
+        if (storage.kind === "vectors" && !used.has(register)) this.saveVectors(register, storage.locals);
       }
     }
     const fixed = new Map<FixedLocal, number>();
@@ -361,8 +361,8 @@ export class GangEmitter {
     if (masking !== undefined) code.end();
     code.get(member).i32(1).ops("i32Add").tee(member).i32(this.width).ops("i32LtU").brIf(0).end();
     for (const register of results) {
-      const holding = this.holding(register);
-      if (holding.kind === "vectors") this.loadVectors(register, holding.locals);
+      const storage = this.storageOf(register);
+      if (storage.kind === "vectors") this.loadVectors(register, storage.locals);
       e.noteDefinition(register);
     }
   }
@@ -387,14 +387,14 @@ export class GangEmitter {
   /** Emits code that loads one thread's value of a register into the local `shadow`. */
   #loadMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
-    const holding = this.holding(register);
+    const storage = this.storageOf(register);
     const type = this.emitter.valueType(register);
-    switch (holding.kind) {
+    switch (storage.kind) {
       case "number":
         code.get(this.emitter.registerLocal(register));
         if (type === "f32") code.ops("i32ReinterpretF32");
         if (type === "f64") code.ops("i64ReinterpretF64");
-        addStrides(code, member, { stride: holding.stride, bits: register.type.bits });
+        addStrides(code, member, { stride: storage.stride, bits: register.type.bits });
         if (type === "f32") code.ops("f32ReinterpretI32");
         if (type === "f64") code.ops("f64ReinterpretI64");
         break;
@@ -414,9 +414,9 @@ export class GangEmitter {
   /** Emits code that stores the value in the local `shadow` as one thread's value of a register. */
   #storeMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
-    const holding = this.holding(register);
+    const storage = this.storageOf(register);
     const type = this.emitter.valueType(register);
-    switch (holding.kind) {
+    switch (storage.kind) {
       case "number":
         throw new Error("Cannot set a uniform or strided register member by member");
       case "mask": {
@@ -454,10 +454,10 @@ export class GangEmitter {
 
   /** Emits code that saves a register in the gang's save area. */
   save(register: Register): void {
-    const holding = this.holding(register);
-    if (holding.kind === "vectors") {
-      this.saveVectors(register, holding.locals);
-    } else if (holding.kind !== "memory") {
+    const storage = this.storageOf(register);
+    if (storage.kind === "vectors") {
+      this.saveVectors(register, storage.locals);
+    } else if (storage.kind !== "memory") {
       this.code.get(this.area).get(this.emitter.registerLocal(register));
       this.code.memory(wholeStore[this.emitter.valueType(register)], this.slot(register));
     }
@@ -465,10 +465,10 @@ export class GangEmitter {
 
   /** Emits code that restores a register that {@linkcode save} has saved. */
   restore(register: Register): void {
-    const holding = this.holding(register);
-    if (holding.kind === "vectors") {
-      this.loadVectors(register, holding.locals);
-    } else if (holding.kind !== "memory") {
+    const storage = this.storageOf(register);
+    if (storage.kind === "vectors") {
+      this.loadVectors(register, storage.locals);
+    } else if (storage.kind !== "memory") {
       this.code.get(this.area).memory(wholeLoad[this.emitter.valueType(register)], this.slot(register));
       this.code.set(this.emitter.registerLocal(register));
     }
@@ -478,7 +478,7 @@ export class GangEmitter {
   pushMask(operand: ResolvedOperand | undefined): CodeWriter {
     const { emitter: e, code } = this;
     const register = operand?.kind === "not" ? operand.register : operand;
-    if (register?.kind === "register" && this.holding(register).kind === "mask") {
+    if (register?.kind === "register" && this.storageOf(register).kind === "mask") {
       e.noteUse(register);
       code.get(e.registerLocal(register));
     } else {
@@ -600,12 +600,12 @@ export class GangEmitter {
   ): PushVector {
     const { emitter: e, code } = this;
     const stride: Stride = operand === undefined ? 0n : this.uniformity.strideOf(operand);
-    const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
-    if (operand?.kind === "register" && holding?.kind === "vectors") {
+    const storage = operand?.kind === "register" ? this.storageOf(operand) : undefined;
+    if (operand?.kind === "register" && storage?.kind === "vectors") {
       e.noteUse(operand);
       const keeps = anyNaN || !e.hasDeferredNaN(operand) || this.copiesAnyNaN(instruction);
       return (part) => {
-        code.get(holding.locals[part]!);
+        code.get(storage.locals[part]!);
         if (!keeps) this.canonicalize();
         return code;
       };
@@ -632,10 +632,10 @@ export class GangEmitter {
   /** Returns a function that pushes a 64-bit float vector by vector, with the values of two threads in each vector. */
   doubles(operand: ResolvedOperand | undefined): PushVector {
     const { emitter: e, code } = this;
-    const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
-    if (operand?.kind === "register" && holding?.kind === "vectors") {
+    const storage = operand?.kind === "register" ? this.storageOf(operand) : undefined;
+    if (operand?.kind === "register" && storage?.kind === "vectors") {
       e.noteUse(operand);
-      return (part) => code.get(holding.locals[part]!);
+      return (part) => code.get(storage.locals[part]!);
     }
     const spread = e.temporary("v128");
     e.push(operand, doubleType);
@@ -661,10 +661,10 @@ export class GangEmitter {
 
   /** Emits code that assigns the vectors that `push` pushes to a register. */
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
-    const holding = this.holding(register);
-    if (holding.kind !== "vectors") throw new Error("Cannot assign vectors to a register that is not held in vectors");
+    const storage = this.storageOf(register);
+    if (storage.kind !== "vectors") throw new Error("Cannot assign vectors to a register that is not held in vectors");
     const canonicalizes = anyNaN && !this.emitter.hasDeferredNaN(register);
-    holding.locals.forEach((local, part) => {
+    storage.locals.forEach((local, part) => {
       push(part);
       if (canonicalizes) this.canonicalize();
       this.#blendVector(register, part);

@@ -247,7 +247,7 @@ class GangGenerator {
       ? emitSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
       : emitWholeGangs(this.#gang, body);
     const inVectors = [...this.#costModel.innermostRegisters].filter((register) => {
-      return this.#gang.holding(register).kind === "vectors";
+      return this.#gang.storageOf(register).kind === "vectors";
     });
     return {
       resumable,

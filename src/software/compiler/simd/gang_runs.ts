@@ -67,7 +67,7 @@ function restoredBy(gang: GangEmitter, run: readonly CompiledStep[]): Register[]
 function emitRun(gang: GangEmitter, run: readonly CompiledStep[], checked: readonly CompiledInstruction[]): void {
   const { code, emitter: e } = gang;
   const restored = restoredBy(gang, run).flatMap((register) => {
-    const { kind } = gang.holding(register);
+    const { kind } = gang.storageOf(register);
     const type = kind === "vectors" ? "v128" : kind === "mask" ? "i32" : e.valueType(register);
     e.noteUse(register);
     return gang.locals(register).map((local) => ({ local, before: e.newLocal(type) }));

@@ -94,7 +94,7 @@ export class MaskedCode {
     const { emitter: e } = this.#gang;
     const saved = new Map<Register, readonly number[]>();
     for (const register of loop.results) {
-      const { kind } = this.#gang.holding(register);
+      const { kind } = this.#gang.storageOf(register);
       e.noteUse(register);
       // Registers stored in memory need no locals: each thread's value is set separately, and only if the thread
       // executes the block.
@@ -120,7 +120,7 @@ export class MaskedCode {
     const blends = (register: Register) => !isUnconditional && !this.#isLocal(register);
     const isBlended = block.instructions.some(({ instruction }) => {
       return instruction !== undefined &&
-        resultsOf(instruction).some((register) => blends(register) && gang.holding(register).kind === "vectors");
+        resultsOf(instruction).some((register) => blends(register) && gang.storageOf(register).kind === "vectors");
     });
     const vectors = isBlended ? Array.from({ length: gang.vectors }, () => e.newLocal("v128")) : [];
     if (isBlended) this.#setMaskVectors(mask, vectors);
@@ -167,7 +167,7 @@ export class MaskedCode {
   #save(loop: MaskedLoop, mask: number): void {
     const { code, emitter: e, vectors: count } = this.#gang;
     const saved = [...this.#saved.get(loop)!];
-    const masks = saved.filter(([register]) => this.#gang.holding(register).kind === "mask");
+    const masks = saved.filter(([register]) => this.#gang.storageOf(register).kind === "mask");
     for (const [register, [local]] of masks) {
       const [held] = this.#gang.locals(register);
       code.get(local!).get(mask).i32(-1).ops("i32Xor", "i32And").get(held!).get(mask).ops("i32And", "i32Or").set(
@@ -178,7 +178,7 @@ export class MaskedCode {
     const vectors = Array.from({ length: count }, () => e.newLocal("v128"));
     this.#setMaskVectors(mask, vectors);
     for (const [register, locals] of saved) {
-      if (this.#gang.holding(register).kind !== "vectors") continue;
+      if (this.#gang.storageOf(register).kind !== "vectors") continue;
       const lanes = this.#gang.lanesOf(register, (part) => code.get(vectors[part]!));
       this.#gang.locals(register).forEach((held, part) => {
         code.get(held).get(locals[part]!);

@@ -107,7 +107,9 @@ export function reconvergeFunction(
   for (const { number, resumePoint: { live } } of suspended) {
     code.get(state).i32(number).ops("i32Eq").if();
     for (const register of live) {
-      if (gang.holding(register).kind === "mask") code.get(gatheredArea).i32(0).memory("i32Store", gang.slot(register));
+      if (gang.storageOf(register).kind === "mask") {
+        code.get(gatheredArea).i32(0).memory("i32Store", gang.slot(register));
+      }
     }
     code.end();
   }
@@ -139,18 +141,18 @@ function gatherRegister(
   gang: GangEmitter,
   { register, slot }: { register: Register; slot: number },
 ): void {
-  const holding = gang.holding(register);
+  const storage = gang.storageOf(register);
   const to = gang.slot(register);
   const type = register.type.bits === 64 ? "i64" : "i32";
   const load = () => code.get(gatheredSaved).memory(`${type}Load`, slot);
   const pushMember = (shift: number) => code.get(gatheredArea).get(gatheredMember).i32(shift).ops("i32Shl", "i32Add");
-  switch (holding.kind) {
+  switch (storage.kind) {
     case "number":
       code.get(gatheredMember).ops("i32Eqz").if().get(gatheredArea);
       load().memory(`${type}Store`, to).end();
       load().get(gatheredArea).memory(`${type}Load`, to);
-      if (holding.stride !== 0n) {
-        addStrides(code, gatheredMember, { stride: holding.stride, bits: register.type.bits });
+      if (storage.stride !== 0n) {
+        addStrides(code, gatheredMember, { stride: storage.stride, bits: register.type.bits });
       }
       code.ops(`${type}Eq`).get(isSame).ops("i32And").set(isSame);
       break;
@@ -212,15 +214,15 @@ function copyRegister(
   gang: GangEmitter,
   { register, slot }: { register: Register; slot: number },
 ): void {
-  const holding = gang.holding(register);
+  const storage = gang.storageOf(register);
   const from = gang.slot(register);
   const type = register.type.bits === 64 ? "i64" : "i32";
   const pushMember = (shift: number) => code.get(area).get(member).i32(shift).ops("i32Shl", "i32Add");
   code.get(saved);
-  switch (holding.kind) {
+  switch (storage.kind) {
     case "number":
       code.get(area).memory(`${type}Load`, from);
-      if (holding.stride !== 0n) addStrides(code, member, { stride: holding.stride, bits: register.type.bits });
+      if (storage.stride !== 0n) addStrides(code, member, { stride: storage.stride, bits: register.type.bits });
       break;
     case "mask":
       code.get(area).memory("i32Load", from).get(member).ops("i32ShrU").i32(1).ops("i32And");

@@ -84,7 +84,7 @@ function findForm(
 }
 
 /** The reason why an opcode is not supported, and its section in the PTX ISA manual. */
-export interface Refusal {
+export interface UnsupportedOpcode {
   /** The section of the PTX ISA manual. */
   readonly section: string;
   readonly reason: string;
@@ -95,7 +95,7 @@ export interface InstructionSet {
   /** The forms of each instruction, by opcode. */
   readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;
   /** Known opcodes that are not supported in any form, with the reasons. */
-  readonly refusals: ReadonlyMap<string, Refusal>;
+  readonly refusals: ReadonlyMap<string, UnsupportedOpcode>;
   /** Whether PTX defines a special register or a constant with the given name. The device need not support it. */
   isSpecialRegister(name: string): boolean;
 }

@@ -9,14 +9,14 @@ import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import { barrierMarks, type Suspension } from "../../abi/launch_record.ts";
 import type { KernelFault, StuckBlocks } from "../faults/kernel_fault.ts";
-import type { Geometry } from "../modules/kernel_versions.ts";
+import type { LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_records.ts";
 import type { WaitingThreads } from "../scheduling/block_barriers.ts";
 import type { Findings } from "./findings.ts";
 
 /** A launch whose barriers are checked. */
 interface SynchronizingLaunch {
-  readonly geometry: Geometry;
+  readonly geometry: LaunchGeometry;
   /** Returns the index of the running block. An empty report is sufficient, because no thread has to be identified. */
   indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
 }

@@ -7,7 +7,7 @@ import { decodePlace, faultKind, type FaultPlace } from "../../abi/addresses.ts"
 import type { WaitingThreads } from "../scheduling/block_barriers.ts";
 
 /** The index of a block or of a thread. */
-export type Index = readonly [x: number, y: number, z: number];
+export type GridIndex = readonly [x: number, y: number, z: number];
 
 /** The information about a fault that is available where the kernel stops. */
 export interface FaultReport {
@@ -22,7 +22,7 @@ export interface FaultReport {
    */
   readonly thread?: number | undefined;
   /** The index of the thread within the block. Undefined if `thread` identifies the thread instead. */
-  readonly index?: Index;
+  readonly index?: GridIndex;
   /** The source line, if the kernel itself reports it. */
   readonly source?: string | undefined;
   /**
@@ -64,9 +64,9 @@ export class KernelFault extends Error {
   /** One of `faultKind`. */
   readonly kind: number;
   readonly kernel: string;
-  readonly block: Index;
+  readonly block: GridIndex;
   /** Undefined if no particular thread has faulted. */
-  readonly thread: Index | undefined;
+  readonly thread: GridIndex | undefined;
   /** The line in the PTX text. 0 if it is unknown. */
   readonly line: number;
   /** The source line, such as `saxpy.cu:12`. Undefined if it is unknown. */

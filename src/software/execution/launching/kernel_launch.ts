@@ -6,7 +6,7 @@
 import { maySpin } from "../scheduling/block_scheduler.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { BlockIndex, type LaunchPlace, LaunchRecord, schedulerOf, stopIfDeadlocked } from "./launch_state.ts";
-import type { GangFunctions, Geometry } from "../modules/kernel_versions.ts";
+import type { GangFunctions, LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
@@ -33,7 +33,7 @@ export interface LaunchWork {
 }
 
 /** Creates the work of a launch, which runs in time slices. */
-export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): LaunchWork {
+export function launchInSlices(kernel: SoftwareKernel, geometry: LaunchGeometry, place: LaunchPlace): LaunchWork {
   const launch = new LaunchRecord(kernel, geometry, place);
   const gang = kernel.gang.for(geometry);
   const index = new BlockIndex(geometry.grid, place.order);

@@ -19,9 +19,9 @@ import {
   threadStarts,
 } from "../../abi/launch_record.ts";
 import { describeArguments, describeFault, genericAddress } from "../faults/describe_fault.ts";
-import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
+import { type FaultReport, type GridIndex, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
-import type { Geometry, RunKernel } from "../modules/kernel_versions.ts";
+import type { LaunchGeometry, RunKernel } from "../modules/kernel_versions.ts";
 import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { KernelOrder } from "../../schedule.ts";
 import type { LaunchChecks } from "../checks/launch_checks.ts";
@@ -68,7 +68,7 @@ const words = {
 } as const;
 
 /** Returns the x, y and z index of the block or thread with a linear number. */
-function indexIn(number: number, [x, y]: Index): Index {
+function indexIn(number: number, [x, y]: GridIndex): GridIndex {
   return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
 
@@ -78,7 +78,7 @@ const addressHigh = Number(BigInt.asIntN(32, addressBase >> 32n));
 /** A running launch and its launch record. */
 export class LaunchRecord {
   readonly kernel: SoftwareKernel;
-  readonly geometry: Geometry;
+  readonly geometry: LaunchGeometry;
   readonly place: LaunchPlace;
   /** The PTX line of each resume point in the running version of the kernel. */
   resumeLines: readonly number[];
@@ -87,7 +87,7 @@ export class LaunchRecord {
   /** The launch record in linear memory. */
   readonly fields: Int32Array;
 
-  constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
+  constructor(kernel: SoftwareKernel, geometry: LaunchGeometry, place: LaunchPlace) {
     this.kernel = kernel;
     this.geometry = geometry;
     this.place = place;
@@ -193,7 +193,9 @@ export class LaunchRecord {
   /**
    * Returns the index of the running block, and the index within the block of the thread that the report identifies.
    */
-  indicesOf(report: Pick<FaultReport, "thread" | "index" | "place">): { block: Index; thread: Index | undefined } {
+  indicesOf(
+    report: Pick<FaultReport, "thread" | "index" | "place">,
+  ): { block: GridIndex; thread: GridIndex | undefined } {
     return { block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")], thread: this.#threadOf(report) };
   }
 
@@ -215,7 +217,7 @@ export class LaunchRecord {
     return { block: indexIn(block, grid), thread: indexIn(thread, [x, y, z]) };
   }
 
-  #threadOf({ thread, index, place }: Pick<FaultReport, "thread" | "index" | "place">): Index | undefined {
+  #threadOf({ thread, index, place }: Pick<FaultReport, "thread" | "index" | "place">): GridIndex | undefined {
     if (thread === undefined) return index;
     if (place?.thread === "x") return [thread, this.get("rowY"), this.get("rowZ")];
     const packed = this.#recordOf(thread).getInt32(threadRecord.threadIndex, true);
@@ -337,13 +339,13 @@ export class BlockIndex {
   x = 0;
   y = 0;
   z = 0;
-  readonly #grid: Geometry["grid"];
+  readonly #grid: LaunchGeometry["grid"];
   readonly #order: KernelOrder | undefined;
   readonly #count: number;
   /** The number of completed blocks. Only used if blocks run in a permuted order. */
   #position = 0;
 
-  constructor(grid: Geometry["grid"], order?: KernelOrder) {
+  constructor(grid: LaunchGeometry["grid"], order?: KernelOrder) {
     this.#grid = grid;
     this.#order = order;
     this.#count = grid[0] * grid[1] * grid[2];

@@ -15,7 +15,7 @@ import type { SkippedChecks, SoftwareKernel } from "../modules/module_loader.ts"
 import { maySpin } from "../scheduling/block_scheduler.ts";
 import { blockMemorySizes, type GridWorkspaces, hasRoomFor } from "../residency/block_places.ts";
 import { fittingBlocks } from "../residency/resident_blocks.ts";
-import type { Geometry } from "../modules/kernel_versions.ts";
+import type { LaunchGeometry } from "../modules/kernel_versions.ts";
 import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
 import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 
@@ -52,7 +52,7 @@ export class LoadedKernel {
 }
 
 /** The configuration of a launch. */
-export interface LaunchConfiguration extends Geometry {
+export interface LaunchConfiguration extends LaunchGeometry {
   readonly sharedMemoryBytes: number;
   /** Whether all blocks must be resident at once. Default: false. */
   readonly cooperative?: boolean;

@@ -122,7 +122,7 @@ const highWord = Number(addressBase >> 32n);
 const none: LaunchRules["shared"] = new Map();
 
 /** The number of blocks of the grid, and of threads of a block, in each dimension. */
-export interface Geometry {
+export interface LaunchGeometry {
   readonly grid: readonly [x: number, y: number, z: number];
   readonly block: readonly [x: number, y: number, z: number];
 }
@@ -176,7 +176,7 @@ export class GangVersions {
   }
 
   /** Returns the version for a launch. Returns undefined if the launch cannot run in gangs or has too few threads. */
-  for({ grid, block }: Geometry): GangFunctions | undefined {
+  for({ grid, block }: LaunchGeometry): GangFunctions | undefined {
     const threads = block[0] * block[1] * block[2];
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
     const width = gangWidths.find((width) => block[0] % width === 0);

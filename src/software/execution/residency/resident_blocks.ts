@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { BlockScheduler, Turn } from "../scheduling/block_scheduler.ts";
+import type { BlockScheduler, TurnResult } from "../scheduling/block_scheduler.ts";
 import { describeWaiting } from "../scheduling/block_barriers.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
@@ -37,7 +37,7 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
 }
 
 /**
- * The number of turns (see {@linkcode Turn}) that a lone block gets before the next block starts. A block that seems to
+ * The number of turns (see {@linkcode TurnResult}) that a lone block gets before the next block starts. A block that seems to
  * wait for other blocks may only be waiting for its own threads.
  */
 const patience = 64;
@@ -151,7 +151,7 @@ export class ResidentBlocks implements ScratchOwner {
     this.#checkDeadlock();
   }
 
-  #run(resident: Resident): Turn {
+  #run(resident: Resident): TurnResult {
     const { block, multiprocessor, place, scheduler } = resident;
     const launch = this.#launch;
     const { steps } = launch.kernel;

@@ -46,7 +46,7 @@ export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (l
 }
 
 /** Formats ascending numbers as ranges: `0-31, 40`. */
-export function ranges(numbers: readonly number[]): string {
+export function formatRanges(numbers: readonly number[]): string {
   const texts: string[] = [];
   for (let begin = 0, end = 0; begin < numbers.length; begin = ++end) {
     while (numbers[end + 1] === numbers[end]! + 1) end++;

@@ -21,7 +21,7 @@ import { WarpRecords } from "./warp_operations.ts";
  * The place in the program where a suspended thread resumes: the `order` of each active call site, starting with that
  * in the kernel, followed by the `order` of the suspend point in the innermost function.
  */
-export type Position = readonly number[];
+export type ResumePosition = readonly number[];
 
 /** Parameters of {@linkcode ThreadPositions}. */
 interface PositionsOptions {
@@ -42,7 +42,7 @@ export class ThreadPositions {
   readonly #options: PositionsOptions;
   readonly #words: Int32Array;
   /** For each suspension of the kernel, the position of a thread that waits there while no function call is active. */
-  readonly #ofSuspensions: readonly Position[];
+  readonly #ofSuspensions: readonly ResumePosition[];
 
   constructor(options: PositionsOptions) {
     this.#options = options;
@@ -59,7 +59,7 @@ export class ThreadPositions {
   }
 
   /** Returns the position of a suspended thread. */
-  of(thread: number): Position {
+  of(thread: number): ResumePosition {
     const { threads, saved, kernel: { callSites, savedBytes } } = this.#options;
     const record = threads + thread * threadRecordByteLength;
     const field = (name: keyof typeof threadRecord) => this.#words[(record + threadRecord[name]) / 4]!;
@@ -81,7 +81,7 @@ export class ThreadPositions {
  * Compares two positions by program order. Returns a negative number if `a` comes first, and 0 if the positions are
  * equal.
  */
-export function comparePositions(a: Position, b: Position): number {
+export function comparePositions(a: ResumePosition, b: ResumePosition): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
   for (let index = 0; index < length; index++) if (a[index] !== b[index]) return a[index]! - b[index]!;

@@ -4,7 +4,13 @@
  *
  * @module
  */
-import { BlockBarriers, type CompletedBarrier, DeadlockError, ranges, type WaitingThreads } from "./block_barriers.ts";
+import {
+  BlockBarriers,
+  type CompletedBarrier,
+  DeadlockError,
+  formatRanges,
+  type WaitingThreads,
+} from "./block_barriers.ts";
 import { BlockRecords, type BlockThreads, ThreadPositions } from "./block_records.ts";
 import { exited, type Suspension, type SuspensionRequest, threadRecord, warpSize } from "../../abi/launch_record.ts";
 import { inOrder, type ThreadOrder } from "../../schedule.ts";
@@ -12,7 +18,7 @@ import { type ActiveGroup, isOfWarp, LockstepTurns, WarpGroups } from "./warp_gr
 import { answerGroup, forEachLane, readerOfAbsentLane } from "./warp_operations.ts";
 
 /** The result of a turn, in which a scheduler runs a block for some time. */
-export type Turn =
+export type TurnResult =
   /** All threads have exited. */
   | "ended"
   /** Some threads made progress, and now all threads wait or spin. */
@@ -110,7 +116,7 @@ export class BlockScheduler {
    * Runs the threads of a block until all have exited or, in a kernel whose threads may spin, until other blocks should
    * run. Throws {@linkcode DeadlockError} if the threads wait for each other forever.
    */
-  takeTurn(): Turn {
+  takeTurn(): TurnResult {
     this.#options.observer?.resume();
     const [eventsAtStart, movesAtStart] = [this.#events, this.#moves];
     const mostAnswers = this.#maySpin ? answersPerRound : Infinity;
@@ -422,7 +428,7 @@ export class BlockScheduler {
     }
     return [...places].map(([place, threads]) => {
       return {
-        threads: ranges(threads),
+        threads: formatRanges(threads),
         isOne: threads.length === 1,
         first: threads[0]!,
         suspension: suspensions[place]!,

@@ -9,7 +9,7 @@
  * @module
  */
 import { exited, type Suspension, type SuspensionRequest, threadRecord, warpSize } from "../../abi/launch_record.ts";
-import { type BlockRecords, comparePositions, type Position } from "./block_records.ts";
+import { type BlockRecords, comparePositions, type ResumePosition } from "./block_records.ts";
 
 /** Lanes of a warp that request the same operation and wait for each other. */
 interface WarpGroup {
@@ -117,7 +117,7 @@ const turnsOfWarp = 64;
 /** The state of a warp's lanes, some of which wait at lockstep points. */
 interface WaitingLanes {
   requestOf(lane: number): number;
-  positionOf(lane: number): Position;
+  positionOf(lane: number): ResumePosition;
   readonly lanes: number;
   /** The mask of the lanes that can run only because they have yielded. */
   readonly yielded: number;
@@ -177,7 +177,7 @@ export class LockstepTurns {
       return 0;
     }
     this.#yields[warp] = 0;
-    const waiting: { lane: number; position: Position }[] = [];
+    const waiting: { lane: number; position: ResumePosition }[] = [];
     for (let lane = 0; lane < lanes; lane++) {
       const request = requestOf(lane);
       if (request <= 0 || this.#suspensions[request - 1]!.request.kind !== "lockstep") continue;

@@ -15,7 +15,7 @@ import type { SimdOpName } from "../../webassembly/opcodes.ts";
 /** Returns the destination register if it is a 64-bit float that is stored in vector locals. Otherwise undefined. */
 function destinationIn(gang: GangEmitter, { operands: [destination] }: ResolvedInstruction): Register | undefined {
   if (destination?.kind !== "register" || !gang.hasDoubles(destination)) return undefined;
-  return gang.holding(destination).kind === "vectors" ? destination : undefined;
+  return gang.storageOf(destination).kind === "vectors" ? destination : undefined;
 }
 
 /**

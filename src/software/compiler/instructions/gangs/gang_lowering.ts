@@ -28,7 +28,7 @@ function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly 
  */
 function holdsVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   const [destination] = instruction.operands;
-  if (destination?.kind !== "register" || gang.holding(destination).kind !== "vectors") return false;
+  if (destination?.kind !== "register" || gang.storageOf(destination).kind !== "vectors") return false;
   return instruction.operands.every((operand) => gang.hasVectors(operand) || isPredicate(operand));
 }
 

@@ -22,7 +22,7 @@ import {
 } from "../../../abi/addresses.ts";
 import { launchFieldOffset, memoryBarrierFields } from "../../../abi/launch_record.ts";
 import type { BlockObserver } from "../../scheduling/block_records.ts";
-import type { Geometry } from "../../modules/kernel_versions.ts";
+import type { LaunchGeometry } from "../../modules/kernel_versions.ts";
 import { CellAccesses } from "./cell_accesses.ts";
 import { RaceFindings } from "./race_findings.ts";
 import type { CompiledKernel } from "../../../compiler/compile.ts";
@@ -37,7 +37,7 @@ const blockShift = 2 ** 26;
 /**
  * The pairs of blocks where one block has read a value that the other block wrote by a strong access, such as a flag.
  */
-export class Signals {
+export class BlockSignals {
   /** For each memory offset, the block that made the last strong write. */
   readonly #writers = new Map<number, number>();
   readonly #pairs = new Set<number>();
@@ -124,7 +124,7 @@ class BlockRaces {
 
 /** Parameters of {@linkcode RaceCheck}. */
 interface RaceCheckOptions {
-  readonly geometry: Geometry;
+  readonly geometry: LaunchGeometry;
   /** Whether threads may execute release operations other than barriers. */
   readonly hasReleases: boolean;
   /** The launch record. */
@@ -134,7 +134,7 @@ interface RaceCheckOptions {
   /** The part of the device's bounds table with the start of each granule's allocation, indexed by granule. */
   readonly allocations: Uint32Array;
   readonly findings: RaceFindings;
-  readonly signals: Signals;
+  readonly signals: BlockSignals;
   readonly memory: LaunchCells;
 }
 
@@ -397,7 +397,7 @@ export class RaceCheck {
 /** A launch that is checked for races. */
 export interface RacingLaunch {
   readonly kernel: { readonly compiled: KernelVariables & Pick<CompiledKernel, "hasReleases"> };
-  readonly geometry: Geometry;
+  readonly geometry: LaunchGeometry;
   /** The launch record. */
   readonly fields: Int32Array;
 }
@@ -421,7 +421,7 @@ export function startRaceCheck(
   { bytes, allocations, findings: all, sourceOf, nameOf, memory }: RacePlace,
 ): RaceCheck {
   const { hasReleases } = compiled;
-  const signals = new Signals();
+  const signals = new BlockSignals();
   const findings = new RaceFindings({ findings: all, geometry, sourceOf, nameOf, signals, variables: compiled });
   return new RaceCheck({ geometry, hasReleases, fields, bytes, allocations, findings, signals, memory });
 }

@@ -6,8 +6,8 @@
 import { type Findings, type KernelFinding, type KernelVariables, nameShared } from "../findings.ts";
 import type { ThreadAccess } from "../../../../kernel_checker.ts";
 import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../abi/addresses.ts";
-import type { Geometry } from "../../modules/kernel_versions.ts";
-import type { Signals } from "./race_check.ts";
+import type { LaunchGeometry } from "../../modules/kernel_versions.ts";
+import type { BlockSignals } from "./race_check.ts";
 
 /** An access to memory: the thread's number in the launch, and the encoded code location. */
 interface PlacedAccess {
@@ -37,9 +37,9 @@ interface CountedConflict {
 /** Parameters of {@linkcode RaceFindings}. */
 interface RaceFindingsOptions {
   readonly findings: Findings;
-  readonly geometry: Geometry;
+  readonly geometry: LaunchGeometry;
   readonly sourceOf: (place: number) => string;
-  readonly signals: Signals;
+  readonly signals: BlockSignals;
   readonly variables: KernelVariables;
   /** Names a range of linear memory that belongs to no buffer. */
   readonly nameOf: (offset: number, bytes: number) => string | undefined;
