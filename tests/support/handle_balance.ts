@@ -7,7 +7,7 @@ const kinds: Readonly<
   stream: { opens: ["streamCreateWithPriority"], releases: { streamDestroy: 1 } },
   event: { opens: ["eventCreateWithFlags", "ipcOpenEventHandle"], releases: { eventDestroy: 1 } },
   pool: { opens: ["memPoolCreate", "memPoolImportFromShareableHandle"], releases: { memPoolDestroy: 0 } },
-  "pool memory": { opens: ["mallocFromPoolAsync", "memPoolImportPointer"], releases: { freeAsync: 1 } },
+  "pool memory": { opens: ["mallocFromPoolAsync"], releases: { freeAsync: 1 } },
   memory: { opens: ["malloc", "ipcOpenMemHandle"], releases: { free: 1, ipcCloseMemHandle: 1 } },
   module: { opens: ["moduleLoadData", "linkModules"], releases: { moduleUnload: 1 } },
   "host memory": { opens: ["hostAlloc"], releases: { freeHost: 0 } },
@@ -26,8 +26,10 @@ export interface CountingDriver {
 export function countHandles(driver: Driver, overrides: Partial<Driver> = {}): CountingDriver {
   const calls: string[] = [];
   const open = new Map<string, number>();
+  const keyOf = (kind: string, handle: unknown) =>
+    `${kind} ${typeof handle === "object" ? (handle as HostAllocation).address : handle}`;
   const add = (kind: string, handle: unknown, count: number): void => {
-    const key = `${kind} ${typeof handle === "object" ? (handle as HostAllocation).address : handle}`;
+    const key = keyOf(kind, handle);
     open.set(key, (open.get(key) ?? 0) + count);
   };
   const counting = new Proxy(driver, {
@@ -40,6 +42,8 @@ export function countHandles(driver: Driver, overrides: Partial<Driver> = {}): C
         calls.push(String(name));
         for (const [kind, { opens, releases }] of Object.entries(kinds)) {
           if (opens.includes(String(name))) add(kind, result, 1);
+          // However often memory is imported, the first free unmaps it.
+          if (kind === "pool memory" && name === "memPoolImportPointer") open.set(keyOf(kind, result), 1);
           const index = releases[String(name)];
           if (index !== undefined) add(kind, given[index], -1);
         }

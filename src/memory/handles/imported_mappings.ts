@@ -33,6 +33,8 @@ export class ImportedMapping {
    * frees.
    */
   earlierFrees: Map<CudaStream, bigint> | undefined;
+  /** The export data in hexadecimal, of memory that can be found by it. */
+  data: string | undefined;
   constructor(index: number) {
     this.index = index;
   }
@@ -51,6 +53,11 @@ export class ImportedMappings {
   /** The first of the unused records, which form a chain. */
   #idle = none;
   #size = 0;
+  /**
+   * The mappings of a pool in host memory, by their export data in hexadecimal. For memory that is already mapped, the
+   * driver returns the address if the memory is on a device, but `cudaErrorAlreadyMapped` if it is on the host.
+   */
+  readonly #byData = new Map<string, ImportedMapping>();
   readonly #onUnused: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
   /** Number of objects that have imported the pool and are not disposed. */
@@ -87,6 +94,16 @@ export class ImportedMappings {
     addressWords[0] = this.#records[index * recordLength + lowAt]!;
     addressWords[1] = this.#records[index * recordLength + highAt]!;
     return addressScratch[0]!;
+  }
+
+  /** Returns the mapping that `addData` has added for equal export data. */
+  withData(exportData: Uint8Array): ImportedMapping | undefined {
+    return this.#byData.get(exportData.toHex());
+  }
+
+  addData(mapping: ImportedMapping, exportData: Uint8Array): void {
+    mapping.data = exportData.toHex();
+    this.#byData.set(mapping.data, mapping);
   }
 
   /** Returns the mapping at an address. Adds one, of 0 bytes, if there is none. */
@@ -128,6 +145,8 @@ export class ImportedMappings {
     this.#size--;
     mapping.byteLength = mapping.bufferCount = 0;
     mapping.earlierFrees = undefined;
+    if (mapping.data !== undefined) this.#byData.delete(mapping.data);
+    mapping.data = undefined;
   }
 
   /** Adds an object that has imported the pool. */

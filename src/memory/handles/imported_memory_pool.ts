@@ -162,9 +162,13 @@ export class ImportedMemoryPool implements Disposable {
   /** Imports an allocation of at most `most` bytes, and creates a buffer of `byteLength` bytes. */
   #import(exportData: Uint8Array, byteLength: number, most: number): DeviceBuffer {
     const actual = this.#session.exportDataLayout.checkImported(this.device.ordinal, exportData, byteLength, most);
-    const address = this.#map(exportData);
-    const mapping = this.#mappings.withAddress(address);
-    if (mapping.byteLength === 0) mapping.byteLength = actual ?? this.#sizeOf(mapping, address);
+    const earlier = this.#owner.isHostMemory ? this.#mappings.withData(exportData) : undefined;
+    const address = earlier === undefined ? this.#map(exportData) : this.#mappings.addressOf(earlier);
+    const mapping = earlier ?? this.#mappings.withAddress(address);
+    if (mapping.byteLength === 0) {
+      mapping.byteLength = actual ?? this.#sizeOf(mapping, address);
+      if (this.#owner.isHostMemory) this.#mappings.addData(mapping, exportData);
+    }
     if (mapping.byteLength < byteLength || mapping.byteLength > most) {
       if (mapping.bufferCount === 0) this.#unmap(mapping, address, this.device.defaultStream);
       throw sizeMismatch(byteLength, mapping.byteLength);
@@ -252,7 +256,7 @@ export class ImportedMemoryPool implements Disposable {
     for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
-  /** Lets the driver map an allocation, unless it is mapped already. Returns its address. */
+  /** Lets the driver map an allocation, unless it is device memory that is already mapped. Returns its address. */
   #map(exportData: Uint8Array): bigint {
     try {
       return this.#session.driver.memPoolImportPointer(this.device.ordinal, this.unsafeHandle, exportData);

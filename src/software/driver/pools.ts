@@ -340,7 +340,9 @@ export class Pools {
       const reason = "the exporter of the pool has ended, or has destroyed it, and its memory is gone with it";
       failBecause(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call, reason);
     }
-    if (this.#memory.allocations.at(mapping.begin) === undefined) {
+    const earlier = this.#memory.allocations.at(mapping.begin);
+    if (earlier !== undefined && found.device === undefined) fail(cudaErrorNumbers.cudaErrorAlreadyMapped, call);
+    if (earlier === undefined) {
       const { begin, byteLength } = mapping;
       const owner = found.device ?? device;
       this.#memory.allocations.add({ kind: "mapped", begin, byteLength, device: owner, pool: found, mapping });

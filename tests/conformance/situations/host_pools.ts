@@ -221,6 +221,22 @@ export const situations: readonly Situation[] = [
       };
     },
   },
+  {
+    name: "one pointer of a host pool imported twice",
+    run({ driver }) {
+      const pool = createShareablePool(driver, { location: onFirstNode });
+      const address = allocate(driver, pool, mebibyte);
+      const imported = importPool(driver, exportPool(driver, pool));
+      const exportData = driver.memPoolExportPointer(address);
+      const mapping = driver.memPoolImportPointer(0, imported, exportData);
+      return attemptEach({
+        second: () => driver.memPoolImportPointer(0, imported, exportData) === mapping,
+        free: () => free(driver, mapping),
+        wait: () => driver.streamSynchronize(0, defaultStream),
+        "after the free": () => driver.memPoolImportPointer(0, imported, exportData) !== 0n,
+      });
+    },
+  },
 ];
 
 function setAccess(driver: Driver, pool: bigint, flags: number): void {
