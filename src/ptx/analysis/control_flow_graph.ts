@@ -52,6 +52,11 @@ export interface Jump<I> {
   readonly selection?: { readonly selector: Selector; readonly value: number };
 }
 
+/** Creates an empty block with the terminator `exit`. `I` is the type of an instruction. */
+export function newBlock<I>(): BasicBlock<I> {
+  return { instructions: [], terminator: { kind: "exit" } };
+}
+
 /** Returns the successors of a block. A successor is repeated if several edges lead to it. */
 export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBlock<I>[] {
   switch (terminator.kind) {

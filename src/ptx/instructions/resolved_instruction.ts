@@ -92,7 +92,13 @@ export interface ResolvedInstruction<Form extends InstructionRow = InstructionRo
   readonly line: number;
 }
 
-/** An operand whose names have been resolved. */
+/** An instruction with its form resolved, but not yet its operands and its predicate. */
+export type ResolvedForm<Form extends InstructionRow = InstructionRow> = Omit<
+  ResolvedInstruction<Form>,
+  "operands" | "predicate"
+>;
+
+/** An operand with its names resolved. */
 export type ResolvedOperand =
   | Register
   | LabelName
@@ -117,7 +123,9 @@ export type ResolvedOperand =
   | { readonly kind: "not"; readonly register: Register }
   | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }
   /** The destination `_`, which discards the result. */
-  | { readonly kind: "sink" };
+  | { readonly kind: "sink" }
+  /** An operand whose meaning is not known. Only a resolver that accepts every instruction returns it. */
+  | { readonly kind: "unknown" };
 
 /** The address `[base + offset]`, or `[offset]` if `base` is undefined. */
 export interface ResolvedAddress {

@@ -23,7 +23,7 @@ import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import { beginUninitialized } from "../checks/frame_shadows.ts";
 import { trackedRegisters } from "../checks/tracked_registers.ts";
 import { callTarget, stackDepth } from "../typing/call_layout.ts";
-import { redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { newBlock, redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
 import { type LiveInterval, runType } from "./locals.ts";
 import { type EmitOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
@@ -35,7 +35,7 @@ import {
   type FlowBlock,
   type FunctionFlow,
   type KernelFlows,
-  newBlock,
+  type CompiledStep,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
@@ -375,7 +375,7 @@ class KernelGenerator {
     const e = this.#emitter;
     const { function: resolved, suspendPoints } = flow;
     const isEntered = resolved.call === undefined && this.#divergencePoints.length > 0;
-    const entry = isEntered ? newBlock() : flow.entry;
+    const entry = isEntered ? newBlock<CompiledStep>() : flow.entry;
     if (isEntered) {
       entry.terminator = {
         kind: "switch",
@@ -430,7 +430,7 @@ class KernelGenerator {
   /** Joins all functions into one graph, which begins with a switch on the thread's resume index. */
   #joinFunctions(): FlowBlock {
     const suspendPoints: NumberedSuspendPoint[] = [];
-    const dispatch = newBlock();
+    const dispatch = newBlock<CompiledStep>();
     const targets = [this.#functions.get(this.#resolved.kernel)!.flow.entry];
     const lines = this.#resumeLines;
     const addressed = [...this.#context.addressed].flatMap((name) => {
@@ -597,9 +597,9 @@ class KernelGenerator {
 /** Adds suspend points to spin loops, so that a thread yields after a limited number of iterations. */
 function addYields({ entry, suspendPoints }: FunctionFlow): void {
   for (const { from, header } of spinLoops(entry)) {
-    const deciding = newBlock();
-    const suspendBlock = newBlock();
-    const resumeBlock = newBlock();
+    const deciding = newBlock<CompiledStep>();
+    const suspendBlock = newBlock<CompiledStep>();
+    const resumeBlock = newBlock<CompiledStep>();
     const emit = (e: FunctionEmitter) => {
       e.getFixed("spins").i32(1).ops("i32Sub").tee(e.fixedLocal("spins")).i32(0).ops("i32LeS");
     };

@@ -13,13 +13,21 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import { InsertedInstructions, type InstructionSet } from "../typing/find_form.ts";
+import { type InstructionSet, resolveForm } from "../typing/find_form.ts";
+import type { Instruction } from "../../../ptx/syntax.ts";
+import { InsertedInstructions } from "../../../ptx/analysis/inserted_instructions.ts";
 import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isPacked, type Product, type Products, productsIn, type Sum, type SumTerm } from "./products.ts";
 import { liveRegisters, registerUseOf } from "../../../ptx/analysis/definitions_and_uses.ts";
-import { type BasicBlock, postorder, successors, type Terminator } from "../../../ptx/analysis/control_flow_graph.ts";
+import {
+  type BasicBlock,
+  newBlock,
+  postorder,
+  successors,
+  type Terminator,
+} from "../../../ptx/analysis/control_flow_graph.ts";
 
 /** Maps an instruction to the instructions that replace it, or to an empty array if the instruction is removed. */
 type Replacements = Map<CompiledInstruction, readonly CompiledInstruction[]>;
@@ -166,7 +174,8 @@ class Rewriter {
     { line }: CompiledInstruction,
   ): CompiledInstruction {
     const created: CompiledInstruction[] = [];
-    new InsertedInstructions(created, { instructions: this.#instructions, line }).addTo(text, operands);
+    const formOf = (instruction: Instruction) => resolveForm(instruction, this.#instructions);
+    new InsertedInstructions(created, { resolveForm: formOf, line }).addTo(text, operands);
     return created[0]!;
   }
 }
@@ -224,9 +233,9 @@ function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
 /** Builds the basic blocks of a function. `divided` are the blocks that must not be merged with their predecessor. */
 function blocksOf({ items }: ResolvedFunction): { readonly entry: Block; readonly divided: ReadonlySet<Block> } {
   const labelled = new Map<LabelName, Block>();
-  for (const item of items) if (item.kind === "label") labelled.set(item, newBlock());
+  for (const item of items) if (item.kind === "label") labelled.set(item, newBlock<CompiledInstruction>());
   const divided = new Set<Block>();
-  const entry = newBlock();
+  const entry = newBlock<CompiledInstruction>();
   let block = entry;
   for (const item of items) {
     if (item.kind === "label") {
@@ -238,17 +247,13 @@ function blocksOf({ items }: ResolvedFunction): { readonly entry: Block; readonl
     if (item.form.flow !== "branch" || item.predicate !== undefined) block.instructions.push(item);
     const targets = targetsOf(item);
     if (targets === undefined && !dividesBlock(item)) continue;
-    const next = newBlock();
+    const next = newBlock<CompiledInstruction>();
     block.terminator = terminatorOf(item, [...targets ?? [], undefined].map((name) => labelled.get(name!) ?? next));
     // The block after an exit or return is not merged with its predecessor, either.
     if (targets === undefined || targets.length === 0) divided.add(next);
     block = next;
   }
   return { entry, divided };
-}
-
-function newBlock(): Block {
-  return { instructions: [], terminator: { kind: "exit" } };
 }
 
 /** Returns the labels that an instruction may jump to. Undefined if it always continues with the next instruction. */

@@ -3,11 +3,19 @@ import { PtxError } from "../../../ptx/syntax.ts";
 import { passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
 import { hostCalls } from "../instructions/host_calls.ts";
 import { callTarget } from "../typing/call_layout.ts";
-import { type BasicBlock, mapTargets, postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import {
+  type BasicBlock,
+  mapTargets,
+  newBlock,
+  postorder,
+  successors,
+} from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
+import type { CompiledInstruction, Emit, InstructionForm } from "../instructions/instruction_form.ts";
+import type { Flow } from "../../../ptx/instructions/instruction_traits.ts";
+import { FlowBuilder } from "../../../ptx/analysis/flow_builder.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
-import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
@@ -53,14 +61,9 @@ export interface FunctionFlow {
   readonly suspendPoints: SuspendPoint[];
 }
 
-/** Creates an empty block with the terminator `exit`. */
-export function newBlock(): FlowBlock {
-  return { instructions: [], terminator: { kind: "exit" } };
-}
-
 /** Creates an empty block that jumps to `target`. */
 export function blockBefore(target: FlowBlock): FlowBlock {
-  const block = newBlock();
+  const block = newBlock<CompiledStep>();
   block.terminator = { kind: "jump", target };
   return block;
 }
@@ -92,7 +95,7 @@ export function splitBefore(
     whole.instructions.splice(0).forEach((step) => {
       const { instruction } = step;
       if (instruction !== undefined && instructions.has(instruction) && !splits.has(instruction)) {
-        const next = newBlock();
+        const next = newBlock<CompiledStep>();
         next.terminator = block.terminator;
         block.terminator = { kind: "jump", target: next };
         splits.set(instruction, { before: block, block: next });
@@ -126,7 +129,7 @@ export function kernelFlows({ kernel, callees }: ResolvedKernel): KernelFlows {
 
 /** Builds the basic blocks of a function's body. */
 export function functionFlow(resolved: ResolvedFunction): AnalyzedFlow {
-  const flow = new FlowBuilder(resolved).build();
+  const flow = new CompiledFlowBuilder(resolved).build();
   return { ...flow, analysis: new FunctionAnalysis(flow.entry, instructionsOf(resolved)) };
 }
 
@@ -152,128 +155,96 @@ export function copyOfFlow(
   };
 }
 
-class FlowBuilder {
+/** Divides a function into blocks whose steps emit code, and finds its suspend points. */
+class CompiledFlowBuilder extends FlowBuilder<InstructionForm, CompiledStep> {
   readonly #function: ResolvedFunction;
-  readonly #labelled = new Map<LabelName, FlowBlock>();
-  readonly #returning = newBlock();
-  readonly #exiting = newBlock();
   readonly #suspendPoints: SuspendPoint[] = [];
-  #block = newBlock();
 
   constructor(resolved: ResolvedFunction) {
+    super(resolved.items);
     this.#function = resolved;
-    for (const item of resolved.items) if (item.kind === "label") this.#labelled.set(item, newBlock());
   }
 
   build(): FunctionFlow {
-    const entry = newBlock();
-    entry.terminator = { kind: "jump", target: this.#block };
-    for (const item of this.#function.items) {
-      if (item.kind === "label") this.#continueAt(this.#labelled.get(item)!);
-      else {
-        const emit = emitOf(item);
-        if (emit === undefined) this.#flow(item);
-        else this.#block.instructions.push({ instruction: item, emit: (e) => e.emit(item, emit) });
-      }
-    }
-    this.#block.terminator = { kind: "jump", target: this.#returning };
     return {
       function: this.#function,
-      entry,
-      returning: this.#returning,
-      exiting: this.#exiting,
+      entry: this.buildBlocks(),
+      returning: this.returning,
+      exiting: this.exiting,
       suspendPoints: this.#suspendPoints,
     };
   }
 
-  /** Ends the current block with a jump to the next. */
-  #continueAt(next: FlowBlock): void {
-    this.#block.terminator = { kind: "jump", target: next };
-    this.#block = next;
+  protected override stepOf(instruction: CompiledInstruction): CompiledStep | undefined {
+    const emit = emitOf(instruction);
+    return emit && { instruction, emit: (e) => e.emit(instruction, emit) };
   }
 
-  #flow(instruction: CompiledInstruction): void {
-    const next = newBlock();
-    const target = this.#target(instruction, next);
-    this.#block.line = instruction.line;
-    this.#block.terminator = instruction.predicate === undefined ? { kind: "jump", target } : {
-      kind: "branch",
-      on: {
-        instruction,
-        emit: (e) => {
-          if (e.shadows !== undefined) {
-            e.begin(instruction);
-            e.shadows.require(instruction.predicate!.register, "branch");
-          }
-          e.pushPredicate(instruction);
-        },
-      },
-      taken: target,
-      otherwise: next,
-    };
-    this.#block = next;
+  protected override flowOf({ form }: CompiledInstruction): Flow {
+    return form.flow!;
   }
 
-  /** Returns the block that an instruction jumps to if its predicate is true. Control otherwise continues at `next`. */
-  #target(instruction: CompiledInstruction, next: FlowBlock): FlowBlock {
-    switch (instruction.form.flow!) {
-      case "return":
-        return this.#returning;
-      case "exit":
-        return this.#exiting;
-      case "branch": {
-        const label = instruction.operands[0];
-        if (label?.kind === "label") return this.#labelled.get(label)!;
-        throw new PtxError(instruction.line, `cannot compile "${instruction.text}": it must name a label`);
-      }
-      case "switch": {
-        const block = newBlock();
-        const targets = switchTargets(instruction).map((label) => this.#labelled.get(label)!);
-        const emit = (e: FunctionEmitter) => {
+  protected override branchStep(instruction: CompiledInstruction): CompiledStep {
+    return {
+      instruction,
+      emit: (e) => {
+        if (e.shadows !== undefined) {
           e.begin(instruction);
-          e.shadows?.require(instruction.operands[0], "branch");
-          e.push(instruction.operands[0], typeNamed("u32"));
-        };
-        block.terminator = { kind: "switch", on: { instruction, emit }, targets };
-        return block;
-      }
-      case "call": {
-        const { suspendBlock, resumeBlock } = this.#addSuspendPoint(instruction, { next });
-        const { frameBytes } = this.#function;
-        const pass: Emit = (e, i) => {
-          passArguments(e, i, frameBytes);
-          readTarget(e, i);
-        };
-        const take: Emit = (e, i) => takeResults(e, i, frameBytes);
-        suspendBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, pass) });
-        resumeBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, take) });
-        return suspendBlock;
-      }
-      case "suspend": {
-        const { describe, request, resume } = instruction.form.suspending!;
-        const { suspendBlock, resumeBlock } = this.#addSuspendPoint(instruction, {
-          next,
-          request: describe(instruction),
-        });
-        suspendBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, request) });
-        resumeBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, resume) });
-        return suspendBlock;
-      }
-    }
+          e.shadows.require(instruction.predicate!.register, "branch");
+        }
+        e.pushPredicate(instruction);
+      },
+    };
   }
 
-  /** Adds a suspend point. If the instruction is predicated, the caller emits the branch around the suspend point. */
+  protected override switchStep(instruction: CompiledInstruction): CompiledStep {
+    return {
+      instruction,
+      emit: (e) => {
+        e.begin(instruction);
+        e.shadows?.require(instruction.operands[0], "branch");
+        e.push(instruction.operands[0], typeNamed("u32"));
+      },
+    };
+  }
+
+  protected override leave(instruction: CompiledInstruction, next: FlowBlock): FlowBlock {
+    const { suspending } = instruction.form;
+    if (suspending !== undefined) {
+      const { describe, request, resume } = suspending;
+      return this.#addSuspendPoint(instruction, { next, suspend: request, resume, request: describe(instruction) });
+    }
+    const { frameBytes } = this.#function;
+    return this.#addSuspendPoint(instruction, {
+      next,
+      suspend: (e, i) => {
+        passArguments(e, i, frameBytes);
+        readTarget(e, i);
+      },
+      resume: (e, i) => takeResults(e, i, frameBytes),
+    });
+  }
+
+  /**
+   * Adds a suspend point, and returns its suspend block. The code before it branches on the instruction's predicate.
+   */
   #addSuspendPoint(
     instruction: CompiledInstruction,
-    { next, request }: { next: FlowBlock; request?: SuspensionRequest },
-  ): SuspendPoint {
-    const suspendBlock = newBlock();
-    const resumeBlock = newBlock();
+    { next, suspend, resume, request }: {
+      next: FlowBlock;
+      suspend: Emit;
+      resume: Emit;
+      request?: SuspensionRequest;
+    },
+  ): FlowBlock {
+    const suspendBlock = newBlock<CompiledStep>();
+    const resumeBlock = newBlock<CompiledStep>();
+    suspendBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, suspend) });
+    resumeBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, resume) });
     suspendBlock.terminator = { kind: "jump", target: resumeBlock };
     resumeBlock.terminator = { kind: "jump", target: next };
-    const suspendPoint = { request, instruction, line: instruction.line, suspendBlock, resumeBlock };
-    this.#suspendPoints.push(suspendPoint);
-    return suspendPoint;
+    this.#suspendPoints.push({ request, instruction, line: instruction.line, suspendBlock, resumeBlock });
+    return suspendBlock;
   }
 }
 
@@ -299,10 +270,4 @@ function emitOf(instruction: CompiledInstruction): Emit | undefined {
       refusalOfFunction(target.name)
     }`,
   );
-}
-
-function switchTargets({ operands, line, text }: CompiledInstruction): readonly LabelName[] {
-  const list = operands[1];
-  if (list?.kind === "labels") return list.labels;
-  throw new PtxError(line, `cannot compile "${text}": its second operand must name a .branchtargets list`);
 }

@@ -12,7 +12,7 @@
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
-import { postorder, predecessors, redirect, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { newBlock, postorder, predecessors, redirect, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { launchRecordLocal } from "../codegen/locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
@@ -21,7 +21,7 @@ import {
   type DivergencePoint,
   type FlowBlock,
   type FunctionFlow,
-  newBlock,
+  type CompiledStep,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
@@ -135,7 +135,7 @@ class GangGenerator {
   readonly #gang: GangEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
-  readonly #exitBlock = newBlock();
+  readonly #exitBlock = newBlock<CompiledStep>();
   /** The local with the index of the scalar exit through which a gang leaves vector code. */
   readonly #point: number;
   readonly #block: BlockState;
@@ -307,7 +307,7 @@ class GangGenerator {
    * Inserts a block that switches on the point at which the gang resumes. Returns this block, which is the new entry.
    */
   #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
-    const dispatch = newBlock();
+    const dispatch = newBlock<CompiledStep>();
     const targets = [this.#flow.entry];
     for (const { instruction, resumeBlock, barrier } of this.#barriers) {
       targets.push(resumeBlock);
@@ -330,7 +330,7 @@ class GangGenerator {
     for (const region of this.#masked.regions) {
       const { loop: { header, blocks }, exits: [first, second] } = region;
       const masked = new MaskedCode(this.#gang, region, { isLocal, emitSteps: (block) => this.#emitSteps(block) });
-      const block = newBlock();
+      const block = newBlock<CompiledStep>();
       this.#maskedBlocks.set(block, region);
       block.instructions.push({ instruction: undefined, emit: () => masked.emit() });
       for (const from of before.get(header)!) {
@@ -397,7 +397,7 @@ class GangGenerator {
     point: ScalarExit,
     { points, pushMask }: { points: ScalarExit[]; pushMask: (() => void) | undefined },
   ): FlowBlock {
-    const block = newBlock();
+    const block = newBlock<CompiledStep>();
     const number = points.push(point) - 1;
     block.instructions.push({ instruction: undefined, emit: () => this.#saveGang({ point, pushMask, number }) });
     block.terminator = { kind: "jump", target: this.#exitBlock };
@@ -438,7 +438,7 @@ class GangGenerator {
     { divergence, pushMask }: { divergence: FlowBlock; pushMask: () => void },
   ): void {
     const { taken, otherwise } = branch;
-    const notAll = newBlock();
+    const notAll = newBlock<CompiledStep>();
     const emit = (mask: number) => () => {
       pushMask();
       this.#emitter.code.i32(mask).ops("i32Eq");

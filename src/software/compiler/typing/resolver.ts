@@ -1,6 +1,6 @@
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { type FunctionDeclaration, PtxError } from "../../../ptx/syntax.ts";
-import { BodyResolver } from "./body_resolver.ts";
+import { CompiledBodyResolver } from "./body_resolver.ts";
 import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
 import type { ModuleScope } from "./module_scope.ts";
 import type { FunctionName, LabelName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
@@ -134,7 +134,7 @@ function resolveFunction(
     }
   }
   const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
-  const resolver = new BodyResolver(module, { shared, frame, unsupported });
+  const resolver = new CompiledBodyResolver(module, { shared, frame, unsupported });
   if (call !== undefined) resolver.declareCall(call, { scope, line });
   resolver.statements(body!, scope);
   resolver.storeResults(line);
