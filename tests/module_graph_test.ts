@@ -155,6 +155,11 @@ test("a cycle of values, a cycle of types and an upward import are noticed", () 
   ]);
   const upward = file("src/support/errors.ts", 'export { type Cuda, open } from "../objects/cuda.ts";');
   assertEquals(upward.filter(pointsUpward), upward);
+  const beside = [
+    ...file("src/sanitizer/kernel_accesses/kernel_code.ts", 'import "../../software/compiler/typing/resolver.ts";'),
+    ...file("src/ptx/analysis/body_resolver.ts", 'import { didYouMean } from "../../support/validation.ts";'),
+  ];
+  assertEquals(beside.filter(pointsUpward), beside);
   const rows = "src/software/compiler/instructions/instructions.ts";
   const inCompiler = file(rows, 'import { generateKernel } from "../codegen/code_generator.ts";');
   assertEquals(inCompiler.filter(runsUpTheCompiler), inCompiler);

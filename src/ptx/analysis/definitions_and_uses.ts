@@ -14,6 +14,11 @@ export function resultsOf({ form, operands: [destination] }: ResolvedInstruction
   return form.hasResult ? registersOf(destination) : [];
 }
 
+/** Returns the registers that an instruction sets, including those in a call's list of results. */
+export function registersSet({ form, operands: [first] }: ResolvedInstruction): Register[] {
+  return form.hasResult || form.flow === "call" ? registersOf(first) : [];
+}
+
 /**
  * Returns the operands that an instruction reads, except its predicate. Vectors, lists, pairs and addresses are split
  * into their elements.

@@ -4,14 +4,15 @@
  *
  * @module
  */
-import { mayHave } from "../../ptx/instructions/instruction_traits.ts";
+import { hasUnknownEffects } from "../../ptx/instructions/instruction_traits.ts";
+import type { ResolvedInstruction } from "../../ptx/instructions/resolved_instruction.ts";
 import type { AccessParts, LaunchAccess, ThreadIndex } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase, rangeOf } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges } from "./covered_bytes.ts";
 import { firstPoint } from "./first_points.ts";
 import { accessPartsOf, type InterleavedAccesses, interleavedAccesses } from "./interleaved_accesses.ts";
-import type { CodeInstruction, KernelCode } from "./kernel_code.ts";
+import type { KernelCode } from "./kernel_code.ts";
 import { threadsHaveOwnBytes } from "./separate_accesses.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
@@ -59,7 +60,7 @@ export interface ExactAccesses {
 interface KernelAccesses {
   readonly prepared: { readonly code: KernelCode };
   readonly certain: readonly CertainAccess[];
-  readonly possible: ReadonlySet<CodeInstruction>;
+  readonly possible: ReadonlySet<ResolvedInstruction>;
   readonly reachesUntracked: boolean;
 }
 
@@ -95,7 +96,7 @@ export function exactAccesses(
 ): ExactAccesses | undefined {
   const { certain, possible, reachesUntracked, prepared: { code } } = run;
   if (possible.size > 0 || reachesUntracked) return undefined;
-  if (code.blocks.some(({ instructions }) => instructions.some(mayStop))) return undefined;
+  if (code.analysis.instructions.some(mayStop)) return undefined;
   const alignments = alignmentsOf(certain);
   if (alignments === undefined) return undefined;
   try {
@@ -123,10 +124,10 @@ export function exactAccesses(
 }
 
 /**
- * Returns whether an instruction may end a launch early. Assumes that an instruction with an unknown opcode does not.
+ * Returns whether an instruction may end a launch early. A trap is not counted, because it ends a block.
  */
-function mayStop({ row }: CodeInstruction): boolean {
-  return row !== undefined && (row.flow === "call" || mayHave({ form: row }, "traps"));
+function mayStop(instruction: ResolvedInstruction): boolean {
+  return instruction.form.flow === "call" || hasUnknownEffects(instruction);
 }
 
 /**

@@ -6,9 +6,8 @@
  *
  * @module
  */
-import { findRow } from "../../ptx/instructions/find_row.ts";
+import { resolveNearest } from "../../ptx/instructions/find_row.ts";
 import { accessOf } from "./thread_state.ts";
-import { bitsOf } from "./kernel_code.ts";
 import { defaultStream, type Driver, eventFlags, type HostAllocation, type KernelLaunch } from "../../driver.ts";
 import { ptxText } from "../../ptx/image_kind.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
@@ -390,15 +389,10 @@ function noteOf(
 ): string | undefined {
   // A base register begins with a percent sign. Any other base names a variable or a parameter.
   if (!base.startsWith("%")) return undefined;
-  const address = { kind: "address", base: { kind: "unknown" }, offset: 0 } as const;
-  const known = accessOf({
-    row: findRow(opcode, modifiers),
-    modifiers,
-    operands: [address],
-    guard: undefined,
-    line: 0,
-  });
-  if (known === undefined || known === "unknown" || known.byteLength > bitsOf("b32")) return undefined;
+  const resolved = resolveNearest({ kind: "instruction", opcode, modifiers, operands: [], line: 0 });
+  const address = { kind: "address", base: undefined, offset: 0n } as const;
+  const known = accessOf({ ...resolved, operands: [address], predicate: undefined });
+  if (known === undefined || known === "unknown" || known.byteLength > wordBytes) return undefined;
   const mask = 2 ** known.byteLength - 1;
   const kind = observedKinds.indexOf(known.access);
   return `{ .reg .b64 %poolpass_address; .reg .b32 %poolpass_mask, %poolpass_kind;

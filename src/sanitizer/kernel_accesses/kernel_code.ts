@@ -1,334 +1,194 @@
 /**
- * Converts the PTX of a kernel to basic blocks of instructions with resolved names.
+ * The code of a kernel as the symbolic run needs it: its control flow, its registers, and the bases of its variables.
  *
  * @module
  */
-import type { LabelName, Register, Variable } from "../../ptx/instructions/resolved_instruction.ts";
-import { type Named, Scope } from "../../ptx/instructions/names.ts";
-import type { InstructionRow } from "../../ptx/instructions/instruction_traits.ts";
-import { findRow } from "../../ptx/instructions/find_row.ts";
-import { immediatePostDominators } from "../../ptx/analysis/control_flow_graph.ts";
+import { BodyResolver, type OperandContext } from "../../ptx/analysis/body_resolver.ts";
+import type { BasicBlock, FlowStep } from "../../ptx/analysis/control_flow_graph.ts";
+import { visitRegisters } from "../../ptx/analysis/definitions_and_uses.ts";
+import { FlowBuilder } from "../../ptx/analysis/flow_builder.ts";
+import { FunctionAnalysis } from "../../ptx/analysis/function_analysis.ts";
+import { resolveNearest } from "../../ptx/instructions/find_row.ts";
+import type { Flow, InstructionRow } from "../../ptx/instructions/instruction_traits.ts";
+import { Scope } from "../../ptx/instructions/names.ts";
+import type {
+  Prototype,
+  Register,
+  ResolvedForm,
+  ResolvedInstruction,
+  ResolvedOperand,
+  Variable,
+} from "../../ptx/instructions/resolved_instruction.ts";
+import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
-import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
+import {
+  type CallTargets,
+  type FunctionDeclaration,
+  type Instruction,
+  type Operand,
+  PtxError,
+  type VariableDeclaration,
+} from "../../ptx/syntax.ts";
 import { dynamicShared, untrackedBase } from "./domain.ts";
 
-/** An operand of an instruction, with its name resolved. */
-export type CodeOperand =
-  | { readonly kind: "register"; readonly register: number }
-  | { readonly kind: "number"; readonly value: number }
-  /** The value of a special register, such as `%tid.x`. */
-  | { readonly kind: "special"; readonly name: string }
-  | { readonly kind: "parameter"; readonly offset: number }
-  /** The address of a variable. `base` is the variable's number, as in the base of an affine form. */
-  | { readonly kind: "variable"; readonly base: number }
-  | { readonly kind: "address"; readonly base: CodeOperand; readonly offset: number }
-  | { readonly kind: "list"; readonly elements: readonly CodeOperand[] }
-  | { readonly kind: "not"; readonly register: number }
-  | { readonly kind: "unknown" };
+/** A basic block of a kernel. */
+export type CodeBlock = BasicBlock<FlowStep>;
 
-/** An instruction with its names resolved. */
-export interface CodeInstruction {
-  /** The instruction's row in the table of PTX instructions. Undefined if the opcode is unknown. */
-  readonly row: InstructionRow | undefined;
-  readonly modifiers: readonly string[];
-  readonly operands: readonly CodeOperand[];
-  /** The predicate register that decides whether the instruction is executed. Undefined if it always is. */
-  readonly guard: { readonly register: number; readonly isNegated: boolean } | undefined;
-  /** The instruction's line number in the PTX. */
-  readonly line: number;
-}
-
-/** A basic block of the control-flow graph. */
-export interface CodeBlock {
-  readonly instructions: readonly CodeInstruction[];
-  /**
-   * The indices of the successor blocks. If the block ends with a guarded branch, the first one is the branch target.
-   */
-  readonly next: readonly number[];
-  /** The guard of the branch at the end of the block. Undefined if there is no guard. */
-  readonly guard: CodeInstruction["guard"];
-}
-
-/** The control-flow graph of a kernel, with the registers and variables that it uses. */
+/** The code of a kernel. */
 export interface KernelCode {
-  readonly blocks: readonly CodeBlock[];
-  /** The index that stands for a block after the last instruction, where a thread ends. */
-  readonly end: number;
-  /** For each block, the index of its immediate post-dominator. */
-  readonly postDominators: readonly number[];
-  /** The width of each register in bits; 1 for a predicate. */
-  readonly registerBits: readonly number[];
-  /** The size of each shared variable in bytes, keyed by the variable's base. */
+  /** The control flow of the kernel, and what is known of it. A block ends after a trap, but not after a call. */
+  readonly analysis: FunctionAnalysis;
+  /** The block that stands for the end of the thread. */
+  readonly end: CodeBlock;
+  /** The kernel's registers, each with its index among them. */
+  readonly registers: ReadonlyMap<Register, number>;
+  /** The base of affine forms that stands for the address of a variable. Undefined for parameters of the kernel. */
+  readonly bases: ReadonlyMap<Variable, number>;
+  /** The size of each shared variable in bytes, by its base. */
   readonly sharedBytes: ReadonlyMap<number, number>;
 }
 
-/** A label, or an instruction whose names are not resolved yet. */
-type Line =
-  | LabelName
-  | {
-    readonly kind: "instruction";
-    readonly instruction: Instruction;
-    readonly row: InstructionRow | undefined;
-    readonly scope: Scope;
-  };
-
 /**
- * Builds the control-flow graph of a kernel.
+ * Resolves the definition of a kernel. The kernel may have instructions that are not known.
  *
  * @param variables the variables of the kernel's module
- * @throws {PtxError} If a name is declared twice, or registers have an unknown type
+ * @throws {PtxError} If the kernel uses names that PTX does not allow, or registers have an unknown type
  */
 export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
-  const flat = new FlatCode(kernel, variables);
-  const { blocks, end } = flat.blocks();
-  const { registerBits, sharedBytes } = flat;
-  const postDominators = immediatePostDominators(blocks.map(({ next }) => next)).map((found) => found ?? end);
-  return { blocks, end, postDominators, registerBits, sharedBytes };
+  const resolver = new KernelResolver(variables);
+  const { items, bases, sharedBytes } = resolver;
+  resolver.resolve(kernel);
+  const builder = new KernelFlowBuilder(items);
+  const entry = builder.build();
+  const instructions = items.filter((item) => item.kind === "instruction");
+  const analysis = new FunctionAnalysis<FlowStep>(entry, instructions);
+  return { analysis, end: builder.exiting, registers: numbered(instructions), bases, sharedBytes };
 }
 
-/** The instructions and labels of a kernel as a flat list, without nested scopes. */
-class FlatCode {
-  readonly registerBits: number[] = [];
+/** Resolves the body of a kernel. An operand that is not understood is unknown. */
+class KernelResolver extends BodyResolver<InstructionRow> {
+  readonly bases = new Map<Variable, number>();
   readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
-  readonly #lines: Line[] = [];
-  readonly #registers = new Map<Register, number>();
-  readonly #bases = new Map<Variable, number>();
-  readonly #branchTargets = new Map<string, readonly string[]>();
+  readonly #ofModule = new Map<string, Variable>();
 
-  constructor(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]) {
-    const module = new Scope();
+  constructor(variables: readonly VariableDeclaration[]) {
+    super();
     // If a variable is declared several times, use only the last declaration.
     for (const variable of new Map(variables.map((variable) => [variable.name, variable])).values()) {
-      module.declare(this.#newVariable(variable, true), variable.line);
+      const { name, elementCount } = variable;
+      this.#ofModule.set(name, this.#place(variable, elementCount === 0 ? dynamicShared : untrackedBase));
     }
-    const scope = new Scope(module);
+  }
+
+  /** Resolves the body of a kernel. */
+  resolve(kernel: FunctionDeclaration): void {
+    const scope = new Scope();
     for (const [index, { offset, byteLength }] of kernelSignature(kernel).parameters.entries()) {
       const { name } = kernel.parameters[index]!;
       scope.declare({ kind: "variable", name, space: "param", offset, byteLength }, kernel.line);
     }
-    this.#flatten(kernel.body ?? [], scope);
+    this.statements(kernel.body ?? [], scope);
   }
 
-  #flatten(statements: readonly Statement[], scope: Scope): void {
-    for (const statement of statements) {
-      switch (statement.kind) {
-        case "label": {
-          const label: LabelName = { kind: "label", name: statement.name };
-          scope.declare(label, statement.line);
-          this.#lines.push(label);
-          break;
-        }
-        case "block":
-          this.#flatten(statement.statements, new Scope(scope));
-          break;
-        case "registers":
-          scope.declareRegisters(statement);
-          break;
-        case "variable":
-          scope.declare(this.#newVariable(statement, false), statement.line);
-          break;
-        case "branchTargets":
-          this.#branchTargets.set(statement.name, statement.targets);
-          break;
-        case "instruction":
-          this.#lines.push({
-            kind: "instruction",
-            instruction: statement,
-            row: findRow(statement.opcode, statement.modifiers),
-            scope,
-          });
-      }
+  protected override resolveForm(instruction: Instruction): ResolvedForm {
+    return resolveNearest(instruction);
+  }
+
+  protected override operand(operand: Operand, where: OperandContext): ResolvedOperand {
+    try {
+      return super.operand(operand, where);
+    } catch (error) {
+      if (error instanceof PtxError) return { kind: "unknown" };
+      throw error;
     }
   }
 
-  #newVariable(declaration: VariableDeclaration, isOfModule: boolean): Variable {
-    const { name, space, type, vectorLength, elementCount } = declaration;
-    const byteLength = (elementCount ?? 1) * vectorLength * bitsOf(type) / 8;
-    const variable: Variable = { kind: "variable", name, space, offset: 0, byteLength };
-    this.#bases.set(variable, this.#newBase(declaration, { isOfModule, byteLength }));
+  protected override outerName(name: string): ResolvedOperand {
+    if (name.startsWith("%") || name === "WARP_SZ") return { kind: "special", name };
+    let variable = this.#ofModule.get(name);
+    if (variable === undefined) {
+      // A function, or a name that the module does not declare.
+      variable = { kind: "variable", name, space: "global", offset: 0, byteLength: 0 };
+      this.#ofModule.set(name, variable);
+      this.bases.set(variable, untrackedBase);
+    }
     return variable;
   }
 
-  #newBase(
-    { space, linkage, elementCount }: VariableDeclaration,
-    { isOfModule, byteLength }: { isOfModule: boolean; byteLength: number },
-  ): number {
-    if (space !== "shared") return untrackedBase;
-    if (linkage === "extern") return isOfModule && elementCount === 0 ? dynamicShared : untrackedBase;
+  protected override prototypeOf({ name, line }: CallTargets): Prototype {
+    // Calls are not followed.
+    const declaration = { kind: "callPrototype", name, results: [], parameters: [], directives: [], line } as const;
+    return { kind: "prototype", name, declaration };
+  }
+
+  protected override placeVariable(declaration: VariableDeclaration): Variable {
+    return this.#place(declaration, untrackedBase);
+  }
+
+  /** @param external the base of the variable if it is in shared memory, but another module defines it */
+  #place(declaration: VariableDeclaration, external: number): Variable {
+    const { name, space, linkage, type, vectorLength, elementCount } = declaration;
+    const scalarBytes = (type === "b128" ? 128 : scalarTypes.get(type)?.bits ?? 0) / 8;
+    const byteLength = (elementCount ?? 1) * vectorLength * scalarBytes;
+    const elementBytes = elementCount === undefined ? undefined : scalarBytes;
+    const variable: Variable = { kind: "variable", name, space, offset: 0, byteLength, elementBytes };
+    const base = space !== "shared" ? untrackedBase : linkage === "extern" ? external : this.#newBase(byteLength);
+    this.bases.set(variable, base);
+    return variable;
+  }
+
+  #newBase(byteLength: number): number {
     const base = dynamicShared - this.sharedBytes.size;
     this.sharedBytes.set(base, byteLength);
     return base;
   }
 
-  #numberOf(register: Register): number {
-    let number = this.#registers.get(register);
-    if (number === undefined) this.#registers.set(register, number = this.registerBits.push(register.type.bits) - 1);
-    return number;
-  }
+  protected override acceptDirective(): void {}
 
-  blocks(): { blocks: CodeBlock[]; end: number } {
-    const starts: { lines: (Line & { kind: "instruction" })[] }[] = [{ lines: [] }];
-    const blockOf = new Map<Named | undefined, number>();
-    for (const line of this.#lines) {
-      if (line.kind === "label") {
-        starts.push({ lines: [] });
-        blockOf.set(line, starts.length - 1);
-      } else {
-        starts.at(-1)!.lines.push(line);
-        if (endsBlock(line.row)) starts.push({ lines: [] });
-      }
-    }
-    const end = starts.length;
-    const blocks = starts.map(({ lines }, index): CodeBlock => {
-      const last = lines.at(-1);
-      const isEnding = last !== undefined && endsBlock(last.row);
-      const instructions = (isEnding ? lines.slice(0, -1) : lines).map((line) => this.#instructionOf(line));
-      if (!isEnding) return { instructions, next: [index + 1], guard: undefined };
-      const { instruction, row } = last;
-      const { guard } = this.#instructionOf(last);
-      const targets = this.#targetsOf(last).map((label) => blockOf.get(label) ?? end);
-      if (row?.flow !== "branch" && targets.length === 0) targets.push(end);
-      return { instructions, next: instruction.predicate === undefined ? targets : [...targets, index + 1], guard };
-    });
-    return { blocks, end };
-  }
-
-  #targetsOf({ instruction: { operands }, row, scope }: Line & { kind: "instruction" }): (Named | undefined)[] {
-    if (row?.flow !== "branch" && row?.flow !== "switch") return [];
-    const named = operands.at(-1);
-    const name = named?.kind === "name" ? named.name : "";
-    const names = row.flow === "branch" ? [name] : this.#branchTargets.get(name) ?? [];
-    return names.map((each) => scope.find(each));
-  }
-
-  #instructionOf({ instruction, row, scope }: Line & { kind: "instruction" }): CodeInstruction {
-    const { modifiers, operands, predicate, line } = instruction;
-    const named = predicate && scope.find(predicate.name);
-    const guard = predicate === undefined
-      ? undefined
-      : { register: named?.kind === "register" ? this.#numberOf(named) : -1, isNegated: predicate.negated };
-    return { row, modifiers, operands: operands.map((operand) => this.#operandOf(operand, scope)), guard, line };
-  }
-
-  #operandOf(operand: Operand, scope: Scope): CodeOperand {
-    switch (operand.kind) {
-      case "integer": {
-        const value = Number(BigInt.asIntN(64, operand.value));
-        return Number.isSafeInteger(value) ? { kind: "number", value } : unknown;
-      }
-      case "name": {
-        if (operand.negated) return unknown;
-        const { name, component } = operand;
-        const named = scope.find(name);
-        if (named !== undefined) return component === undefined ? this.#namedOperand(named) : unknown;
-        const isSpecial = name.startsWith("%") || name === "WARP_SZ";
-        return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
-          kind: "variable",
-          base: untrackedBase,
-        };
-      }
-      case "address": {
-        const base: CodeOperand = operand.base === undefined
-          ? { kind: "number", value: 0 }
-          : this.#operandOf(operand.base, scope);
-        const offset = Number(operand.offset);
-        return { kind: "address", base: Number.isSafeInteger(offset) ? base : unknown, offset };
-      }
-      case "vector":
-      case "list":
-        return { kind: "list", elements: operand.elements.map((element) => this.#operandOf(element, scope)) };
-      case "pair":
-        return {
-          kind: "list",
-          elements: [operand.first, operand.second].map((element) => this.#operandOf(element, scope)),
-        };
-      case "not": {
-        const resolved = this.#operandOf(operand.operand, scope);
-        return resolved.kind === "register" ? { kind: "not", register: resolved.register } : unknown;
-      }
-      case "element":
-      case "sum": {
-        const name = operand.kind === "sum" ? operand.name : operand.array;
-        const resolved = this.#operandOf(name, scope);
-        return resolved.kind === "variable" ? { ...resolved, base: untrackedBase } : unknown;
-      }
-      default:
-        return unknown;
-    }
-  }
-
-  #namedOperand(named: Named): CodeOperand {
-    switch (named.kind) {
-      case "register":
-        return { kind: "register", register: this.#numberOf(named) };
-      case "vectorRegister":
-        return { kind: "list", elements: named.components.map((each) => this.#namedOperand(each)) };
-      case "vector":
-        return { kind: "list", elements: named.elements.map((each) => this.#namedOperand(each)) };
-      case "variable": {
-        const base = this.#bases.get(named);
-        return base === undefined ? { kind: "parameter", offset: named.offset } : { kind: "variable", base };
-      }
-      default:
-        return { kind: "variable", base: untrackedBase };
-    }
+  protected override leaveOut(error: PtxError): never {
+    throw error;
   }
 }
 
-/** Returns the size in bits of a PTX type, such as 32 for `u32`; 0 if the type is unknown. */
-export function bitsOf(type: string): number {
-  return type === "pred" ? 1 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0) * (type.endsWith("x2") ? 2 : 1);
-}
-
-/** Returns whether an instruction ends a basic block. A branch, a return or a trap does, but not a call. */
-function endsBlock(row: InstructionRow | undefined): boolean {
-  return row?.flow !== undefined && row.flow !== "call" || row?.traits.effects?.includes("traps") === true;
-}
-
-const unknown: CodeOperand = { kind: "unknown" };
-
-/**
- * Returns the registers that an instruction may write: those in its first operand, which for a call is the result list.
- */
-export function writtenRegisters(instruction: CodeInstruction): readonly number[] {
-  return writesFirstOperand(instruction) || instruction.row?.flow === "call"
-    ? registersOf(instruction.operands[0])
-    : [];
-}
-
-/** Returns the registers in an operand, except those in addresses. */
-function registersOf(operand: CodeOperand | undefined): readonly number[] {
-  if (operand?.kind === "register") return [operand.register];
-  return operand?.kind === "list" ? operand.elements.flatMap(registersOf) : [];
-}
-
-/**
- * Returns whether an instruction writes to its first operand. Assumes that an instruction with an unknown opcode does.
- */
-export function writesFirstOperand({ row }: CodeInstruction): boolean {
-  return row === undefined || row.hasResult;
-}
-
-/** Returns the registers that an instruction reads, including that of its guard. */
-export function readRegisters(instruction: CodeInstruction): number[] {
-  const { operands, guard } = instruction;
-  const sources = writesFirstOperand(instruction) ? operands.slice(1) : operands;
-  const first = operands[0];
-  const found = [...sources, ...first?.kind === "address" ? [first] : []].flatMap(registersIn);
-  return guard === undefined ? found : [...found, guard.register];
-}
-
-/** Returns all registers in an operand, including those in addresses. */
-export function registersIn(operand: CodeOperand): number[] {
-  switch (operand.kind) {
-    case "register":
-    case "not":
-      return [operand.register];
-    case "address":
-      return registersIn(operand.base);
-    case "list":
-      return operand.elements.flatMap(registersIn);
-    default:
-      return [];
+/** Divides a kernel into blocks. A trap ends its thread. A call does not end a block, because calls are not followed. */
+class KernelFlowBuilder extends FlowBuilder<InstructionRow, FlowStep> {
+  build(): CodeBlock {
+    this.returning.terminator = { kind: "jump", target: this.exiting };
+    return this.buildBlocks();
   }
+
+  protected override stepOf(instruction: ResolvedInstruction): FlowStep | undefined {
+    const { flow, traits } = instruction.form;
+    const endsBlock = (flow !== undefined && flow !== "call") || traits.effects?.includes("traps") === true;
+    return endsBlock ? undefined : { instruction };
+  }
+
+  protected override flowOf({ form }: ResolvedInstruction): Flow {
+    return form.flow ?? "exit";
+  }
+
+  protected override branchStep(instruction: ResolvedInstruction): FlowStep {
+    return { instruction };
+  }
+
+  protected override switchStep(instruction: ResolvedInstruction): FlowStep {
+    return { instruction };
+  }
+
+  protected override leave(_: ResolvedInstruction, next: CodeBlock): CodeBlock {
+    return next;
+  }
+}
+
+/** Numbers the registers in instructions. */
+function numbered(instructions: readonly ResolvedInstruction[]): ReadonlyMap<Register, number> {
+  const numbers = new Map<Register, number>();
+  const add = (register: Register) => {
+    if (!numbers.has(register)) numbers.set(register, numbers.size);
+  };
+  for (const { operands, predicate } of instructions) {
+    for (const operand of operands) visitRegisters(operand, add);
+    if (predicate !== undefined) add(predicate.register);
+  }
+  return numbers;
 }

@@ -17,7 +17,16 @@ import {
   TooComplex,
   untrackedBase,
 } from "./domain.ts";
-import { bitsOf, type CodeInstruction, type CodeOperand, type KernelCode, writtenRegisters } from "./kernel_code.ts";
+import { registersSet } from "../../ptx/analysis/definitions_and_uses.ts";
+import { type FlowStep, successors } from "../../ptx/analysis/control_flow_graph.ts";
+import {
+  type Register,
+  type ResolvedAddress,
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../ptx/instructions/resolved_instruction.ts";
+import type { CodeBlock, KernelCode } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
 import {
   accessOf,
@@ -54,7 +63,7 @@ export class KernelRun {
   /** The accesses found so far, each of which all threads of its domain certainly make. */
   readonly certain: CertainAccess[] = [];
   /** The instructions that may access memory in addition to the accesses in `certain`. */
-  readonly possible: Set<CodeInstruction> = new Set();
+  readonly possible: Set<ResolvedInstruction> = new Set();
   /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
   reachesUntracked = false;
   /** The accesses to shared memory. Undefined before `run` is called. */
@@ -75,11 +84,12 @@ export class KernelRun {
 
   /** Runs the kernel for all threads of a domain. */
   run(domain: Domain): void {
-    const values: AbstractValue[] = Array(this.#code.registerBits.length).fill(undefined);
+    const values: AbstractValue[] = Array(this.#code.registers.size).fill(undefined);
+    const { analysis, sharedBytes: byteLengths } = this.#code;
     const before = { writes: noWrites, settled: noWrites, iterations: [] };
     const state = {
       ...before,
-      block: 0,
+      block: analysis.entry,
       index: 0,
       values,
       domain,
@@ -87,16 +97,13 @@ export class KernelRun {
       arrivals: new Map(),
       loopConditions: undefined,
     };
-    const { sharedBytes: byteLengths } = this.#code;
     this.phases = new SharedPhases({ byteLengths, dimensions: this.#launch.threadDimensions, whole: domain });
     try {
       this.walk(state, () => false);
     } catch (error) {
       if (!(error instanceof TooComplex)) throw error;
       this.phases.refuseBarriers();
-      for (const { instructions } of this.#code.blocks) {
-        for (const instruction of instructions) this.#addPossible(instruction);
-      }
+      for (const instruction of analysis.instructions) this.#addPossible(instruction);
     }
   }
 
@@ -130,7 +137,7 @@ export class KernelRun {
    * these.
    */
   #reconverge(state: ThreadState, { parts, isMidway }: Divergence, stop: StopPredicate): ThreadState[] {
-    const meeting = this.#code.postDominators[state.block]!;
+    const meeting = this.prepared.reconvergenceOf(state.block);
     const domains = new Set(parts.map(({ domain }) => domain));
     this.#spend(stepsOfDivergence);
     if (++this.#divergences > maximumDivergences) throw new TooComplex();
@@ -157,10 +164,11 @@ export class KernelRun {
     if (this.#steps > mostSteps) throw new TooComplex();
   }
 
-  #areSame([first, ...others]: readonly ThreadState[], block: number): boolean {
+  #areSame([first, ...others]: readonly ThreadState[], block: CodeBlock): boolean {
     if (first === undefined) return false;
-    for (const register of this.prepared.live(block)) {
-      for (const { values } of others) if (!areEqual(values[register], first.values[register])) return false;
+    for (const register of this.#code.analysis.liveRegisters.get(block) ?? []) {
+      const index = this.#code.registers.get(register)!;
+      for (const { values } of others) if (!areEqual(values[index], first.values[index])) return false;
     }
     return true;
   }
@@ -184,30 +192,38 @@ export class KernelRun {
 
   /** Executes the rest of a block. If threads diverge, returns their states, otherwise undefined. */
   #runBlock(state: ThreadState): Divergence | undefined {
-    const { instructions, next, guard } = this.#code.blocks[state.block]!;
+    const { instructions, terminator } = state.block;
     for (; state.index < instructions.length; state.index++) {
       this.#spend(1);
-      const instruction = instructions[state.index]!;
-      if (instruction.row?.flow === "call") return this.#abandon(state);
+      const instruction = instructions[state.index]!.instruction!;
+      if (instruction.form.flow === "call") return this.#abandon(state);
       const undecided = this.#execute(state, instruction);
       if (undecided !== undefined) return { parts: this.#parts(state, undecided.condition), isMidway: true };
     }
     this.#spend(1);
-    if (next.length === 1 && guard === undefined) {
-      state.block = next[0]!;
+    const [only, other] = successors(state.block);
+    if (only !== undefined && other === undefined) {
+      state.block = only;
       return undefined;
     }
-    const condition = next.length === 2 && guard !== undefined ? this.#conditionOf(state, guard.register) : undefined;
-    if (condition === undefined) {
+    const { predicate, form } = (terminator.kind === "branch" ? terminator.on.instruction : undefined) ?? {};
+    const condition = predicate && this.#conditionOf(state, predicate.register);
+    // The target of a switch is unknown, so the threads that reach it need not be distinguished from others.
+    if (condition === undefined || form?.flow === "switch") {
       this.#skip(state);
       return undefined;
     }
-    return this.#branch(state, condition, guard!.isNegated ? next.toReversed() : next);
+    return this.#branch(state, condition, predicate!.negated ? [other!, only!] : [only!, other!]);
   }
 
-  #conditionOf({ values }: ThreadState, register: number): Condition | undefined {
-    const value = values[register];
+  #conditionOf(state: ThreadState, register: Register): Condition | undefined {
+    const value = this.#valueOf(state, register);
     return value === undefined || value.kind === "affine" ? undefined : value;
+  }
+
+  /** Makes the values of the registers unknown that an instruction may set. */
+  #forget({ values }: ThreadState, instruction: ResolvedInstruction): void {
+    for (const register of registersSet(instruction)) values[this.#code.registers.get(register)!] = undefined;
   }
 
   /**
@@ -219,25 +235,29 @@ export class KernelRun {
     );
   }
 
-  #branch(state: ThreadState, condition: Condition, [taken, other]: readonly number[]): Divergence | undefined {
+  #branch(
+    state: ThreadState,
+    condition: Condition,
+    [taken, other]: readonly [CodeBlock, CodeBlock],
+  ): Divergence | undefined {
     const { prepared } = this;
     const loop = prepared.loopAround(state.block);
     const body = loop === undefined ? undefined : prepared.loops.get(loop)!;
     const noted = (truth: boolean): LoopCondition | undefined => {
-      const target = truth ? taken! : other!, instead = truth ? other! : taken!;
+      const target = truth ? taken : other, instead = truth ? other : taken;
       if (body === undefined || !body.has(target) || body.has(instead)) return state.loopConditions;
       return { loop: loop!, condition, truth, previous: state.loopConditions };
     };
     const decided = decide(state.domain, condition);
     if (decided !== undefined) {
       state.loopConditions = noted(decided);
-      state.block = decided ? taken! : other!;
+      state.block = decided ? taken : other;
       return undefined;
     }
     const parts = [true, false].flatMap((truth) =>
       assume(state.domain, condition, truth).map((domain): ThreadState => ({
         ...state,
-        block: truth ? taken! : other!,
+        block: truth ? taken : other,
         index: 0,
         domain,
         values: [...state.values],
@@ -252,12 +272,9 @@ export class KernelRun {
    * All later accesses become possible ones.
    */
   #abandon(state: ThreadState): undefined {
-    const { blocks, end } = this.#code;
-    const behind = blocks[state.block]!.instructions.slice(state.index);
-    for (const instruction of behind) this.#addPossible(instruction);
-    for (const block of blocksBetween(this.#code, state.block, end)) {
-      for (const instruction of blocks[block]!.instructions) this.#addPossible(instruction);
-    }
+    const { end } = this.#code;
+    const behind = state.block.instructions.slice(state.index);
+    for (const { instruction } of [...behind, ...stepsBetween(state.block, end)]) this.#addPossible(instruction!);
     state.block = end;
   }
 
@@ -266,17 +283,15 @@ export class KernelRun {
    * become unknown, and their accesses become possible ones.
    */
   #skip(state: ThreadState): void {
-    const meeting = this.#code.postDominators[state.block]!;
-    for (const block of blocksBetween(this.#code, state.block, meeting)) {
-      for (const instruction of this.#code.blocks[block]!.instructions) {
-        this.#addPossible(instruction);
-        for (const register of writtenRegisters(instruction)) state.values[register] = undefined;
-      }
+    const meeting = this.prepared.reconvergenceOf(state.block);
+    for (const { instruction } of stepsBetween(state.block, meeting)) {
+      this.#addPossible(instruction!);
+      this.#forget(state, instruction!);
     }
     state.block = meeting;
   }
 
-  #addPossible(instruction: CodeInstruction): void {
+  #addPossible(instruction: ResolvedInstruction): void {
     if (accessOf(instruction) !== undefined) this.possible.add(instruction);
     if (sharedAccessOf(instruction) !== undefined) this.phases?.refuse();
     if (barrierOf(instruction) !== undefined) this.phases?.refuseBarriers();
@@ -286,25 +301,25 @@ export class KernelRun {
    * Executes an instruction. If the instruction depends on a condition that varies among the threads, returns the
    * condition and executes nothing.
    */
-  #execute(state: ThreadState, instruction: CodeInstruction): Undecided | undefined {
-    const { guard } = instruction;
-    if (guard !== undefined) {
-      const condition = this.#conditionOf(state, guard.register);
+  #execute(state: ThreadState, instruction: ResolvedInstruction): Undecided | undefined {
+    const { predicate } = instruction;
+    if (predicate !== undefined) {
+      const condition = this.#conditionOf(state, predicate.register);
       if (condition === undefined) {
         this.#addPossible(instruction);
-        for (const register of writtenRegisters(instruction)) state.values[register] = undefined;
+        this.#forget(state, instruction);
         return undefined;
       }
       const decided = decide(state.domain, condition);
       if (decided === undefined) return { kind: "undecided", condition };
-      if (decided === guard.isNegated) return undefined;
+      if (decided === predicate.negated) return undefined;
     }
     this.#access(state, instruction);
     this.#accessShared(state, instruction);
     return this.#assign(state, instruction);
   }
 
-  #access(state: ThreadState, instruction: CodeInstruction): void {
+  #access(state: ThreadState, instruction: ResolvedInstruction): void {
     const found = accessOf(instruction);
     if (found === undefined) return;
     const address = found === "unknown" ? undefined : this.#addressOf(state, found.address);
@@ -316,7 +331,7 @@ export class KernelRun {
     }
   }
 
-  #accessShared(state: ThreadState, instruction: CodeInstruction): void {
+  #accessShared(state: ThreadState, instruction: ResolvedInstruction): void {
     const barrier = barrierOf(instruction);
     if (barrier === "other") this.phases?.refuseBarriers();
     if (barrier === "block" && this.phases !== undefined) {
@@ -331,32 +346,35 @@ export class KernelRun {
     this.phases?.add({ instruction, access, byteLength, form, domain: state.domain }, state.phase, state);
   }
 
-  #addressOf(state: ThreadState, { base, offset }: CodeOperand & { kind: "address" }): AffineForm | undefined {
-    const value = this.#valueOf(state, base);
-    return value?.kind === "affine" ? sumOf(value, constantForm(offset)) : undefined;
+  #addressOf(state: ThreadState, { base, offset }: ResolvedAddress): AffineForm | undefined {
+    const value = base === undefined ? constantForm(0) : this.#valueOf(state, base);
+    const bytes = Number(offset);
+    return value?.kind === "affine" && Number.isSafeInteger(bytes) ? sumOf(value, constantForm(bytes)) : undefined;
   }
 
-  #assign(state: ThreadState, instruction: CodeInstruction): Undecided | undefined {
-    const { row, modifiers, operands } = instruction;
-    const targets = writtenRegisters(instruction);
-    if (row?.traits.access === "read") {
-      const values = modifiers.includes("param") ? this.#loadParameter(instruction, targets.length) : [];
-      targets.forEach((register, index) => state.values[register] = values[index]);
+  #assign(state: ThreadState, instruction: ResolvedInstruction): Undecided | undefined {
+    const { form, operands: [destination, ...sources] } = instruction;
+    const targets = registersSet(instruction);
+    const { registers } = this.#code;
+    if (form.traits.access === "read") {
+      const values = spaceOf(instruction) === "param" ? this.#loadParameter(instruction, targets.length) : [];
+      targets.forEach((register, index) => state.values[registers.get(register)!] = values[index]);
       return undefined;
     }
     const [target, ...more] = targets;
     if (target === undefined) return undefined;
-    for (const register of more) state.values[register] = undefined;
-    const values = operands.slice(1).map((place) => this.#valueOf(state, place));
-    const result = operands[0]!.kind === "register" ? this.#evaluate(state, instruction, values) : undefined;
+    for (const register of more) state.values[registers.get(register)!] = undefined;
+    const values = sources.map((source) => this.#valueOf(state, source));
+    const result = destination!.kind === "register" ? this.#evaluate(state, instruction, values) : undefined;
     if (result?.kind === "undecided") return result;
-    state.values[target] = result !== undefined && this.#fits(instruction, target) ? result : undefined;
+    const isKept = result !== undefined && fillsRegister(instruction, target);
+    state.values[registers.get(target)!] = isKept ? result : undefined;
     return undefined;
   }
 
   #evaluate(
     { domain }: ThreadState,
-    instruction: CodeInstruction,
+    instruction: ResolvedInstruction,
     values: readonly AbstractValue[],
   ): AbstractValue | Undecided {
     try {
@@ -374,56 +392,60 @@ export class KernelRun {
     }
   }
 
-  /** Returns whether the result of an instruction has at least as many bits as the register to which it is written. */
-  #fits({ row, modifiers }: CodeInstruction, register: number): boolean {
-    const arithmetic = row?.traits.arithmetic;
-    if (arithmetic === "comparison") return true;
-    const bits = bitsOf(modifiers.at(arithmetic === "conversion" ? -2 : -1) ?? "") *
-      (modifiers.includes("wide") ? 2 : 1);
-    return bits >= this.#code.registerBits[register]!;
-  }
-
-  #loadParameter({ modifiers, operands }: CodeInstruction, count: number): AbstractValue[] {
+  #loadParameter({ operands, choices, type }: ResolvedInstruction, count: number): AbstractValue[] {
     const source = operands[1];
-    const type = /^([bus])(8|16|32|64)$/.exec(modifiers.at(-1) ?? "");
-    if (source?.kind !== "address" || source.base.kind !== "parameter" || type === null) return [];
-    const bits = Number(type[2]);
+    const base = source?.kind === "address" ? source.base : undefined;
+    // A variable without a base is a parameter.
+    if (source?.kind !== "address" || base?.kind !== "variable" || this.#code.bases.has(base)) return [];
+    if (!choices.has("type") || type.kind === "float") return [];
+    const { bits } = type;
     return Array.from({ length: count }, (_, index) => {
-      const offset = (source.base as CodeOperand & { kind: "parameter" }).offset + source.offset + index * bits / 8;
+      const offset = base.offset + Number(source.offset) + index * bits / 8;
       if (bits === 64) return baseForm(offset);
-      const value = this.#launch.parameter(offset, bits, type[1] === "s");
+      const value = this.#launch.parameter(offset, bits, type.kind === "signed");
       return value === undefined ? undefined : constantForm(value);
     });
   }
 
-  #valueOf({ values }: ThreadState, operand: CodeOperand): AbstractValue {
+  #valueOf(state: ThreadState, operand: ResolvedOperand): AbstractValue {
     switch (operand.kind) {
       case "register":
-        return values[operand.register];
-      case "number":
-        return constantForm(operand.value);
+        return state.values[this.#code.registers.get(operand)!];
+      case "integer": {
+        const value = Number(BigInt.asIntN(64, operand.value));
+        return Number.isSafeInteger(value) ? constantForm(value) : undefined;
+      }
       case "special":
         return this.#launch.special(operand.name);
-      case "variable":
-        return baseForm(operand.base);
+      case "variable": {
+        const base = this.#code.bases.get(operand);
+        return base === undefined ? undefined : baseForm(base);
+      }
+      case "sum":
+        return this.#code.bases.has(operand.variable) ? baseForm(untrackedBase) : undefined;
       case "not": {
-        const value = values[operand.register];
+        const value = this.#valueOf(state, operand.register);
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
       }
-      case "list": {
+      case "vector": {
         // A 64- or 128-bit value in two registers is supported only if its upper half is 0 and its lower half is in
         // range.
-        const [low, high] = operand.elements.map((element) =>
-          numberOf(this.#valueOf({ values } as ThreadState, element))
-        );
+        const [low, high] = operand.elements.map((element) => numberOf(this.#valueOf(state, element)));
         const [lower] = operand.elements;
-        const bits = lower?.kind === "register" ? this.#code.registerBits[lower.register]! : 0;
+        const bits = lower?.kind === "register" ? lower.type.bits : 0;
         return high === 0 && low !== undefined && low >= 0 && low < 2 ** bits ? constantForm(low) : undefined;
       }
       default:
         return undefined;
     }
   }
+}
+
+/** Returns whether the result of an instruction has at least as many bits as the register to which it is written. */
+function fillsRegister({ form, choices, type }: ResolvedInstruction, register: Register): boolean {
+  const { arithmetic, pointer } = form.traits;
+  if (arithmetic === "comparison" || pointer === "converted") return true;
+  return type.bits * (choices.has("wide") ? 2 : 1) >= register.type.bits;
 }
 
 /**
@@ -434,14 +456,14 @@ function numberOf(value: AbstractValue): number | undefined {
   return isNumber ? value.constant : undefined;
 }
 
-/** Returns the blocks on all paths from block `from` to block `to`, without these two. */
-function blocksBetween({ blocks, end }: KernelCode, from: number, to: number): Set<number> {
-  const found = new Set<number>();
-  const waiting = [...blocks[from]!.next];
+/** Returns the steps of the blocks on all paths from block `from` to block `to`, without these two. */
+function stepsBetween(from: CodeBlock, to: CodeBlock): FlowStep[] {
+  const found = new Set<CodeBlock>();
+  const waiting = [...successors(from)];
   for (let block = waiting.pop(); block !== undefined; block = waiting.pop()) {
-    if (block === to || block === end || found.has(block)) continue;
+    if (block === to || found.has(block)) continue;
     found.add(block);
-    waiting.push(...blocks[block]!.next);
+    waiting.push(...successors(block));
   }
-  return found;
+  return [...found].flatMap(({ instructions }) => instructions);
 }

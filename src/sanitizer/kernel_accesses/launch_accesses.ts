@@ -14,7 +14,8 @@ import type { PossibleAccess, RangeAccess } from "../order/stream_order.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./domain.ts";
 import { mergedRanges, without } from "./covered_bytes.ts";
-import { type CodeInstruction, kernelCode } from "./kernel_code.ts";
+import { kernelCode } from "./kernel_code.ts";
+import type { ResolvedInstruction } from "../../ptx/instructions/resolved_instruction.ts";
 
 import { type ExactAccesses, placedAccesses } from "./exact_accesses.ts";
 import { accessOf, PreparedCode } from "./thread_state.ts";
@@ -343,7 +344,7 @@ function placed({ known }: LaunchResult, parameters: DataView): RangeAccess[] {
   });
 }
 
-function sourcesOf(instructions: readonly CodeInstruction[], lineInfo: LineInfo): Map<string, string | undefined> {
+function sourcesOf(instructions: readonly ResolvedInstruction[], lineInfo: LineInfo): Map<string, string | undefined> {
   const sources = new Map<string, string | undefined>();
   for (const instruction of instructions) {
     const found = accessOf(instruction);

@@ -9,7 +9,7 @@ import { type AffineForm, formOf } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges, without } from "./covered_bytes.ts";
 import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_accesses.ts";
 import { KernelRun } from "./kernel_run.ts";
-import type { CodeInstruction } from "./kernel_code.ts";
+import type { ResolvedInstruction } from "../../ptx/instructions/resolved_instruction.ts";
 import { accessPartsOf, type InterleavedAccesses, interleavedAccesses } from "./interleaved_accesses.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
 import {
@@ -44,7 +44,7 @@ export interface KnownAccess extends ByteRange {
 export interface LaunchResult {
   readonly known: readonly KnownAccess[];
   /** The instructions that may access memory in addition to `known`. */
-  readonly possible: readonly CodeInstruction[];
+  readonly possible: readonly ResolvedInstruction[];
   /** The accessed ranges, if it is proven that threads do not conflict within any of them. Otherwise undefined. */
   readonly separate: readonly SeparateRange[] | undefined;
   /**

@@ -20,6 +20,7 @@ import {
   simplified,
   sumOf,
 } from "./domain.ts";
+import type { CodeBlock } from "./kernel_code.ts";
 import type { KernelRun } from "./kernel_run.ts";
 import { allWrites } from "./shared_phases.ts";
 import { areEqual, type LoopArrival, type LoopCondition, type ThreadState } from "./thread_state.ts";
@@ -157,7 +158,7 @@ function leave(run: KernelRun, state: ThreadState, { left: parts, back }: Iterat
 function loopConditionsBetween(
   { loopConditions: earlier }: LoopArrival,
   { loopConditions: later }: LoopArrival,
-  loop: number,
+  loop: CodeBlock,
 ): LoopCondition[] {
   const found: LoopCondition[] = [];
   for (let each = later; each !== undefined && each !== earlier; each = each.previous) {

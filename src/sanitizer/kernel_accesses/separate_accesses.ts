@@ -5,8 +5,9 @@
  * @module
  */
 import { greatestDivisor, noBase, rangeOf } from "./domain.ts";
-import type { CodeInstruction, KernelCode } from "./kernel_code.ts";
-import { accessOf, type CertainAccess, mayAccess, sharedAccessOf } from "./thread_state.ts";
+import { type ResolvedInstruction, spaceOf } from "../../ptx/instructions/resolved_instruction.ts";
+import type { KernelCode } from "./kernel_code.ts";
+import { accessOf, type CertainAccess, isAsynchronous, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
 /**
  * A byte range that contains accesses of a launch that do not conflict with each other. `begin` and `end` are offsets
@@ -23,7 +24,7 @@ export interface SeparateRange {
 /** The accesses found by a symbolic run of a kernel, which covers all threads of a launch. */
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
-  readonly possible: ReadonlySet<CodeInstruction>;
+  readonly possible: ReadonlySet<ResolvedInstruction>;
   /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
   readonly reachesUntracked: boolean;
 }
@@ -50,22 +51,21 @@ interface Cluster {
 }
 
 /** The state spaces that only the thread itself can access, or that a kernel cannot write. */
-const harmlessSpaces = ["local", "param", "param::entry", "const"];
+const harmlessSpaces: ReadonlySet<string> = new Set(["local", "param", "const"]);
 /** The maximum number of clusters to compare. If there are more, nothing is proven. */
 const mostClusters = 64;
 
 /** Returns whether all accesses of a kernel to global and shared memory are weak loads and stores. */
-export function hasOnlyWeakAccesses({ blocks }: KernelCode): boolean {
-  return blocks.every(({ instructions }) => instructions.every(isWeak));
+export function hasOnlyWeakAccesses({ analysis }: KernelCode): boolean {
+  return analysis.instructions.every(isWeak);
 }
 
-function isWeak(instruction: CodeInstruction): boolean {
-  const { row, modifiers } = instruction;
-  if (row?.flow === "call") return false;
+function isWeak(instruction: ResolvedInstruction): boolean {
+  const { flow, traits } = instruction.form;
+  if (flow === "call") return false;
   if (!mayAccess(instruction)) return true;
-  const kind = row?.traits.access;
-  if (kind !== "read" && kind !== "write" || modifiers.includes("async")) return false;
-  if (modifiers.some((modifier) => harmlessSpaces.includes(modifier))) return true;
+  if ((traits.access !== "read" && traits.access !== "write") || isAsynchronous(instruction)) return false;
+  if (harmlessSpaces.has(spaceOf(instruction))) return true;
   const access = sharedAccessOf(instruction) ?? accessOf(instruction);
   return access !== undefined && access !== "unknown" && access.access !== "atomic";
 }
@@ -145,7 +145,7 @@ function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
   // The kernel must not write memory that it reads through a noncoherent cache, not even by the same thread.
-  if (accesses.some(({ instruction: { row } }) => row?.traits.isNotCoherent === true)) return false;
+  if (accesses.some(({ instruction }) => instruction.form.traits.isNotCoherent === true)) return false;
   return hasOwnBytes(cluster);
 }
 

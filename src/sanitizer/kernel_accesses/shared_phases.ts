@@ -105,7 +105,7 @@ export class SharedPhases {
     // An access outside of the variable may be to another variable, because their layout is unknown.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
-    if (access.instruction.row?.traits.access === "read") this.#reads.add(access, before);
+    if (access.instruction.form.traits.access === "read") this.#reads.add(access, before);
     else before.writes = { write: access, before: [before.writes] };
   }
 

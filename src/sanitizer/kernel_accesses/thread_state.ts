@@ -3,25 +3,21 @@
  *
  * @module
  */
-import { loopsOf } from "../../ptx/analysis/control_flow_graph.ts";
-import { liveRegisters, type RegisterUse } from "../../ptx/analysis/definitions_and_uses.ts";
-import type { AffineForm, Condition, Domain } from "./domain.ts";
+import { mayHave } from "../../ptx/instructions/instruction_traits.ts";
 import {
-  bitsOf,
-  type CodeBlock,
-  type CodeInstruction,
-  type CodeOperand,
-  type KernelCode,
-  readRegisters,
-  writesFirstOperand,
-  writtenRegisters,
-} from "./kernel_code.ts";
+  type ResolvedAddress,
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../ptx/instructions/resolved_instruction.ts";
+import type { AffineForm, Condition, Domain } from "./domain.ts";
+import type { CodeBlock, KernelCode } from "./kernel_code.ts";
 import type { WritesBefore } from "./shared_phases.ts";
 import type { AbstractValue } from "./values.ts";
 
 /** An access that each thread of a domain certainly makes, possibly several times. */
 export interface CertainAccess {
-  readonly instruction: CodeInstruction;
+  readonly instruction: ResolvedInstruction;
   readonly access: InstructionAccess["access"];
   readonly byteLength: number;
   readonly form: AffineForm;
@@ -44,16 +40,16 @@ export interface LaunchNumbers {
  * The symbolic state of all threads of a domain: their common position in the code, and the values of their registers.
  */
 export interface ThreadState extends WritesBefore {
-  /** The index of the block to execute. */
-  block: number;
+  /** The block to execute. */
+  block: CodeBlock;
   /** The index, in that block, of the next instruction. */
   index: number;
   readonly values: AbstractValue[];
   domain: Domain;
   /** The number of the current phase, which is the part of the run since the last barrier. */
   phase: number;
-  /** For each enclosing loop, the last arrivals at its header, keyed by the header's block index. */
-  arrivals: ReadonlyMap<number, readonly LoopArrival[]>;
+  /** For each enclosing loop, the last arrivals at its header, keyed by the header. */
+  arrivals: ReadonlyMap<CodeBlock, readonly LoopArrival[]>;
   /** The last element in the linked list of conditions under which the threads have stayed in loops. */
   loopConditions: LoopCondition | undefined;
 }
@@ -67,66 +63,40 @@ export interface LoopArrival {
 
 /** A condition whose value made threads stay in a loop; an element of a linked list. */
 export interface LoopCondition {
-  /** The block index of the loop's header. */
-  readonly loop: number;
+  /** The loop's header. */
+  readonly loop: CodeBlock;
   readonly condition: Condition;
   readonly truth: boolean;
   readonly previous: LoopCondition | undefined;
 }
 
 /** Returns whether execution must stop before a block. */
-export type StopPredicate = (block: number) => boolean;
+export type StopPredicate = (block: CodeBlock) => boolean;
 
-/** A kernel's code, and analyses of it that do not depend on a launch. */
+/** A kernel's code, and what is known of it for any launch. */
 export class PreparedCode {
   readonly code: KernelCode;
-  /** The blocks of each loop, keyed by the block index of the loop's header. */
-  readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
-  /** Returns the registers that are live at the beginning of a block. */
-  readonly live: (block: number) => readonly number[];
+  /** The blocks of each loop, keyed by the loop's header. */
+  readonly loops: ReadonlyMap<CodeBlock, ReadonlySet<CodeBlock>>;
   /** The kinds of barriers in the code: see `barriersOf`. */
   readonly barriers: "none" | "block" | "other";
 
   constructor(code: KernelCode) {
     this.code = code;
-    const { blocks, end } = code;
-    const next = (block: number) => blocks[block]?.next ?? [];
-    this.loops = new Map(loopsOf(0, next).map(({ header, body }) => [header, new Set(body)]));
-    const use = (block: number) => block === end ? noUse : useOf(blocks[block]!);
-    this.live = liveRegisters<number, number>({ entry: 0, next, use, at: code.postDominators });
+    this.loops = new Map(code.analysis.loops.map(({ header, body }) => [header, new Set(body)]));
     this.barriers = barriersOf(code);
   }
 
-  /** Returns the block index of the header of the innermost loop that contains a block. Undefined if no loop does. */
-  loopAround(block: number): number | undefined {
-    let best: number | undefined;
-    for (const [loop, body] of this.loops) {
-      if (body.has(block) && (best === undefined || body.size < this.loops.get(best)!.size)) best = loop;
-    }
-    return best;
+  /** Returns the header of the innermost loop that contains a block. Undefined if no loop does. */
+  loopAround(block: CodeBlock): CodeBlock | undefined {
+    return this.code.analysis.innermostLoops.get(block)?.header;
   }
-}
 
-const noUse: RegisterUse<number> = { uses: new Set(), definitions: new Set() };
-
-/**
- * Returns the registers that a block reads before writing them (`uses`), and those that it certainly writes
- * (`definitions`).
- */
-function useOf({ instructions, guard }: CodeBlock): RegisterUse<number> {
-  const uses = new Set<number>(), definitions = new Set<number>();
-  const read = (register: number) => {
-    if (!definitions.has(register)) uses.add(register);
-  };
-  for (const instruction of instructions) {
-    readRegisters(instruction).forEach(read);
-    // Ignore a guarded instruction, which may leave its result register unchanged.
-    if (instruction.guard === undefined && writesFirstOperand(instruction)) {
-      for (const register of writtenRegisters(instruction)) definitions.add(register);
-    }
+  /** Returns the block where threads that diverge in a block, or at its end, reconverge. */
+  reconvergenceOf(block: CodeBlock): CodeBlock {
+    const { analysis, end } = this.code;
+    return analysis.postDominators.get(block) ?? end;
   }
-  if (guard !== undefined) read(guard.register);
-  return { uses, definitions };
 }
 
 /** Returns whether it is known that two values are equal. */
@@ -140,63 +110,42 @@ export function areEqual(a: AbstractValue, b: AbstractValue): boolean {
 /** The memory access of an instruction. */
 export interface InstructionAccess {
   readonly access: "read" | "write" | "atomic";
-  readonly address: CodeOperand & { kind: "address" };
+  readonly address: ResolvedAddress;
   readonly byteLength: number;
 }
-
-/**
- * The state spaces other than global memory. Other kernels do not access them, or cannot write them while a kernel
- * runs.
- */
-const ownSpaces = [
-  "shared",
-  "shared::cta",
-  "shared::cluster",
-  "local",
-  "param",
-  "param::entry",
-  "param::func",
-  "const",
-];
-/**
- * The modifiers of strong operations in PTX's memory model. Concurrent strong accesses are not a race, so they are
- * treated as atomic.
- */
-const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
 /**
  * Returns the access of a load or store to the shared memory of the thread's own block, or "unknown" if its address or
  * size is unknown. Undefined for other instructions.
  */
-export function sharedAccessOf(instruction: CodeInstruction): InstructionAccess | "unknown" | undefined {
-  const { row, modifiers } = instruction;
-  const access = row?.traits.access;
+export function sharedAccessOf(instruction: ResolvedInstruction): InstructionAccess | "unknown" | undefined {
+  const { form, choices } = instruction;
+  const { access } = form.traits;
   if (access !== "read" && access !== "write") return undefined;
-  return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(instruction, access) : undefined;
+  const space = choices.get("space");
+  return space === "shared" || space === "shared::cta" ? accessBy(instruction, access) : undefined;
 }
 
 /**
  * Returns "block" for a barrier of all threads of a block, and "other" for another barrier. Undefined for an
  * instruction that is not a barrier, or that synchronizes only a warp.
  */
-export function barrierOf({ row, operands }: CodeInstruction): "block" | "other" | undefined {
-  const synchronization = row?.traits.synchronization;
+export function barrierOf({ form, operands }: ResolvedInstruction): "block" | "other" | undefined {
+  const { synchronization } = form.traits;
   if (synchronization === undefined || synchronization === "lanes") return undefined;
-  return synchronization === "block" && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
+  return synchronization === "block" && operands.length === 1 && operands[0]!.kind === "integer" ? "block" : "other";
 }
 
 /**
  * Returns "none" if a kernel has no barriers, "block" if all barriers are of whole blocks, and "other" if there are
  * other barriers or instructions that synchronize the lanes of a warp.
  */
-function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
+function barriersOf({ analysis }: KernelCode): "none" | "block" | "other" {
   let found: "none" | "block" = "none";
-  for (const { instructions } of blocks) {
-    for (const instruction of instructions) {
-      const barrier = barrierOf(instruction);
-      if (instruction.row?.traits.synchronization === "lanes" || barrier === "other") return "other";
-      if (barrier === "block") found = "block";
-    }
+  for (const instruction of analysis.instructions) {
+    const barrier = barrierOf(instruction);
+    if (instruction.form.traits.synchronization === "lanes" || barrier === "other") return "other";
+    if (barrier === "block") found = "block";
   }
   return found;
 }
@@ -205,43 +154,60 @@ function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
  * Returns an instruction's access to global memory or by a generic address, or "unknown" if the instruction may access
  * memory in an unknown way. Undefined if there is no such access.
  */
-export function accessOf(instruction: CodeInstruction): InstructionAccess | "unknown" | undefined {
-  const { row, modifiers, operands } = instruction;
-  const access = row?.traits.access;
+export function accessOf(instruction: ResolvedInstruction): InstructionAccess | "unknown" | undefined {
+  const { form, operands } = instruction;
+  const { access } = form.traits;
   if (access === "shared" || access === "none") return undefined;
-  if (access === undefined) {
-    return operands.some(({ kind }) => kind === "address") || row?.flow === "call" ? "unknown" : undefined;
-  }
-  if (modifiers.some((modifier) => ownSpaces.includes(modifier))) return undefined;
-  return accessBy(instruction, access);
+  if (access === undefined) return operands.some(isAddress) || form.flow === "call" ? "unknown" : undefined;
+  const space = spaceOf(instruction);
+  // Other kernels do not access the other state spaces, or cannot write them while a kernel runs.
+  return space === "generic" || space === "global" ? accessBy(instruction, access) : undefined;
 }
+
+function isAddress(operand: ResolvedOperand): boolean {
+  return operand.kind === "address" || ("isElement" in operand && operand.isElement === true);
+}
+
+/** The lengths of vectors, by their modifiers. */
+const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4], ["v8", 8]]);
 
 function accessBy(
-  { modifiers, operands }: CodeInstruction,
-  known: InstructionAccess["access"],
+  instruction: ResolvedInstruction,
+  access: InstructionAccess["access"],
 ): InstructionAccess | "unknown" {
+  const { choices, operands } = instruction;
   const address = operands.find((operand) => operand.kind === "address");
-  const bytes = bitsOf(modifiers.findLast((modifier) => /^[busf]\d+(x2)?$|^bf16(x2)?$/.test(modifier)) ?? "") / 8;
-  if (address === undefined || bytes === 0) return "unknown";
-  const count = Number(/^v([248])$/.exec(modifiers.find((modifier) => /^v[248]$/.test(modifier)) ?? "")?.[1] ?? 1);
-  const access = modifiers.some((modifier) => strong.has(modifier)) ? "atomic" : known;
-  return { access, address, byteLength: bytes * count };
+  const bytes = bytesOfType(instruction);
+  if (address === undefined || bytes === undefined) return "unknown";
+  let count = 1;
+  for (const choice of choices.values()) count = vectorLengths.get(choice) ?? count;
+  return { access: isStrong(instruction) ? "atomic" : access, address, byteLength: bytes * count };
 }
 
-/** The state spaces whose memory is always initialized when a kernel begins. */
-const initializedSpaces = ["param", "param::entry", "const"];
+/** Returns the size of an instruction's type in bytes. Undefined if the type is unknown. */
+function bytesOfType({ choices, type }: ResolvedInstruction): number | undefined {
+  if (choices.has("type")) return type.bits / 8;
+  return choices.has("b128") ? 16 : undefined;
+}
+
+/**
+ * Returns whether an access is a strong operation in PTX's memory model. Concurrent strong accesses are not a race, so
+ * they are treated as atomic.
+ */
+function isStrong({ form }: ResolvedInstruction): boolean {
+  const { access, isPlainStore } = form.traits;
+  return access === "read" ? mayHave({ form }, "observes") : isPlainStore !== true;
+}
 
 /** Returns whether a kernel calls no functions, and reads only global and shared memory, parameters and constants. */
-export function readsOnlyKnownMemory({ blocks }: KernelCode): boolean {
-  return blocks.every(({ instructions }) => instructions.every(readsKnownMemory));
+export function readsOnlyKnownMemory({ analysis }: KernelCode): boolean {
+  return analysis.instructions.every(readsKnownMemory);
 }
 
 /** Returns whether a kernel reads shared memory explicitly, not by generic addresses. */
-export function readsSharedMemory({ blocks }: KernelCode): boolean {
-  return blocks.some(({ instructions }) =>
-    instructions.some((instruction) =>
-      instruction.row?.traits.access === "read" && sharedAccessOf(instruction) !== undefined
-    )
+export function readsSharedMemory({ analysis }: KernelCode): boolean {
+  return analysis.instructions.some((instruction) =>
+    instruction.form.traits.access === "read" && sharedAccessOf(instruction) !== undefined
   );
 }
 
@@ -249,17 +215,29 @@ export function readsSharedMemory({ blocks }: KernelCode): boolean {
  * Returns whether an instruction may access memory: it has an address operand, or an operand that could not be
  * resolved.
  */
-export function mayAccess({ row, operands }: CodeInstruction): boolean {
-  return row?.traits.access !== "none" && operands.some(({ kind }) => kind === "address" || kind === "unknown");
+export function mayAccess({ form, operands }: ResolvedInstruction): boolean {
+  return form.traits.access !== "none" && operands.some((operand) => isAddress(operand) || !isTracked(operand));
 }
 
-function readsKnownMemory(instruction: CodeInstruction): boolean {
-  const { row, modifiers } = instruction;
-  if (row?.flow === "call") return false;
+/** Returns whether the value of an operand may be tracked. A constant's is only if it can be that of an affine form. */
+function isTracked(operand: ResolvedOperand): boolean {
+  if (operand.kind === "integer") return Number.isSafeInteger(Number(BigInt.asIntN(64, operand.value)));
+  return operand.kind !== "unknown" && operand.kind !== "float";
+}
+
+/** Returns whether an instruction is an asynchronous load or store, such as `st.async`. */
+export function isAsynchronous({ choices }: ResolvedInstruction): boolean {
+  return choices.has("async");
+}
+
+function readsKnownMemory(instruction: ResolvedInstruction): boolean {
+  const { access } = instruction.form.traits;
+  if (instruction.form.flow === "call") return false;
   if (!mayAccess(instruction)) return true;
-  const access = row?.traits.access;
-  if (access === undefined || access === "shared" || modifiers.includes("async")) return false;
-  if (access === "read" && modifiers.some((modifier) => initializedSpaces.includes(modifier))) return true;
+  if (access === undefined || access === "shared" || isAsynchronous(instruction)) return false;
+  const space = spaceOf(instruction);
+  // The memory of these state spaces is always initialized when a kernel begins.
+  if (access === "read" && (space === "param" || space === "const")) return true;
   const found = sharedAccessOf(instruction) ?? accessOf(instruction);
   return found !== undefined && found !== "unknown";
 }

@@ -20,7 +20,8 @@ import {
   untrackedBase,
 } from "./domain.ts";
 
-import { bitsOf, type CodeInstruction } from "./kernel_code.ts";
+import type { ResolvedInstruction } from "../../ptx/instructions/resolved_instruction.ts";
+import type { ScalarType } from "../../ptx/instructions/scalar_types.ts";
 
 /**
  * The value of a register: an affine form of the thread's coordinates, or for a predicate, a condition on them.
@@ -35,11 +36,9 @@ export interface EvaluationContext {
   parameter(offset: number): number;
 }
 
-const integerType = /^[bus](8|16|32|64)$/;
-
 /** Returns the value that an instruction writes to its first operand. `values` are the values of the other operands. */
 export function evaluate(
-  instruction: CodeInstruction,
+  instruction: ResolvedInstruction,
   values: readonly AbstractValue[],
   context: EvaluationContext,
 ): AbstractValue | Undecided {
@@ -47,26 +46,25 @@ export function evaluate(
 }
 
 class Evaluation {
-  readonly #instruction: CodeInstruction;
+  readonly #instruction: ResolvedInstruction;
   readonly #values: readonly AbstractValue[];
   readonly #domain: Domain;
   readonly #context: EvaluationContext;
   readonly #type: IntegerType | undefined;
 
-  constructor(instruction: CodeInstruction, values: readonly AbstractValue[], context: EvaluationContext) {
+  constructor(instruction: ResolvedInstruction, values: readonly AbstractValue[], context: EvaluationContext) {
     this.#instruction = instruction;
     this.#values = values;
     this.#context = context;
     this.#domain = context.domain;
-    this.#type = typeOf(instruction.modifiers.at(-1));
+    this.#type = instruction.choices.has("type") ? integerTypeOf(instruction.type) : undefined;
   }
 
   run(): AbstractValue | Undecided {
-    const { row, modifiers } = this.#instruction;
-    if (row?.traits.pointer === "converted") return this.#values[0];
-    const arithmetic = row?.traits.arithmetic;
-    if (arithmetic === undefined || modifiers.includes("sat")) return undefined;
-    if (modifiers.at(-1) === "pred") return this.#logic(arithmetic);
+    const { form: { traits: { arithmetic, pointer } }, choices, type } = this.#instruction;
+    if (pointer === "converted") return this.#values[0];
+    if (arithmetic === undefined || choices.has("sat")) return undefined;
+    if (type.kind === "predicate") return this.#logic(arithmetic);
     switch (arithmetic) {
       case "move":
         return this.#values[0];
@@ -88,7 +86,7 @@ class Evaluation {
     const type = this.#type!;
     return {
       type,
-      modifiers: this.#instruction.modifiers,
+      choices: this.#instruction.choices,
       domain: this.#domain,
       plain: (form) => this.#plain(form),
       numeric: (form, as = type) => this.#numeric(form, as),
@@ -134,14 +132,17 @@ class Evaluation {
 
   #compare(): AbstractValue {
     const [first, second, third] = this.#values;
-    const { modifiers } = this.#instruction;
-    if (this.#type === undefined || first?.kind !== "affine" || second?.kind !== "affine") return undefined;
-    const test = this.#comparison(modifiers[0]!, first, second);
-    if (modifiers.length === 2 || test === undefined) return test;
-    if (modifiers.length !== 3 || third === undefined || third.kind === "affine") return undefined;
-    return modifiers[1] === "and"
+    const { choices } = this.#instruction;
+    const relation = choices.get("compare"), combination = choices.get("combine");
+    if (relation === undefined || this.#type === undefined || first?.kind !== "affine" || second?.kind !== "affine") {
+      return undefined;
+    }
+    const test = this.#comparison(relation, first, second);
+    if (combination === undefined || test === undefined) return test;
+    if (third === undefined || third.kind === "affine") return undefined;
+    return combination === "and"
       ? { kind: "and", of: [test, third] }
-      : modifiers[1] === "or"
+      : combination === "or"
       ? either(test, third)
       : undefined;
   }
@@ -184,7 +185,7 @@ class Evaluation {
   }
 
   #convert(): AbstractValue {
-    const [to, from] = this.#instruction.modifiers.slice(-2).map(typeOf);
+    const to = this.#type, from = integerTypeOf(this.#instruction.sourceType);
     const [value] = this.#values;
     if (to === undefined || from === undefined || value?.kind !== "affine") return undefined;
     if (to.bits === 64 && from.bits === 64) return value;
@@ -198,9 +199,8 @@ class Evaluation {
   }
 }
 
-function typeOf(modifier: string | undefined): IntegerType | undefined {
-  if (modifier === undefined || !integerType.test(modifier)) return undefined;
-  return { bits: bitsOf(modifier), isSigned: modifier.startsWith("s") };
+function integerTypeOf({ kind, bits }: ScalarType): IntegerType | undefined {
+  return kind === "float" || kind === "predicate" ? undefined : { bits, isSigned: kind === "signed" };
 }
 
 function either(a: Condition, b: Condition): Condition {
@@ -237,7 +237,8 @@ export class SplitDimension extends Error {
 /** The context in which an operation evaluates its operands, with functions to convert them. */
 export interface OperandTools {
   readonly type: IntegerType;
-  readonly modifiers: readonly string[];
+  /** The instruction's modifiers, by the names of their slots. */
+  readonly choices: ReadonlyMap<string, string>;
   readonly domain: Domain;
   /** Replaces the base of an affine form by the value of the parameter that it stands for. */
   plain(form: AffineForm): AffineForm | undefined;
@@ -309,9 +310,9 @@ function times(form: AffineForm | undefined, factor: AffineForm | undefined): Af
   return isUniform(form) ? productOf(factor, form.constant) : undefined;
 }
 
-function product(a: AffineForm, b: AffineForm, { modifiers, plain, numeric }: OperandTools): AffineForm | undefined {
-  if (modifiers.includes("wide")) return times(numeric(a), numeric(b));
-  return modifiers.includes("lo") ? times(plain(a), plain(b)) : undefined;
+function product(a: AffineForm, b: AffineForm, { choices, plain, numeric }: OperandTools): AffineForm | undefined {
+  if (choices.has("wide")) return times(numeric(a), numeric(b));
+  return choices.has("lo") ? times(plain(a), plain(b)) : undefined;
 }
 
 function inverted(form: AffineForm | undefined): AffineForm | undefined {

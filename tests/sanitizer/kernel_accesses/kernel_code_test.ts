@@ -1,13 +1,15 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
+import { successors } from "../../../src/ptx/analysis/control_flow_graph.ts";
 import { parsePtx } from "../../../src/ptx/parsing/parser.ts";
 import { PtxError } from "../../../src/ptx/syntax.ts";
 import { kernelCode } from "../../../src/sanitizer/kernel_accesses/kernel_code.ts";
 
-function codeOf(body: string) {
-  const { functions, variables } = parsePtx(`.version 8.0
+function codeOf(body: string, variables = "") {
+  const { functions, variables: declared } = parsePtx(`.version 8.0
 .target sm_90
 .address_size 64
+${variables}
 .entry test(.param .u64 out)
 {
   .reg .pred %p<2>;
@@ -15,30 +17,59 @@ function codeOf(body: string) {
   .reg .b64 %rd<2>;
 ${body}
 }`);
-  return kernelCode(functions[0]!, variables);
+  return kernelCode(functions.at(-1)!, declared);
 }
 
 test("a block of a kernel's code ends where its threads may go elsewhere: behind a trap, and not behind a breakpoint", () => {
-  const nextOf = (body: string) => codeOf(body).blocks.map(({ next }) => next);
-  assertEquals(nextOf("mov.u32 %r0, 1; brkpt; mov.u32 %r1, 2; ret;"), [[2], [2]]);
-  assertEquals(nextOf("mov.u32 %r0, 1; trap; mov.u32 %r1, 2; ret;"), [[3], [3], [3]]);
-  assertEquals(nextOf("@%p0 trap; mov.u32 %r1, 2; ret;"), [[3, 1], [3], [3]]);
-  assertEquals(nextOf("AGAIN: @%p0 bra AGAIN; ret;"), [[1], [1, 2], [4], [4]]);
+  const flowOf = (body: string) => {
+    const { blocks } = codeOf(body).analysis;
+    return blocks.map((block) => [block.instructions.length, ...successors(block).map((next) => blocks.indexOf(next))]);
+  };
+  // Each block: the number of its instructions, and which blocks follow. The first one is empty, the last is the end.
+  assertEquals(flowOf("mov.u32 %r0, 1; brkpt; mov.u32 %r1, 2; ret;"), [[0, 1], [3, 2], [0, 3], [0]]);
+  assertEquals(flowOf("mov.u32 %r0, 1; trap; mov.u32 %r1, 2; ret;"), [[0, 1], [1, 2], [0]]);
+  assertEquals(flowOf("@%p0 trap; mov.u32 %r1, 2; ret;"), [[0, 1], [0, 4, 2], [1, 3], [0, 4], [0]]);
+  assertEquals(flowOf("AGAIN: @%p0 bra AGAIN; ret;"), [[0, 1], [0, 2], [0, 2, 3], [0, 4], [0, 5], [0]]);
 });
 
-test("an instruction that is not known is taken to write its first operand", () => {
-  const { blocks, registerBits } = codeOf("wgmma.frob.b32 %r3, %r1; st.global.b32 [%rd1], %r3; ret;");
-  assertEquals(registerBits, [32, 32, 64]);
-  assertEquals(blocks[0]!.instructions.map(({ row, operands }) => [row?.opcode, operands.map(({ kind }) => kind)]), [
-    [undefined, ["register", "register"]],
-    ["st", ["address", "register"]],
+test("an instruction that is not known is taken to set its first operand, unless that is an address", () => {
+  const { analysis, registers } = codeOf(
+    "wgmma.frob.b32 %r3, %r1; wgmma.frob.b32 [%rd0], %r1; st.global.b32 [%rd1], %r3; ret;",
+  );
+  assertEquals([...registers].map(([{ name }, index]) => [name, index]), [
+    ["%r3", 0],
+    ["%r1", 1],
+    ["%rd0", 2],
+    ["%rd1", 3],
   ]);
+  assertEquals(
+    analysis.instructions.map(({ form, text, operands }) => [text, form.hasResult, operands.map(({ kind }) => kind)]),
+    [
+      ["wgmma.frob.b32", true, ["register", "register"]],
+      ["wgmma.frob.b32", false, ["address", "register"]],
+      ["st.global.b32", false, ["address", "register"]],
+      ["ret", false, []],
+    ],
+  );
+});
+
+test("an operand that is not understood is unknown, and the others of its instruction are known", () => {
+  const { analysis, bases } = codeOf(
+    "tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [image, {%r1, %r2}]; mov.u64 %rd0, table; ret;",
+    ".extern .func table;",
+  );
+  assertEquals(analysis.instructions.map(({ operands }) => operands.map(({ kind }) => kind)), [
+    ["vector", "unknown"],
+    ["register", "variable"],
+    [],
+  ]);
+  const variable = analysis.instructions[1]!.operands[1]!;
+  assert(variable.kind === "variable" && bases.has(variable));
 });
 
 test("a register is that of the innermost scope, and zeros before its number change nothing", () => {
-  const { blocks } = codeOf("mov.u32 %r1, 1; { .reg .b32 %r1; mov.u32 %r1, 2; } mov.u32 %r01, 3; ret;");
-  const [outer, inner, again] = blocks[0]!.instructions.map(({ operands }) => operands[0]);
-  assertEquals(outer, again);
-  assertEquals(inner, { kind: "register", register: 1 });
+  const { analysis } = codeOf("mov.u32 %r1, 1; { .reg .b32 %r1; mov.u32 %r1, 2; } mov.u32 %r01, 3; ret;");
+  const [outer, inner, again] = analysis.instructions.map(({ operands }) => operands[0]);
+  assert(outer === again && outer !== inner && inner?.kind === "register");
   assertThrows(() => codeOf(".reg .b32 %r1; .reg .b32 %r1; ret;"), PtxError, 'cannot declare "%r1" twice');
 });

@@ -30,12 +30,12 @@ import { type EmitOptions, type EmittedCode, FunctionEmitter } from "./function_
 import { type ParameterOffsets, parameterOffsets, pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
 import {
   blockBefore,
+  type CompiledStep,
   copyOfFlow,
   type DivergencePoint,
   type FlowBlock,
   type FunctionFlow,
   type KernelFlows,
-  type CompiledStep,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";

@@ -17,11 +17,11 @@ import { launchRecordLocal } from "../codegen/locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
   blockBefore,
+  type CompiledStep,
   copyOfFlow,
   type DivergencePoint,
   type FlowBlock,
   type FunctionFlow,
-  type CompiledStep,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
