@@ -4,7 +4,7 @@
  * @module
  */
 import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
-import { hint, onFirstUse, orderingFence, row, type Rows } from "./row.ts";
+import { onFirstUse, orderingFence, performanceHint, row, type Rows } from "./row.ts";
 
 type Barriers = `${"bar" | "barrier"}.${"sync" | "arrive" | "red"}` | "bar.warp.sync";
 type Exchanges = "shfl" | "vote" | "match" | "activemask" | "redux" | "elect";
@@ -171,7 +171,7 @@ function arrivals(name: string): InstructionRow[] {
 }
 
 const stack: InstructionTraits = { effects: ["allocates"] };
-const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
+const dividingHint: InstructionTraits = { ...performanceHint, dividesBlock: () => true };
 
 /**
  * Returns the instruction table's rows for instructions that the compiler does not support, but whose traits analyses
@@ -191,5 +191,5 @@ export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse((): R
     row("pmevent.mask a", "9.7.19.3", dividingHint),
   ],
   trap: row("trap", "9.7.19.4", { ...pure, effects: ["traps"], dividesBlock: () => true }),
-  setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", hint),
+  setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", performanceHint),
 }));

@@ -5,7 +5,18 @@
  */
 import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
 import type { ResolvedInstruction } from "../resolved_instruction.ts";
-import { bits, hint, onFirstUse, orderingFence, row, type Rows, scope, selected, wideBits, withPolicy } from "./row.ts";
+import {
+  bits,
+  onFirstUse,
+  orderingFence,
+  performanceHint,
+  row,
+  type Rows,
+  scope,
+  selected,
+  wideBits,
+  withPolicy,
+} from "./row.ts";
 
 type Moves = "mov" | "mov.vector" | "mov.b128" | "prmt" | "isspacep" | "cvta" | "cvta.to";
 type Accesses = "ld" | "ld.b128" | "ldu" | "ldu.b128" | "st" | "st.b128" | "atom.b128" | "prefetch" | "createpolicy";
@@ -130,8 +141,10 @@ const returningAtomic: InstructionTraits = {
 };
 /** The traits of an atomic that every thread must execute, even if all have the same operands. */
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], access: "atomic", runsInGangs: true };
-const copying: InstructionTraits = { effects: ["reads", "writes"] };
-const unread: InstructionTraits = { ...hint, access: "none" };
+/** The traits of an asynchronous copy from global to shared memory. */
+const asynchronousCopy: InstructionTraits = { effects: ["reads", "writes"] };
+/** The traits of a prefetch, which accesses no memory as far as programs can tell. */
+const prefetchHint: InstructionTraits = { ...performanceHint, access: "none" };
 
 /** Returns the instruction table's rows for moves, memory accesses and conversions. */
 export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Rows<DataMovementName> => ({
@@ -161,17 +174,17 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
     row(`st.mmio.relaxed.sys.<space:global>?.${loaded} [a], b`, "9.7.9.11", store),
   ],
   prefetch: [
-    row("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", unread),
-    row("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", unread),
-    row("prefetchu.L1 [a]", "9.7.9.15", unread),
-    row("applypriority.<space:global>?.L2::evict_normal [a], size", "9.7.9.16", hint),
-    row("discard.<space:global>?.L2 [a], size", "9.7.9.17", hint),
+    row("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", prefetchHint),
+    row("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", prefetchHint),
+    row("prefetchu.L1 [a]", "9.7.9.15", prefetchHint),
+    row("applypriority.<space:global>?.L2::evict_normal [a], size", "9.7.9.16", performanceHint),
+    row("discard.<space:global>?.L2 [a], size", "9.7.9.17", performanceHint),
   ],
   createpolicy: [
     "fractional.<primary>.<secondary>.b64 d [, fraction]",
     "range.global?.<primary>.<secondary>.b64 d, [a], size, total",
     "cvt.L2.b64 d, property",
-  ].map((syntax) => row(`createpolicy.${withPriorities(syntax)}`, "9.7.9.18", hint)),
+  ].map((syntax) => row(`createpolicy.${withPriorities(syntax)}`, "9.7.9.18", performanceHint)),
 
   // Moves and accesses of 128 bits.
   "mov.b128": row("mov.b128 d, a", "9.7.9.3", { ...pure, access: "none" }),
@@ -210,10 +223,10 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
     row(
       `cp.async.${cache}.<space:shared|shared::cta>.global.${prefetched} [d], [a], size [, given]`,
       "9.7.9.25.3.1",
-      copying,
+      asynchronousCopy,
     )
   ).flatMap((each) => [each, withPolicy(each)]),
-  "cp.async.bulk.prefetch": [row("cp.async.bulk.prefetch.L2.global [a], size", "9.7.9.25.4.3", unread)]
+  "cp.async.bulk.prefetch": [row("cp.async.bulk.prefetch.L2.global [a], size", "9.7.9.25.4.3", prefetchHint)]
     .flatMap((each) => [each, withPolicy(each)]),
   "cp.async.commit_group": row("cp.async.commit_group", "9.7.9.25.3.2", { effects: ["orders"] }),
   "cp.async.wait": [

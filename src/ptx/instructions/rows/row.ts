@@ -87,6 +87,6 @@ export const wideBits = "<type:b32|b64>";
 export const selected = "<type:b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64>";
 export const scope = "<scope:cta|cluster|gpu|sys>?";
 
-/** The traits of a hint, which has no observable effect. */
-export const hint: InstructionTraits = { ...pure, hasNoEffect: true };
+/** The traits of a performance hint, which has no observable effect. */
+export const performanceHint: InstructionTraits = { ...pure, hasNoEffect: true };
 export const orderingFence: InstructionTraits = { ...pure, effects: ["orders"] };

@@ -12,8 +12,9 @@ import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";
 const noTextures = "there are no textures and surfaces";
-const noClusters = "there are no clusters of blocks";
-const noBulkCopies = "bulk and tensor copies run asynchronously, which is not supported";
+const noBulkCopies = "there is no engine for bulk and tensor copies";
+const noTensorMaps = "there are no tensor maps";
+const noAsynchronousStores = "asynchronous stores and reductions are not supported";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 
@@ -32,9 +33,9 @@ export const refusedOpcodes: ReadonlyMap<string, UnsupportedOpcode> = new Map(
     ["sust", "9.7.11.2", noTextures],
     ["sured", "9.7.11.3", noTextures],
     ["suq", "9.7.11.4", noTextures],
-    ["clusterlaunchcontrol", "9.7.13.17", noClusters],
-    ["multimem", "9.7.9.14", noBulkCopies],
-    ["tensormap", "9.7.9.26", noBulkCopies],
+    ["clusterlaunchcontrol", "9.7.13.17", needsBlackwell],
+    ["multimem", "9.7.9.14", "there is no multicast memory"],
+    ["tensormap", "9.7.9.26", noTensorMaps],
     ["brkpt", "9.7.19.1", "there is no debugger to stop for"],
   ] as const).flatMap(([opcodes, section, reason]) =>
     opcodes.split(" ").map((opcode) => [opcode, { section, reason }] as const)
@@ -61,12 +62,12 @@ const sections = {
 const refusedModifiers = [
   ["cp", "bulk", "9.7.9.25.4.1", noBulkCopies],
   ["cp", "reduce", "9.7.9.25.4.2", noBulkCopies],
-  ["st", "async", "9.7.9.12", noBulkCopies],
-  ["st", "bulk", "9.7.9.13", noBulkCopies],
-  ["red", "async", "9.7.13.7", noBulkCopies],
+  ["st", "async", "9.7.9.12", noAsynchronousStores],
+  ["st", "bulk", "9.7.9.13", needsBlackwell],
+  ["red", "async", "9.7.13.7", noAsynchronousStores],
   ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],
   ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
-  ["prefetch", "tensormap", undefined, noBulkCopies],
+  ["prefetch", "tensormap", undefined, noTensorMaps],
   [
     "cvt",
     "rs e2m1x2 e2m3x2 e3m2x2 ue8m0x2 e4m3x4 e5m2x4 e2m1x4 e2m3x4 e3m2x4",
