@@ -18,6 +18,8 @@ const ofTable = [
 const namesOpcode = new RegExp(
   [
     /\bopcode\b\)?\s*[=!]==?|[=!]==?\s*[\w.?]*\bopcode\b|switch \([^)]*opcode|\.(has|includes|test)\([^)]*opcode/,
+    // In an alternative of a regular expression.
+    /[(|](ld|st|atom|red|bra|call)\|/,
     // Under another name, by a method of strings, and in the text that begins with it.
     /\bopcode: (?!string\b)\w+|\bopcode\??\.\w+\(|\b(row|form)\??\.syntax\b|\.text\.(startsWith|includes|match|split)\(/,
   ].map(({ source }) => source).join("|"),
@@ -46,6 +48,7 @@ test("an opcode that is named outside of the table is noticed", () => {
       "const { opcode: name } = instruction;",
       'if (step.row?.syntax.startsWith("ld")) return;',
       'if (i.text.startsWith("ld.")) return;',
+      "const access = /(ld|st)\\./;",
     ]
   ) assert(namesOpcode.test(line), line);
   assert(!namesOpcode.test("const row = findRow(statement.opcode, statement.modifiers);"));

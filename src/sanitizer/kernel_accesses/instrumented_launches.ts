@@ -329,9 +329,9 @@ $done:
 const commentOrString = /\/\/[^\n]*|\/\*[^]*?\*\/|"[^"\n]*"/g;
 /** Matches a kernel definition up to its opening brace, with its name, parameters and directives. */
 const entryHead = /(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$%]+)\s*(\([^)]*\))?([^{};]*)\{/g;
-/** Matches a load, store or atomic operation, with its guard, opcode, modifiers, address and offset. */
-const memoryInstruction =
-  /(@!?[\w$%]+\s+)?(?<![\w$%.])(ld|ldu|st|atom|red)((?:(?:\.|::)\w+)+)\s+([^;{}\[]*(?:\{[^}]*\}[^;{}\[]*)?\[\s*([\w$%]+)\s*(?:\+\s*(-?\w+))?\s*\][^;]*);/g;
+/** Matches an instruction that has an address, with its guard, opcode, modifiers, the address and its offset. */
+const instructionWithAddress =
+  /(@!?[\w$%]+\s+)?(?<![\w$%.])([a-z]\w*)((?:(?:\.|::)\w+)+)\s+([^;{}\[]*(?:\{[^}]*\}[^;{}\[]*)?\[\s*([\w$%]+)\s*(?:\+\s*(-?\w+))?\s*\][^;]*);/g;
 
 /**
  * Returns PTX to which an instrumented version of each kernel is added. Undefined if the PTX has no kernels, or has
@@ -367,7 +367,7 @@ function endOfBraces(text: string, begin: number): number | undefined {
 function observedBody(body: string): string {
   let count = 0;
   const noted = body.replaceAll(/^\s*\.loc\b[^\n]*$/gm, "").replaceAll(
-    memoryInstruction,
+    instructionWithAddress,
     (whole, guard: string | undefined, opcode: string, modifiers: string, _, base: string, offset = "0") => {
       const note = noteOf({ opcode, modifiers: modifiers.split(/\.(?!:)/).slice(1), base, offset });
       if (note === undefined) return whole;
