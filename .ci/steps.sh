@@ -108,40 +108,88 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
 every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
   # Not of tests/types: tsc has checked the same calls.
   local files # by name: with several folders, --ignore of deno test holds for the first alone
-  mapfile -t files < <(find tests/{packaging,ffi,python} -name '*_test.ts' | sort)
+  mapfile -t files < <(find tests/{packaging,ffi} -name '*_test.ts' | sort)
   POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen "${files[@]}"
 }
 
+# What deno task test and deno task test:more run, and Bun and Node need not outside of .ci/long: it is TypeScript that
+# works on numbers, strings and objects, or it runs above parts that other tests use on each runtime. Those are what can
+# differ between runtimes: FFI, sockets, processes, descriptors, Workers, timers, finalization, streams, printing, the
+# ends of processes, and the objects that users see. Node has Deno's engine, V8, and need not run engine_only either.
+nothing_of_a_runtime=(
+  # Texts, types and tables.
+  tests/docs tests/packaging tests/ptx tests/python tests/types tests/{module_graph,plain_words,test_task}_test.ts
+  tests/{driver_layers,environment_variables,public_api}_test.ts tests/cli/bind{,_ptx}_test.ts
+  tests/ffi/sample_symbols_test.ts tests/support/{event_log,nearest_name,sha256}_test.ts
+  # The compiler's parser and refusals, single instructions, gangs and long programs; results recorded on a GPU.
+  tests/compiler/{errors,grammar,linking,malformed_ptx,refusals}_test.ts
+  tests/compiler/{instructions,lockstep,simd} tests/corpus tests/differential tests/kernels
+  tests/compile/{compile_options,cooperating_blocks,sample_programs}_test.ts tests/cli/struct_layouts_test.ts
+  tests/software/{fault_places,random}_test.ts tests/software/collectives/{reduction,refusals}_test.ts
+  # What the sanitizer finds. Other tests of it have ends of processes, call sites, files, and boards that processes share.
+  tests/sanitizer/{initialization,kernel_accesses,memory,race,synchronization,yardsticks}
+  tests/sanitizer/random_{host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
+  tests/sanitizer/{collectives,first_threads,skipped_barriers,synchronization}_test.ts
+  # The caching allocator, above a driver of the tests. Its slabs are shared between processes on each runtime.
+  tests/memory/caching/caching_{allocator,allocator_properties,faults}_test.ts
+  # The contents of messages, and what budgets leave to others. Attacks on sockets and descriptors run on each runtime.
+  tests/sharing/protocol/{limits,messages,metadata}_test.ts tests/sharing/{claims,sharing_fuzz}_test.ts
+  tests/sharing/hostile/{channel_budgets,control_characters,event_budgets,metadata_budgets}_test.ts
+  tests/sharing/hostile/{store_budgets,stores,unread_answers}_test.ts tests/sharing/foreign
+  tests/sharing/operator/prometheus_text_test.ts tests/sharing/store/random_store_test.ts
+  # Which waits fail when a collective cannot complete. That ranks die, and are noticed, runs on Bun as well.
+  tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
+  tests/collectives/{invalid_results,launch_throttle,operations,random_waits,repeated_calls}_test.ts
+  # Programs of public calls: Bun runs those that share memory, and package:try other ones on each runtime.
+  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,pictures,safetensors}_test.ts
+  tests/examples/{sharing_examples,weights_store}_test.ts
+)
+engine_only=(
+  # The software device's compiler, its answers to each situation, and what above it asks for memory and for ranks.
+  tests/compiler tests/conformance tests/collectives tests/examples tests/compile/compile_test.ts
+  tests/memory/{allocation,cross_stream_use,elements,export_data,export_data_map,out_of_memory,wrapped_memory}_test.ts
+  tests/memory/virtual/address_range_test.ts tests/software/{device_heap,fault_messages,kernel_order,pool}_test.ts
+  tests/software/{unsupported_kernels,waiting_blocks}_test.ts tests/software/collectives/collectives_test.ts
+  # What commands print. Those that own a terminal, serve HTTP or start processes run here, too.
+  tests/cli/{command_line,devices,list,top}_test.ts
+)
+
+test_files() { # test_files EXCLUDED...: all files of tests, but outside of .ci/long for those that these are or contain
+  local files path
+  files=$(find tests -name '*_test.ts' | sort)
+  [ "${POOLPASS_LONG:-}" = 1 ] && set --
+  for path in "$@"; do
+    grep -qE "^$path(/|\$)" <<<"$files" || { echo "There is no test at $path" >&2 && return 1; }
+    files=$(grep -vE "^$path(/|\$)" <<<"$files")
+  done
+  echo "$files"
+}
+
 bun_tests() {
-  # But for .ci/long, without what asks most of an engine: single instructions, gangs and long programs of the compiler,
-  # and what the sanitizer finds in kernels.
-  local files=(./tests/) limit=1200000
-  if [ "${POOLPASS_LONG:-}" != 1 ]; then
-    limit=120000
-    mapfile -t files < <(find ./tests -name '*_test.ts' ! -path './tests/sanitizer/*/*' ! -path './tests/compiler/*/*' \
-      ! -path './tests/corpus/*' ! -path './tests/differential/*' | sort)
-  fi
+  local files list limit=120000
+  [ "${POOLPASS_LONG:-}" = 1 ] && limit=1200000
+  list=$(test_files "${nothing_of_a_runtime[@]}") || return 1
+  mapfile -t files < <(sed 's/^/.\//' <<<"$list")
   npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
 }
 
 node_tests() { # a process for each folder: one for each file takes twice as long
-  # What asks nothing of a runtime but its engine, which is Deno's, runs here in .ci/long only: the compiler, and what
-  # the sanitizer finds in kernels. So do the examples, which Bun's tests run as well.
   # Options are set inside, because npx may run on an older Node, which would read them too. What Node has compiled is
-  # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds.
-  NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
+  # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds. Their scripts
+  # run from bundles besides, which takes half as long again.
+  local list bundles=
+  list=$(test_files "${nothing_of_a_runtime[@]}" "${engine_only[@]}") || return 1
+  [ "${POOLPASS_LONG:-}" = 1 ] ||
+    bundles=$(deno run --allow-all --import-map import_map.json --lock deno.lock --frozen tests/support/child_bundles.ts)
+  CHILD_BUNDLES="$bundles" NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
     code=0 limit=120000
     [ "${POOLPASS_LONG:-}" = 1 ] && limit=1200000
-    for tests in $(find tests -name "*_test.ts" | cut -d / -f 1,2 | sort -u); do
-      [ -d "$tests" ] && tests="$tests/**/*_test.ts"
-      if [ "${POOLPASS_LONG:-}" != 1 ]; then
-        [[ $tests =~ ^tests/(compiler|corpus|differential|examples)/ ]] && continue
-        tests=${tests/sanitizer\/\*\*/sanitizer}
-      fi
-      node --test --test-isolation=none --test-timeout="$limit" "$tests" || code=1
+    for folder in $(cut -d / -f 1,2 <<<"$1" | sort -u); do
+      mapfile -t files < <(grep -E "^$folder(/|\$)" <<<"$1")
+      node --test --test-isolation=none --test-timeout="$limit" "${files[@]}" || code=1
     done
-    exit "$code"'
+    exit "$code"' bash "$list"
 }
 
 finish() { # shows every failure once more, for readers of the end of a long log, and prints the counts

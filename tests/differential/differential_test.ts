@@ -23,7 +23,7 @@ import { isLong, someOf, test } from "../support/test.ts";
  */
 const programs = { software: isLong ? Infinity : 3, cuda: 200 } as const;
 /** Runs every nth of the programs that once differed. */
-const regressionsStep = { software: 4, cuda: 1 } as const;
+const regressionsStep = { software: 10, cuda: 1 } as const;
 /** Runs every nth operation. On a GPU, whose compiler is slow, even the long run does so. */
 const operationsStep = { software: isLong ? 1 : 40, cuda: 10 } as const;
 /** The most differences that a failure prints. */

@@ -13,17 +13,8 @@ const noPython = python === undefined && "there is no python3, or it is older th
 /** Python asks nothing of the runtime that starts it. */
 const notDeno = !("Deno" in globalThis) && "the same tests run where this one runs in Deno";
 
-/** Those that start processes or take a second, which the long run has, and `.ci/run`. */
-const longModules: readonly string[] = [
-  "test_channels",
-  "test_dlpack",
-  "test_handles",
-  "test_hostile",
-  "test_processes",
-  "test_sharing",
-  "test_store",
-  "test_virtual_memory",
-];
+/** The module that takes as long as all others: the long run has it. */
+const longModules: readonly string[] = ["test_hostile"];
 
 test("the Python package passes its unit tests", { skip: notDeno || noPython }, async () => {
   const modules = readdirSync(folder).filter((name) => /^test_.*\.py$/.test(name)).map((name) => name.slice(0, -3));

@@ -30,24 +30,31 @@ const sources = ["mod.ts", "src", "ffi", "cli", "examples", "kernels", "tests"];
 const folders = ["collectives", "memory", "sharing", "software"];
 /** Milliseconds after which bundles of older sources are removed: other tests may still use them before. */
 const keptTime = 3_600_000;
+/** The environment variable with the folder of the bundles. It is empty where there are none. */
+const variable = "CHILD_BUNDLES";
 /** Milliseconds for bundling, for which Deno downloads esbuild once: where that takes longer, the scripts run themselves. */
 const bundlingTimeout = 60_000;
 
-let bundles: string | undefined;
-
 /**
  * Lets scripts run as bundles from now on, where Deno can make them. Not in the long run, nor for what looks at the
- * sources of a process: those are to be as users have them.
+ * sources of a process: those are to be as users have them. The files of `tests/together/` have modules of their own
+ * but one environment, in which the first of them leaves the answer for the others.
  */
 export function useBundles(): void {
   if (!("Deno" in globalThis) || isLong || process.env.POOLPASS_SANITIZE !== undefined) return;
+  process.env[variable] ??= preparedBundles() ?? "";
+}
+
+/** The folder of the bundles of these sources, which are made if need be. Undefined if they cannot be made. */
+function preparedBundles(): string | undefined {
   const folder = bundlesFolder + stateOfSources();
-  if (existsSync(folder) || makeBundles(folder)) bundles = folder;
+  return existsSync(folder) || makeBundles(folder) ? folder : undefined;
 }
 
 /** The path of a script's bundle, by the path within the folder of the tests. Undefined if the script is to run itself. */
 export function bundleOf(path: string): string | undefined {
-  if (bundles === undefined || !path.startsWith("children/")) return undefined;
+  const bundles = process.env[variable];
+  if (!bundles || isLong || !path.startsWith("children/")) return undefined;
   const bundle = `${bundles}/${path.slice("children/".length).replace(/\.ts$/, ".js")}`;
   return existsSync(bundle) ? bundle : undefined;
 }
@@ -72,17 +79,17 @@ function makeBundles(folder: string): boolean {
   const scripts = folders.flatMap((name) =>
     readdirSync(children + name).filter((file) => file.endsWith(".ts")).map((file) => `${children}${name}/${file}`)
   );
+  let made: string | undefined;
   try {
     mkdirSync(bundlesFolder, { recursive: true });
     for (const name of readdirSync(bundlesFolder)) {
       const path = bundlesFolder + name;
       if (Date.now() - statSync(path).mtimeMs > keptTime) rmSync(path, { recursive: true });
     }
-    const made = mkdtempSync(`${bundlesFolder}new-`);
+    made = mkdtempSync(`${bundlesFolder}new-`);
     const options = ["--quiet", "--code-splitting", "--keep-names", "--import-map=import_map.json", `--outdir=${made}`];
     const args = ["bundle", ...options, ...scripts];
     if (spawnSync(process.execPath, args, { cwd: root, stdio: "ignore", timeout: bundlingTimeout }).status !== 0) {
-      rmSync(made, { recursive: true });
       return false;
     }
     const known = new Map<string, boolean>();
@@ -94,6 +101,8 @@ function makeBundles(folder: string): boolean {
     renameSync(made, folder);
   } catch {
     // Nothing can be written there, or another process was faster.
+  } finally {
+    if (made !== undefined) rmSync(made, { recursive: true, force: true });
   }
   return existsSync(folder);
 }
@@ -110,3 +119,6 @@ function asksForItsPlace(path: string, known: Map<string, boolean>): boolean {
   known.set(path, asks);
   return asks;
 }
+
+// As a program, prints the folder, for the tests of runtimes that bundle nothing themselves.
+if (import.meta.main) console.log(preparedBundles() ?? "");

@@ -15,9 +15,7 @@ export const smallFolders: readonly string[] = [
   "docs",
   "kernels",
   "mistakes",
-  "packaging",
   "ptx",
-  "python",
   "support",
   "types",
 ];

@@ -11,7 +11,7 @@ import { foundIn } from "./run_graph_kernels.ts";
 const ptx = readFileSync(new URL("graph_kernels.ptx", import.meta.url), "utf8");
 
 /** One of each four where not all cases run. */
-const kernels = someOf(storedGraphKernels(), 4);
+const kernels = someOf(storedGraphKernels(), 8);
 
 test("each racy kernel on graphs is reported, and no other", () => {
   const found = foundIn(ptx, kernels, ["race"]).filter(({ reports }) => reports.length > 0);
