@@ -147,7 +147,7 @@ nothing_of_a_runtime=(
 engine_only=(
   # The software device's compiler, its answers to each situation, and what above it asks for memory and for ranks.
   tests/compiler tests/conformance tests/collectives tests/examples tests/compile/compile_test.ts
-  tests/memory/{allocation,cross_stream_use,elements,export_data,export_data_map,out_of_memory,wrapped_memory}_test.ts
+  tests/memory/{allocation,cross_stream_use,elements,export_data,imported_mappings,out_of_memory,wrapped_memory}_test.ts
   tests/memory/virtual/address_range_test.ts tests/software/{device_heap,fault_messages,kernel_order,pool}_test.ts
   tests/software/{unsupported_kernels,waiting_blocks}_test.ts tests/software/collectives/collectives_test.ts
   # What commands print. Those that own a terminal, serve HTTP or start processes run here, too.

@@ -1,5 +1,6 @@
 /** `deno task test` and `deno task test:more` name folders. What they do not name would never run. */
 import { assert, assertEquals } from "@std/assert";
+import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { smallFolders } from "./support/import_tests.ts";
 import { test } from "./support/test.ts";
@@ -26,4 +27,11 @@ test("deno task test and deno task test:more run every file of tests once", () =
   const tests = files.filter((name) => name.endsWith("_test.ts"));
   assert(tests.length > 200, "Tests were found");
   assertEquals(tests.filter((file) => timesRun(file) !== 1), []);
+});
+
+test("what .ci/run leaves out on Bun and Node are files of tests", () => {
+  const script = 'source .ci/steps.sh && test_files "${nothing_of_a_runtime[@]}" "${engine_only[@]}"';
+  const { status, stdout, stderr } = spawnSync("bash", ["-c", script], { cwd: root, encoding: "utf8" });
+  assertEquals([status, stderr], [0, ""]);
+  assert(stdout.split("\n").length > 100, stdout);
 });
