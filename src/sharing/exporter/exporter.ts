@@ -204,7 +204,8 @@ export class Exporter implements AsyncDisposable {
    * @param options the users that may connect, limits on connections, and time limits
    * @throws {TypeError} If the path is empty, a URL or not a string, or if an option has the wrong type
    * @throws {RangeError} If an option is out of range
-   * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` if another user could replace the socket
+   * @throws {SharingError} In the same cases as `UnixListener.listen`, and `not-permitted` if another user could
+   * replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
     if (typeof path !== "string") {
@@ -260,8 +261,8 @@ export class Exporter implements AsyncDisposable {
   /**
    * Offers a buffer, a part of one, or a whole pool to all importers, present and future. Importers can read the memory
    * once the stream has finished its current work. Offers made in the same synchronous code before that work is done
-   * become readable together. If there are more than eight, they may also wait for work that the stream is given later
-   * in the same synchronous code.
+   * become readable together. If more than eight offers are made, importers may also have to wait for work that the
+   * same synchronous code enqueues on the stream after the offer.
    *
    * @param name a name that no other offer uses, 1 to 255 bytes in UTF-8
    * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator; or such a pool
@@ -269,8 +270,8 @@ export class Exporter implements AsyncDisposable {
    * @param options metadata for importers, and the stream that writes the memory
    * @throws {TypeError} If the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {RangeError} If the name is taken, if the metadata is too long, or if the metadata of all offers together
-   * is
+   * @throws {RangeError} If the name is taken, if this offer's metadata is too long, or if the metadata of all offers
+   * together is too long
    * @throws {ReferenceError} If the exporter or the pool was disposed, or the buffer freed
    * @throws {SharingError} `too-large` if the buffer's allocation in the pool is too large for any process to import
    * @throws {CudaError} If the driver cannot export the memory, or the device was lost
@@ -308,8 +309,8 @@ export class Exporter implements AsyncDisposable {
    * @param name a name that no other offer uses, 1 to 255 bytes in UTF-8
    * @param options the ring's pool, the number and size of its slots, and what happens when all slots are in use
    * @throws {TypeError} If the pool is in host memory or was not created with handleType "posix-fd", if `window` is
-   * given although the channel does not drop frames, and as `offer` does
-   * @throws {RangeError} If an option is out of range, and as `offer` does
+   * given although the channel does not drop frames, or in the same cases as `offer`
+   * @throws {RangeError} If an option is out of range, or in the same cases as `offer`
    * @throws {ReferenceError} If the exporter, the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if there is not enough memory for the ring
    */
@@ -460,7 +461,8 @@ export class Exporter implements AsyncDisposable {
       this.#watch.start();
       return this.#sendToImporters(record);
     }
-    // Importers may not see the stream's device, so send the offer only once the stream's work is done.
+    // The stream's device may not be visible to importers, in which case they cannot wait for its events. Send the
+    // offer only once the stream's work is done.
     whenFired(ready, (error) => {
       if (error !== undefined) this.#fail(error);
       else this.#sendToImporters(record);

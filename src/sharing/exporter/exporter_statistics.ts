@@ -11,8 +11,8 @@ export interface LeaseStatistics {
   /** The number of leases. */
   readonly count: number;
   /**
-   * The bytes that the leases hold. Memory that several importers hold counts once for each importer; a whole pool
-   * counts 0.
+   * The bytes that the leases hold. Memory that several importers hold is counted once for each importer. An offer of a
+   * whole pool counts as 0 bytes.
    */
   readonly byteLength: number;
 }
@@ -33,8 +33,8 @@ export interface ExporterStatistics {
     /** The number of connections whose handshake is not complete. */
     readonly handshakes: number;
     /**
-     * The number of ended connections whose processes are still running and may have memory mapped. Connections of one
-     * process are merged beyond 16.
+     * The number of ended connections whose processes are still running and may have memory mapped. If one process has
+     * more than 16 such connections, the excess ones are merged into one of them and not counted separately.
      */
     readonly lingering: number;
     /** The total number of importers that have completed the handshake. */
@@ -53,25 +53,28 @@ export interface ExporterStatistics {
   readonly offers: {
     /** The number of offers that importers can map. */
     readonly count: number;
-    /** The bytes of the offers that importers can map; a whole pool counts 0. */
+    /** The total size in bytes of the offers that importers can map. An offer of a whole pool counts as 0 bytes. */
     readonly byteLength: number;
     /** The number of withdrawn offers that importers still hold. */
     readonly withdrawn: number;
     /** The total number of offers made. */
     readonly made: number;
   };
-  /** The importers' leases, by state. The counts follow the importers' messages, as `Exporter.leases` does. */
+  /**
+   * The importers' leases, by state. The counts change when messages from importers arrive, like the list
+   * `Exporter.leases`.
+   */
   readonly leases: Readonly<Record<LeaseState, LeaseStatistics>>;
   /**
-   * The bytes of memory that cannot be freed or reused until processes whose connections have ended exit. Each offer
-   * counts once.
+   * The bytes of memory that cannot be freed or reused yet, because processes that may have it mapped are still running
+   * although their connections have ended. Each offer is counted once.
    */
   readonly quarantinedByteLength: number;
   /** The total messages and bytes transferred by all connections, including handshakes. */
   readonly traffic: Readonly<TrafficStatistics>;
   /**
-   * Counts of other processes' memory and events that this whole process has refused; the same for all its exporters.
-   * Absent from the status of a listener whose version does not count refusals.
+   * Counts how often this process has refused to import memory and events of other processes. The counts are the same
+   * for all exporters of the process. Absent if the listener runs an older version that does not count refusals.
    */
   readonly refusals?: RefusalStatistics;
   /** The channels that have not been withdrawn, in order of creation. */

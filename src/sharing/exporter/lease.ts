@@ -87,10 +87,11 @@ export class Lease {
 
   /**
    * Asks the importer to release the memory, and resolves when the memory has been released. An importer that has not
-   * released it by the deadline is cut off: its connection is closed. The memory stays allocated, and the lease
-   * `"quarantined"`, until the importer's process has ended, because a mapping cannot be removed from another process.
+   * released it by the deadline is cut off: its connection is closed. Until the importer's process has ended, the
+   * memory stays allocated and the state of the lease is `"quarantined"`, because a mapping cannot be removed from
+   * another process.
    *
-   * @param options the deadline; a signal ends the wait, but does not revoke the request
+   * @param options the deadline, and a signal that aborts the wait without revoking the request
    * @throws {TypeError} If the deadline is not a number
    * @throws {RangeError} If the deadline is negative
    * @throws {SharingError} `cut-off` if the importer has not released the memory by the deadline
@@ -193,8 +194,8 @@ export class SentOffer {
   }
 
   /**
-   * Adds the counts and callbacks of another `SentOffer`, which has the same offer and process. Both connections have
-   * ended.
+   * Adds the counts and callbacks of another `SentOffer`, which belongs to the same offer and to another connection of
+   * the same process. Both connections have ended.
    */
   absorb(other: SentOffer): void {
     other.successor = this;

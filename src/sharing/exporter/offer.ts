@@ -77,8 +77,8 @@ export class Offer {
   }
 
   /**
-   * The leases of the importers that hold the offer. The list follows the importers' messages, as `Exporter.leases`
-   * does.
+   * The leases of the importers that hold the offer. The list changes when messages from importers arrive, like
+   * `Exporter.leases`.
    */
   get leases(): readonly Lease[] {
     return this.#owner.sentOffersOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
@@ -93,14 +93,15 @@ export class Offer {
   }
 
   /**
-   * Resolves when a number of importers have mapped the offer and have either released it and finished their work with
-   * it, or ended. Importers may map the offer again until it is withdrawn.
+   * Resolves when the given number of importers have mapped the offer and are done with it: they have released it and
+   * finished their work with it, or their processes have ended. Importers may map the offer again until it is
+   * withdrawn.
    *
-   * @param options the number of importers, 1 by default; a signal ends the wait
+   * @param options the number of importers, 1 by default, and a signal that aborts the wait
    * @throws {TypeError} If the number of importers is not a number
    * @throws {RangeError} If the number of importers is negative or not an integer
-   * @throws {ReferenceError} If the offer was withdrawn, and is no longer held by any importer, before that many
-   * importers have released it
+   * @throws {ReferenceError} If the offer was withdrawn and no importer holds it any longer, although fewer importers
+   * than requested have released it
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
     const record = this.#record;
@@ -135,7 +136,7 @@ export class Offer {
   /**
    * Resolves when the offer was withdrawn and no importer holds it any longer.
    *
-   * @param options a signal ends the wait
+   * @param options a signal that aborts the wait
    */
   ended(options: WaitOptions = {}): Promise<void> {
     return abortable((callback) => this.#record.whenEnded(callback), options, {

@@ -54,8 +54,8 @@ interface Batch {
  */
 const individualOffers = 8;
 /**
- * After the first `individualOffers` offers of a batch, the stream is queried once for this number of offers, because
- * querying a GPU's stream costs as much as all other parts of making an offer together.
+ * After the first `individualOffers` offers of a batch, the stream is queried only once for every 32 offers, because
+ * querying a GPU's stream takes as long as all other steps of making an offer together.
  */
 const offersPerQuery = 32;
 
@@ -74,14 +74,14 @@ export class ReadyEvents {
   }
 
   /**
-   * Determines the ready event of a new offer, which fires when the stream has finished its current work. `onKnown` may
-   * be called before this function returns. If this throws, no callback is called for the offer.
+   * Determines the ready event of a new offer. The event fires when the stream has finished its current work. `onKnown`
+   * may be called before this function returns. If this throws, no callback is called for the offer.
    */
   assign(record: OfferRecord, stream: CudaStream): void {
     const batch = this.#batchOf(stream);
     batch.count++;
     if (batch.count > individualOffers && batch.count % offersPerQuery !== 0) {
-      // Throw if the stream was disposed of, as a query would.
+      // Reading the handle throws if the stream was disposed of.
       void stream.unsafeHandle;
       batch.unqueried.push(record);
       batch.stopWatchingStream ??= whenStreamDisposed(stream, () => this.#queryAgain(stream, batch));

@@ -48,9 +48,10 @@ export interface ImporterOptions extends WaitOptions {
   users?: readonly number[];
   /**
    * Whether to wait for an exporter if none listens at the path yet, or if it ends before the handshake is complete. A
-   * signal ends the wait. Errors that waiting cannot fix still reject immediately: a path that is not permitted, too
-   * long or not a socket's, and an exporter that refuses the connection, has another version, or exceeds
-   * `handshakeTimeout`. False by default: connecting then fails with `not-found` or `not-listening`.
+   * signal can abort the wait. Errors that waiting cannot fix still reject immediately: access to the path is not
+   * permitted, the path is too long, the file at the path is not a socket, or an exporter refuses the connection, has
+   * another version, or exceeds `handshakeTimeout`. False by default: connecting then fails with `not-found` or
+   * `not-listening`.
    */
   wait?: boolean;
   /**
@@ -65,13 +66,15 @@ export interface ImporterOptions extends WaitOptions {
    * default.
    */
   maximumMetadata?: number;
-  /** Milliseconds that the exporter has, once the importer is disposed, to acknowledge releases: 5000 by default. */
+  /**
+   * Milliseconds for which disposing of the importer waits for the exporter to acknowledge releases: 5000 by default.
+   */
   closeTimeout?: number;
   /**
    * The kinds of memory that may be mapped: `"any"` by default. With `"virtual"`, only virtual memory can be mapped,
    * which the exporter allocates by `CudaDevice.allocate` with handleType "posix-fd", and no event of the exporter is
-   * opened. Use `"virtual"` for exporters of untrusted users: importing virtual memory takes only a descriptor, and no
-   * data that CUDA's driver would have to trust.
+   * opened. Use `"virtual"` for exporters of untrusted users: virtual memory is imported by a file descriptor only,
+   * without any data from the exporter that CUDA's driver would have to trust.
    */
   memory?: "any" | "virtual";
 }
@@ -216,16 +219,16 @@ export class Importer implements AsyncDisposable {
   /**
    * Connects to the exporter that listens at a path.
    *
-   * @param cuda the result of `open`, whose devices map the exporter's memory
+   * @param cuda the result of `open`; the exporter's memory is mapped on its devices
    * @param path the exporter's path, at most 107 bytes in UTF-8
-   * @param options whether to wait for an exporter, the users whose exporters are trusted, and time limits; a signal
-   * ends the wait
+   * @param options whether to wait for an exporter, the users whose exporters are trusted, time limits, and a signal
+   * that aborts the wait
    * @throws {TypeError} If `cuda` is not a `Cuda` object, if the path is empty, a URL or not a string, or if an option
    * has the wrong type
    * @throws {RangeError} If an option is out of range
-   * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` if one side does not accept the user of the
-   * other, `version-mismatch`, `timed-out`, `bad-message` if something other than an exporter listens there,
-   * `peer-gone`
+   * @throws {SharingError} In the same cases as `UnixSocket.connect`; `not-permitted` if one process does not accept
+   * the user of the other; `bad-message` if a program other than an exporter listens at the path; `version-mismatch`,
+   * `timed-out` or `peer-gone`
    */
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
     if (!(cuda instanceof Cuda)) {
@@ -259,7 +262,7 @@ export class Importer implements AsyncDisposable {
   /**
    * Yields the current and future offers, until the exporter closes. Skips offers that were withdrawn.
    *
-   * @param options a signal ends the wait for the next offer
+   * @param options a signal that aborts the wait for the next offer
    * @throws {ReferenceError} If the importer was disposed
    * @throws {SharingError} `peer-gone` and others, if the connection ends before the exporter closes
    */
@@ -294,15 +297,15 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Returns the offer with a name. Waits for it if it does not exist yet.
+   * Returns the offer with the given name. If there is no such offer yet, waits for it.
    *
    * @typeParam Metadata the type of the offer's metadata, which is not checked: validate metadata from another program
    * @param name the name that the exporter gave the offer, 1 to 255 bytes in UTF-8
-   * @param options a signal ends the wait
+   * @param options a signal that aborts the wait
    * @throws {TypeError} If the name is not a string
    * @throws {RangeError} If no offer can have the name
    * @throws {ReferenceError} If the importer was disposed
-   * @throws {SharingError} `not-found` if the exporter closes without offering it, `peer-gone` and others
+   * @throws {SharingError} `not-found` if the exporter closes without making such an offer; `peer-gone` and others
    */
   async offer<Metadata = JsonValue>(name: string, options: WaitOptions = {}): Promise<RemoteOffer<Metadata>> {
     checkOfferName(name);
@@ -321,18 +324,19 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Joins the channel with a name. Waits for it if it does not exist yet. Frames sent after that also go to this
-   * importer. A channel can be joined only once per connection; to join it again, create a new connection.
+   * Joins the channel with the given name. If there is no such channel yet, waits for it. Once the importer has joined,
+   * every further frame is also sent to it. A channel can be joined only once per connection; to join it again, create
+   * a new connection.
    *
    * @typeParam Metadata the type of the channel's metadata, which is not checked
    * @typeParam FrameMetadata the type of the frames' metadata, which is not checked
    * @param name the name that the exporter gave the offer, 1 to 255 bytes in UTF-8
-   * @param options the stream of the slots' buffers; a signal ends the wait
+   * @param options the stream of the slots' buffers, and a signal that aborts the wait
    * @throws {TypeError} If the name belongs to a buffer or a pool, if this importer has joined the channel before, or
    * if `stream` is not a CudaStream of the same `Cuda` object
    * @throws {RangeError} If no offer can have the name
    * @throws {ReferenceError} If the importer or the stream was disposed
-   * @throws {SharingError} as `offer` and `RemoteOffer.map` do
+   * @throws {SharingError} In the same cases as `offer` and `RemoteOffer.map`
    * @throws {CudaError} If the driver cannot map the ring
    */
   async channel<Metadata = JsonValue, FrameMetadata = JsonValue>(
@@ -417,8 +421,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Whether releases have not been sent yet, because freed memory is still being read, or because this process must
-   * wait for the work before the release.
+   * Whether some releases have not been sent to the exporter yet, because memory is still mapped or being mapped, or
+   * because this process must first wait for work that uses the memory.
    */
   #hasPendingReleases(): boolean {
     return this.#releases.hasPendingReleases || this.#mapped.size > 0 || this.#mapping > 0;
@@ -661,7 +665,7 @@ export class Importer implements AsyncDisposable {
 
   /**
    * Sends a release that takes effect once the release's stream has finished its current work. If the connection has
-   * ended, only calls `send` with 0.
+   * ended, calls `send` immediately with event identifier 0.
    */
   #release(release: MemoryRelease, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);

@@ -21,8 +21,8 @@ const maximumPools = 256;
 interface RemotePool {
   readonly message: PoolMessage;
   /**
-   * The reference count: one for each announced allocation in the pool, and, for offers of the whole pool, one for each
-   * offer and one for each time that the application has imported it.
+   * The reference count: one for each announced allocation in the pool, one for each offer of the whole pool, and one
+   * for each time that the application has imported the whole pool.
    */
   users: number;
   /** The imported pool. Undefined until memory in the pool is first mapped. */

@@ -28,7 +28,7 @@ export interface RemoteOfferOwner {
 /** The importer's state of an offer. */
 export class RemoteOfferState {
   readonly message: OfferMessage;
-  /** The CHANNEL message, which states the division of the ring into slots, if the offer is a channel. */
+  /** The CHANNEL message, which states how the ring is divided into slots. Undefined if the offer is not a channel. */
   channel: ChannelMessage | undefined;
   isWithdrawn = false;
   /** The number of mappings of the offer in this process. */
@@ -148,7 +148,7 @@ export class RemoteOffer<Metadata = JsonValue> {
    * wrote. Freeing the buffer releases it in stream order: the exporter can reuse the memory once the stream has
    * finished the work enqueued before the free.
    *
-   * @param options the stream of the buffer; a signal ends the wait
+   * @param options the stream of the buffer, and a signal that aborts the wait
    * @throws {TypeError} If the offer is a pool or a channel, or if `stream` is not a CudaStream of the same `Cuda`
    * object
    * @throws {ReferenceError} If the importer or the stream was disposed
@@ -161,15 +161,16 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Maps the buffer as elements of a type, as `map` does. Freeing the array releases it.
+   * Like `map`, but returns the memory as an array of elements of the given type. Freeing the array releases the
+   * memory.
    *
-   * @param type the element type, as the constructor of a typed array
-   * @param options the stream of the array; a signal ends the wait
+   * @param type the typed array constructor that selects the element type, such as `Float32Array`
+   * @param options the stream of the array, and a signal that aborts the wait
    * @throws {RangeError} If the memory does not consist of whole elements, or its address is not a multiple of the
    * element size
-   * @throws {TypeError} If `type` is not the constructor of a typed array; as `map` does
-   * @throws {ReferenceError} as `map` does
-   * @throws {SharingError} as `map` does
+   * @throws {TypeError} If `type` is not the constructor of a typed array, or in the same cases as `map`
+   * @throws {ReferenceError} In the same cases as `map`
+   * @throws {SharingError} In the same cases as `map`
    * @throws {CudaError} If the driver cannot map the memory
    */
   async mapArray<T extends TypedArray>(
@@ -188,12 +189,12 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Imports the pool that this offer consists of. Memory in the pool can then be mapped by export data that the
-   * application has received in other ways. The offer is held until the pool is disposed.
+   * Imports the pool that this offer consists of. Memory in the pool can then be mapped from export data that the
+   * application receives by other means than this offer. The offer is held until the pool is disposed.
    *
    * @throws {TypeError} If the offer is a buffer or a channel
    * @throws {ReferenceError} If the importer was disposed
-   * @throws {SharingError} as `map` does
+   * @throws {SharingError} In the same cases as `map`
    * @throws {CudaError} If the driver cannot import the pool
    */
   importPool(): ImportedMemoryPool {

@@ -77,8 +77,8 @@ export class RemoteOffers {
   }
 
   /**
-   * Returns the part of the error message for a name that is not offered: a list of the similar offered names, or else
-   * of the first offered names.
+   * Returns the part of the error message for an unknown offer name: it lists the offered names that are similar, or
+   * the first offered names if none is similar.
    */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";

@@ -39,8 +39,8 @@ interface Waiting {
 }
 
 /**
- * A connection that monitors an exporter or a store: its offers or entries, the processes that hold them and since
- * when, and the state of its channels. An operator holds no memory, and importers are not affected by it.
+ * A connection that monitors an exporter or a store: its offers or entries, which processes hold them and since when,
+ * and the state of its channels. An operator holds no memory, and importers are not affected by it.
  *
  * @example Print the processes that hold each offer
  * ```ts ignore
@@ -89,8 +89,8 @@ export class Operator implements AsyncDisposable {
    * Connects to an exporter or a store.
    *
    * @param path the path at which the exporter or store listens
-   * @param options the users whose listeners are trusted, time limits, and whether to wait for a listener; a signal
-   * ends the wait
+   * @param options the users whose listeners are trusted, time limits, whether to wait for a listener, and a signal
+   * that aborts the wait
    * @throws {SharingError} `not-found` or `not-listening` if no process listens at the path, `not-permitted`,
    * `timed-out`, `limit-exceeded`, `bad-message` if the listener does not serve operators, and others
    */
@@ -112,10 +112,10 @@ export class Operator implements AsyncDisposable {
 
   /**
    * Requests the listener's status. The answer is a snapshot taken after the call. A listener with many requests
-   * answers several operators at once, and may delay its answers by up to a second, so that operators take little of
-   * its time.
+   * answers several operators at once, and may delay its answers by up to a second, to limit the time that it spends on
+   * operators.
    *
-   * @param options a signal ends the wait
+   * @param options a signal that aborts the wait
    * @throws {SharingError} `peer-gone` and others if the connection has ended
    * @throws {ReferenceError} If the operator was disposed
    */

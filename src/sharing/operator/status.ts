@@ -23,8 +23,8 @@ export interface HolderStatus extends ProcessStatus {
   /** The state of the importer's lease. */
   readonly state: LeaseState;
   /**
-   * The number of the importer's mappings of the offer that have not been released, or were released before work with
-   * the memory is done.
+   * The number of the importer's mappings of the offer that are not released, or whose memory is still used by work
+   * that was enqueued before the release.
    */
   readonly count: number;
 }
@@ -89,7 +89,7 @@ export interface StoreStatistics {
   readonly clients: number;
   /** The number of connected operators. */
   readonly operators: number;
-  /** The number of entries, where each generation of a name counts. */
+  /** The number of entries. Each generation of a name is a separate entry. */
   readonly entries: number;
   /** The bytes of the entries' memory. */
   readonly byteLength: number;

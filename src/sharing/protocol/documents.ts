@@ -113,8 +113,8 @@ export class Documents {
   /**
    * Adds a received part of a document. Returns the document if the part completes it, and undefined otherwise.
    *
-   * @throws {SharingError} `bad-message` if the parts contradict each other or are not a JSON object; `limit-exceeded`
-   * if the peer sends too many or too long documents at a time
+   * @throws {SharingError} `bad-message` if the parts contradict each other or do not form a JSON object;
+   * `limit-exceeded` if the peer sends too many documents at a time, or documents that are too long
    */
   add({ type, request, remaining, part }: DocumentMessage): JsonObject | undefined {
     const pending = this.#pending.get(request) ??

@@ -38,10 +38,10 @@ const shortStringLength = 64;
  * Returns the bytes of a message: its header and body. The caller must send the descriptor of a POOL with the first
  * byte.
  *
- * Checks only that each value fits its field, so that no value is changed by encoding, except that the text of a
- * GOODBYE is truncated to its maximum length.
+ * Checks only that each value fits its field, so that encoding does not change any value. The text of a GOODBYE is the
+ * exception: it is truncated to its maximum length.
  *
- * @throws {RangeError} If a number, bytes or a string do not fit their field
+ * @throws {RangeError} If a number, byte array or string does not fit its field
  */
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(roomFor(message));
@@ -49,8 +49,8 @@ export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Writes a message to `bytes` at offset `begin`, from which `roomFor(message)` bytes must be available. Returns the
- * number of bytes written. If this throws, these bytes may have been overwritten.
+ * Writes a message to `bytes` at offset `begin`. At least `roomFor(message)` bytes must be available there, and may be
+ * overwritten even if this function throws. Returns the number of bytes written.
  */
 export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, begin: number): number {
   writer.begin(message.type, bytes, begin);
@@ -58,9 +58,9 @@ export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, beg
 }
 
 /**
- * Returns an upper bound of the length of an encoded message in bytes. Usually the maximum of the message's type. For
- * types whose maximum exceeds a batch of `MessageWriter`, the bound depends on the lengths of the message's strings, so
- * that short messages of these types can be batched, too.
+ * Returns an upper bound of the length of an encoded message in bytes. For most message types, this is the maximum
+ * length of the type. For types whose maximum exceeds a batch of `MessageWriter`, the bound is computed from the
+ * lengths of the message's contents, so that short messages of these types can also be batched.
  */
 export function roomFor(message: Message): number {
   let stringLength = 0;

@@ -77,12 +77,15 @@ export interface MessageStreamOptions {
 
 /** The number of bytes after which reading yields to the event loop. */
 const bytesPerTurn = 65_536;
-/** The length of the queue in bytes from which `send` writes immediately instead of collecting more messages. */
+/**
+ * The minimum length of the queue, in bytes, at which `send` writes immediately instead of collecting more messages.
+ */
 const eagerByteLength = 4096;
 /** The number of writes per turn of the event loop. Further messages are collected and written in the next turn. */
 const writesPerTurn = 2;
 /**
- * Milliseconds after a write after which a new turn of the event loop is assumed to have begun, even without a poll.
+ * If no descriptor is polled, a new turn of the event loop is assumed to have begun once this many milliseconds have
+ * passed since the last write.
  */
 const turnMilliseconds = 1;
 /**
@@ -143,7 +146,7 @@ export class MessageStream {
   }
 
   /**
-   * Takes ownership of a socket, which then counts as disposed of, even if the constructor throws.
+   * Takes ownership of a socket, even if the constructor throws. The `UnixSocket` object then counts as disposed of.
    *
    * @throws {SharingError} `not-supported` if the system cannot report the end of a process, `out-of-descriptors`
    */
@@ -197,7 +200,8 @@ export class MessageStream {
     this.#writer.add(message);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
     if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
-    // An empty queue needs no write, unless it is empty because writing has failed: `flush` must report the failure.
+    // If the queue is empty, there is nothing to write. But if it is empty because a write has failed, `flush` must
+    // still report the failure.
     if (this.#willFlush || (this.#writer.isEmpty && this.#writer.failure === undefined)) return;
     this.#willFlush = true;
     const flush = (): void => {
@@ -210,8 +214,8 @@ export class MessageStream {
   }
 
   /**
-   * Counts a write, and returns whether the current turn of the event loop has had too many writes, as may happen if a
-   * message is sent each time a promise resolves.
+   * Counts a write, and returns whether there were too many writes in the current turn of the event loop. This may
+   * happen if a program sends a message each time a promise resolves.
    */
   #isLateInTurn(): boolean {
     const poll = pollCount();

@@ -182,7 +182,7 @@ export interface WaitMessage {
   readonly event: number;
 }
 
-/** States that the latest record of an event of the sender has fired. */
+/** States that an event of the sender has fired since it was last recorded. */
 export interface FiredMessage {
   readonly type: "fired";
   readonly event: number;
@@ -242,7 +242,10 @@ export interface DocumentMessage {
   readonly part: Uint8Array<ArrayBuffer>;
 }
 
-/** Carries the handle of the memory that the document following with the same request number refers to. */
+/**
+ * Carries the handle of a memory. The document that refers to this memory follows in later messages with the same
+ * request number.
+ */
 export interface MemoryMessage {
   readonly type: "memory";
   readonly request: number;
@@ -277,7 +280,7 @@ export type Message =
 
 /** Returns the error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
-  // Both reasons concern only the peer, so this process reports the peer as gone.
+  // These two reasons describe a problem of the peer alone. To this process, only the peer's absence matters.
   return reason === "out-of-resources" || reason === "not-released" ? "peer-gone" : reason;
 }
 
@@ -287,7 +290,7 @@ export function reasonOfError({ code }: SharingError): GoodbyeReason {
     case "out-of-descriptors":
       return "out-of-resources";
     case "device-not-visible":
-      // The peer has referred to a device that this process does not see.
+      // The peer sent a message that refers to a device that is not visible to this process.
       return "bad-message";
     default:
       return goodbyeReasons.find((reason) => reason === code) ?? "internal-error";

@@ -71,7 +71,7 @@ interface Container {
  * finite, a function, a Map or a typed array. Allows undefined members of objects, which are omitted. Does not check
  * the result of an object's own `toJSON`.
  *
- * @param seen the containers checked so far, for metadata that may contain itself
+ * @param seen the containers checked so far, to stop at cyclic references; needed only if metadata may be cyclic
  */
 function checkUnchanged(metadata: unknown, seen?: Set<unknown>): void {
   refuseIfChanged(metadata, undefined, "");
@@ -92,8 +92,8 @@ function checkUnchanged(metadata: unknown, seen?: Set<unknown>): void {
 }
 
 /**
- * Returns whether JSON represents a value as an object or array of the value's properties. False for objects with
- * `toJSON`.
+ * Returns whether a value is an object or array whose properties `JSON.stringify` encodes. Returns false for an object
+ * with a `toJSON` method, whose result is encoded instead.
  */
 function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON !== "function";
@@ -165,8 +165,8 @@ export function checkOfferName(name: string): void {
 }
 
 /**
- * Returns whether a name is valid because it consists of ASCII characters only. Most names do, and this loop is faster
- * than `TextEncoder`.
+ * Returns whether a name consists of 1 to 255 ASCII characters other than NUL, and is therefore valid. Most names are
+ * ASCII, and for them this loop is faster than `TextEncoder`.
  */
 function isPlain(name: string): boolean {
   if (name.length === 0 || name.length > maximumNameByteLength) return false;
