@@ -66,7 +66,10 @@ export interface CompiledModule {
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
   /** The number of the target architecture: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** The kernels that were not compiled, with the unsupported PTX in each or in a function that it may call. */
+  /**
+   * The kernels that were not compiled. Each maps to the error for the unsupported PTX, which is in the kernel or in a
+   * function that it may call.
+   */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
   /** Maps lines of the PTX to the source lines that they were compiled from. */
   readonly lineInfo: LineInfo;
@@ -93,13 +96,13 @@ export interface CompiledKernel {
   readonly frameBytes: number;
   /** The number of bytes of its local memory that a thread may access. */
   readonly accessibleLocalBytes: number;
-  /** The PTX lines where threads resume, by the `resumeIndex` of their records. Some entries are missing. */
+  /** The PTX lines where threads resume, indexed by the `resumeIndex` of a thread's record. The array is sparse. */
   readonly resumeLines: readonly number[];
-  /** Whether threads may perform release operations other than barriers. Valid only with the check `race`. */
+  /** Whether threads may perform release operations other than barriers. Valid only if the `race` check is enabled. */
   readonly hasReleases: boolean;
   /**
-   * Whether registers may be uninitialized for a reason other than a load of uninitialized memory. Valid only with the
-   * check `initialization`.
+   * Whether the kernel may read registers that are uninitialized for any other reason than a load of uninitialized
+   * memory. Valid only if the `initialization` check is enabled.
    */
   readonly mayReadUnset: boolean;
   /** The call sites, by the `resumeIndex` where the caller resumes. */
@@ -115,9 +118,9 @@ export interface CompiledKernel {
    */
   readonly lockstepPointCount: number;
   /**
-   * Whether the kernel stores to memory that other lanes of a warp may access. If true, a launch may need other
-   * lockstep points if the threads of a warp are not adjacent along x, or if two of `pointerParameters` point into the
-   * same memory.
+   * Whether the kernel stores to memory that other lanes of a warp may access. If true, the lockstep points of this
+   * version may be wrong for launches in which the threads of a warp are not adjacent along x, or in which two of
+   * `pointerParameters` point into the same memory.
    */
   readonly ordersAccesses: boolean;
   /** The offsets of the parameters that the kernel uses as pointers, in bytes. */
@@ -217,7 +220,7 @@ const clusterDirectives: ReadonlySet<string> = new Set([
  * Compiles a PTX module, given as text or parsed.
  *
  * @param options `instructions` replaces the instruction set of the software device
- * @throws {PtxError} If the text is not valid PTX, which a GPU would not load, either. The error states the line
+ * @throws {PtxError} If the text is not valid PTX (a GPU would reject it too). The error includes the line
  */
 export function compilePtx(
   source: string | PtxModule,

@@ -164,8 +164,8 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Alloc
       if (found.kind === "virtual") return virtualMemory.rangeAt(found, address);
       const { begin, byteLength } = found;
       if (memory.isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
-      // If the device has no access to the host pool, CUDA reports the size of the allocation, but the queried address
-      // instead of the base address.
+      // If the device has no access to the host pool, CUDA reports the queried address in place of the base address,
+      // together with the size of the whole allocation.
       if (isHostPoolMemory(found)) return { base: address, byteLength };
       return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     },

@@ -22,7 +22,7 @@ class Copies {
   readonly #hostMemory: HostMemory;
   readonly #shadow: MemoryShadow | undefined;
 
-  /** @param shadow tracks which bytes are initialized; undefined without the check `initialization` */
+  /** @param shadow tracks which bytes are initialized; undefined unless the `initialization` check is enabled */
   constructor(scheduler: Scheduler, hostMemory: HostMemory, shadow: MemoryShadow | undefined) {
     this.#scheduler = scheduler;
     this.#hostMemory = hostMemory;

@@ -40,7 +40,7 @@ export class DriverCore {
   /** The reason why memory cannot be shared with other processes. Undefined if sharing is possible. */
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   /**
-   * Releases the pool memory, events and modules whose only users were work that has finished. Set by the driver's
+   * Releases pool memory, events and modules that were kept only for work that has now finished. Set by the driver's
    * constructor.
    */
   releaseFinished: () => void = () => {};

@@ -307,8 +307,8 @@ export class Kernels {
   }
 
   /**
-   * Returns the table of the memory ranges that the arguments of a launch point into. Undefined without the check
-   * `memory`.
+   * Returns the table of the memory ranges that the arguments of a launch point into. Undefined unless the `memory`
+   * check is enabled.
    */
   #argumentRangesOf({ parameters, buffers }: KernelLaunch): Uint32Array | undefined {
     const { core, memory: { allocations, parts } } = this.#parts;

@@ -75,7 +75,7 @@ export class Pools {
     this.#memory = memory;
   }
 
-  /** Returns the pool with a handle. Throws `cudaErrorInvalidValue` if the handle is not of a pool of this process. */
+  /** Returns the pool with the given handle. Throws `cudaErrorInvalidValue` if this process did not create the pool. */
   local(pool: bigint, call: string): SoftwarePool {
     const found = this.#pool(pool, call);
     return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);

@@ -50,8 +50,8 @@ const noRegisters: ReadonlySet<Register> = new Set();
 export interface SpaceSizes {
   readonly parameters: number;
   /**
-   * The minimum size of the kernel's shared memory: the size of the static shared memory. A launch may add dynamic
-   * shared memory. Undefined if the kernel uses dynamic shared memory, whose size only the launch determines.
+   * The size of the static shared memory, if the kernel declares no dynamic shared memory. A launch may still add
+   * dynamic shared memory. Undefined if the kernel declares dynamic shared memory: its size is known only at launch.
    */
   readonly shared: number | undefined;
   /** The size of the static shared memory that the kernel declares. */
@@ -61,7 +61,7 @@ export interface SpaceSizes {
   /** The size of each thread's local memory, which contains the frames of all functions. */
   readonly local: number;
   /**
-   * Whether functions have frames that may begin after the start of local memory: true if the kernel has callees.
+   * Whether a function's frame may begin at an offset other than 0 in local memory: true if the kernel calls functions.
    */
   readonly hasFrames: boolean;
   /** Whether functions allocate stack memory beyond their frames. */
@@ -99,7 +99,10 @@ export interface EmitOptions {
   readonly kernelChecks: ReadonlySet<KernelCheckName>;
 }
 
-/** The locals that replace the locals of registers and fixed locals while a part of the code is emitted. */
+/**
+ * The locals that are temporarily used in place of the usual locals of registers and fixed locals, while some code is
+ * emitted.
+ */
 export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
@@ -120,8 +123,8 @@ export interface ParameterPointer {
   /** The i32 local with the pointer's offset in linear memory. */
   readonly location: number;
   /**
-   * The i64 local with the number of addresses, from the pointer on, at which an access of `bytes` bytes may begin
-   * without leaving the pointer's allocation. 0 if there are none, or if the pointer is misaligned.
+   * The i64 local that holds how many consecutive addresses, starting at the pointer, can begin a `bytes`-byte access
+   * that stays within the pointer's allocation. The count is 0 if the pointer is misaligned or not in an allocation.
    */
   readonly reach: number;
   /** The size of the accesses, in bytes. */
@@ -138,7 +141,10 @@ export interface ArgumentRange {
   readonly begin: number;
   /** The local with the range's size, in bytes. */
   readonly length: number;
-  /** The local with the number of byte offsets in the range at which an access may begin. */
+  /**
+   * The local that holds how many byte offsets in the range can begin a `bytes`-byte access that stays within the
+   * range.
+   */
   readonly room: number;
 }
 
@@ -147,8 +153,9 @@ export interface OperandOptions {
   /** Whether the register may be wider than the type, as in loads, stores and conversions. */
   readonly wide?: boolean;
   /**
-   * For an operand, whether a 32-bit NaN may be pushed with any bits. For a result, whether the produced NaN may have
-   * any bits. Default: NaNs have the bits that PTX specifies.
+   * For an operand: whether a 32-bit NaN may be pushed as it is, without canonicalization. For a result: whether the
+   * code that computes the result may produce a noncanonical NaN. Default: every NaN must have the bits that PTX
+   * specifies.
    */
   readonly anyNaN?: boolean;
 }
@@ -160,17 +167,17 @@ export interface OperandOptions {
 export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
   /**
-   * Whether a 64-bit NaN may have any bits, because the code emitted after the current run of instructions checks for
-   * NaNs.
+   * Whether 64-bit arithmetic may leave NaNs noncanonical for now. Set while a run of instructions is emitted that is
+   * followed by a check for NaNs.
    */
   defersNaN64 = false;
   /** Whether the code may perform release operations other than barriers. */
   hasReleases = false;
   readonly sizes: SpaceSizes;
   readonly options: EmitOptions;
-  /** The shadow registers, if the kernel makes the check `initialization`. */
+  /** The shadow registers, if the `initialization` check is enabled. */
   readonly shadows: RegisterShadows | undefined;
-  /** The kind of number that identifies the thread of a fault: the thread's index in x, or the index of its record. */
+  /** How fault reports identify a thread: by its x index, or by the index of its thread record. */
   readonly #threads: FaultPlace["thread"];
   readonly #valueTypes = new Map<Register, ValueType>();
   readonly #locals: LocalType[] = [];
@@ -231,9 +238,9 @@ export class FunctionEmitter {
    * Starts the next function, whose registers reuse the locals of the previous one.
    *
    * @param options `classOf` returns the class of a register: only registers of the same class and type share a local;
-   * `parameterOffsets` are the accesses whose address is a parameter plus an offset that is still live; `origins` finds
-   * the variable or parameter that an access must stay within, if the kernel checks origins; `tracked` are the
-   * registers that may be uninitialized
+   * `parameterOffsets` lists the accesses whose address is a parameter plus an offset that is still live; `origins`
+   * finds the variable or parameter that an access must stay within, and is undefined if the kernel does not check
+   * this; `tracked` contains the registers that may be uninitialized
    */
   enterFunction(
     instructions: readonly CompiledInstruction[],
@@ -388,12 +395,15 @@ export class FunctionEmitter {
     if (negated) this.code.ops("i32Eqz");
   }
 
-  /** Throws `PtxError` for the current instruction, which is invalid PTX: a GPU would not load the module, either. */
+  /** Throws `PtxError` for the current instruction: it is not valid PTX, and a GPU would reject it too. */
   fail(reason: string): never {
     throw new PtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
   }
 
-  /** Throws `UnsupportedPtxError` for the current instruction, which a GPU may accept. */
+  /**
+   * Throws `UnsupportedPtxError` for the current instruction: it may be valid PTX, but the software device does not
+   * support it.
+   */
   refuse(reason: string): never {
     const { line, text, form: { section } } = this.#current!;
     throw UnsupportedPtxError.ofInstruction(line, { text, section, reason });
@@ -437,8 +447,8 @@ export class FunctionEmitter {
     const standIn = this.#standIns?.fixed.get("threadX");
     this.getFixed("threadX");
     const member = this.#standIns?.member;
-    // A stand-in for `threadX` holds the thread's own index. Without a stand-in, `threadX` holds the index of the
-    // gang's first thread.
+    // If `threadX` has been replaced by another local, that local holds the thread's own index. Otherwise, `threadX`
+    // holds the index of the gang's first thread, so add the thread's index in the gang.
     return member === undefined || standIn !== undefined ? this.code : this.code.get(member).ops("i32Add");
   }
 
@@ -549,7 +559,7 @@ export class FunctionEmitter {
     this.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
   }
 
-  /** Whether the current instruction only copies numbers to a register with deferred NaN canonicalization. */
+  /** Whether the current instruction only copies its operands to a register that may hold noncanonical NaNs. */
   #copiesAnyNaN(): boolean {
     const instruction = this.#current!;
     const [destination] = instruction.operands;
@@ -593,8 +603,8 @@ export class FunctionEmitter {
   }
 
   /**
-   * Returns the parameter and the offset whose sum is the current instruction's address. Undefined if the address is
-   * not known to be such a sum.
+   * Returns the parameter and the offset that add up to the current instruction's address. Undefined if the address is
+   * not known to be computed in this way.
    */
   parameterOffset(base: ResolvedAddress["base"]): ParameterOffset | undefined {
     const found = this.#parameterOffsets.get(this.#current!);

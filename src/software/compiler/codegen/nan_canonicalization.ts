@@ -41,7 +41,8 @@ export function findDeferredNaNs(
   }
   const remains = (register: Register) => deferred.has(register) && !others.has(register);
   const copiesOf = readersOf(copied, ({ from }) => from.filter((operand) => operand.kind === "register"));
-  // A copy is examined again when one of its operands is excluded, which happens at most once per operand.
+  // A copy instruction is examined again when one of its source registers is excluded, which happens at most once per
+  // source register.
   const rest = [...copied];
   for (let copy = rest.pop(); copy !== undefined; copy = rest.pop()) {
     const { to, from } = copy;

@@ -13,11 +13,10 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 
-/** The minimum number of operations per checked result for which emitting a run of instructions twice is worthwhile. */
+/** A run of instructions is emitted twice only if it has at least this many operations per checked result. */
 const leastOperations = 3;
 /**
- * The maximum number of instructions of a function in which runs of instructions are emitted twice, which bounds the
- * code size.
+ * Runs of instructions are emitted twice only in functions with at most this many instructions, to limit the code size.
  */
 const mostInstructions = 20_000;
 
@@ -81,7 +80,8 @@ export function* stepRunsOf(steps: readonly CompiledStep[], readers: RegisterRea
 
 function emitRun(e: FunctionEmitter, run: readonly CompiledStep[], checked: readonly CompiledInstruction[]): void {
   const { code } = e;
-  // The run may overwrite its own inputs, which must be restored to execute it again. Registers may share locals.
+  // Save the inputs that the run overwrites, so that it can be executed again. Compare locals, because different
+  // registers may share a local.
   const results = run.flatMap(({ instruction }) => resultsOf(instruction!));
   const set = new Set(results.map((register) => e.registerLocal(register)));
   const restored = readFirst(run).filter((register) => set.has(e.registerLocal(register))).map((register) => {

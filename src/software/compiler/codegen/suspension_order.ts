@@ -77,7 +77,8 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
     const next = successors(block);
     if (next.length === 0) ends.add(after);
     for (const to of next) {
-      // On the edge back to a loop's header, the sums differ if the loop contains a counted block.
+      // On a back edge, the sum after the loop body differs from the sum before the header if the loop contains a
+      // counted block.
       if ((before.get(to) ?? after) !== after) return false;
       before.set(to, after);
     }
@@ -87,11 +88,11 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
 
 /**
  * Adds suspend points where threads wait for the other lanes of their warp, one before each of the given instructions.
- * In a loop that has a path which skips such an instruction or a call, threads also wait before each iteration, so that
- * no lane gets an iteration ahead of the others.
+ * If a loop iteration can skip one of these instructions or a call, threads also wait before each iteration, so that no
+ * lane gets an iteration ahead of the others.
  *
  * @param options `isCalledWhereThreadsSpin`: whether the function may be called in a loop that may spin, which makes
- * its whole body part of such a loop; `isUneven`: whether lanes may diverge in a call
+ * the whole function body part of the loop; `isUneven`: whether lanes may be out of step after a call
  */
 export function addLockstepPoints(
   flow: FunctionFlow,
@@ -125,7 +126,8 @@ export function addLockstepPoints(
     flow.suspendPoints.push({ request, instruction: undefined, line, suspendBlock, resumeBlock });
     gathering.add(suspendBlock);
   };
-  // The block after a split has only one predecessor, so the two can serve as suspend block and resume block.
+  // The second block of a split has only one predecessor, so the two blocks can serve as suspend block and resume
+  // block.
   for (const [{ line }, { before, block }] of splits) {
     wait(line, { suspendBlock: before, resumeBlock: block, spins: spinning.has(block) });
   }

@@ -21,10 +21,15 @@ import { CodeWriter } from "../webassembly/code_writer.ts";
 /** The number of iterations of a spin loop before a thread yields. */
 const spinsBeforeYield = 64;
 
-/** The counters of the loops over a block's threads and the locals with their limits, from the outermost loop. */
+/**
+ * The loops over a block's threads, from outermost to innermost: the local of the loop counter, and the local of its
+ * limit.
+ */
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
-/** Emits code that runs all threads of the blocks that the launch record names, each thread to its end. */
+/**
+ * Emits code that runs the blocks that the launch record names. Each thread runs to its end before the next one starts.
+ */
 export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   if (e.shadows !== undefined) local("shared");
@@ -45,8 +50,8 @@ export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes
 }
 
 /**
- * Emits a loop over the blocks that the launch record names. All blocks use the same memory: the local `memory.to` is
- * set to the field `memory.from` of the launch record.
+ * Emits a loop over the blocks that the launch record names. The blocks run one after another and reuse the same
+ * memory: the local `memory.to` is set to the field `memory.from` of the launch record.
  */
 export function emitLoopOverBlocks(
   e: FunctionEmitter,

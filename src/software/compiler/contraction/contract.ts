@@ -88,7 +88,8 @@ class Rewriter {
   readonly #replacements: Replacements;
   readonly #instructions: InstructionSet;
   /**
-   * For each product, the new registers that preserve factors whose original registers are overwritten before the sum.
+   * For each product, the new registers that hold copies of its factors. A factor is copied if its original register is
+   * overwritten before the sum.
    */
   readonly #kept = new Map<Product, (Register | undefined)[]>();
 

@@ -39,7 +39,10 @@ export interface Sum {
 export interface SumTerm {
   readonly operand: ResolvedOperand;
   readonly value: TrackedValue;
-  /** If the value is a product, whether the sum subtracts it, or adds its negation. */
+  /**
+   * If the value is a product: whether the product enters the sum with a negative sign, because it is subtracted or
+   * negated.
+   */
   readonly isNegated: boolean;
   /** For each factor of the product, whether the factor's register still has the same value at the sum. */
   readonly isIntact: readonly boolean[];

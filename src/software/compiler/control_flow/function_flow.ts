@@ -21,7 +21,10 @@ import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 
-/** One step of a block: an instruction, or code between instructions. Also the code that pushes a branch's operand. */
+/**
+ * One step of a block: an instruction, or code between instructions. Also used for the code that pushes the operand of
+ * a block's branch.
+ */
 export interface CompiledStep {
   /** The instruction, or undefined for code between instructions. */
   readonly instruction: CompiledInstruction | undefined;
@@ -72,8 +75,8 @@ export function blockBefore(target: FlowBlock): FlowBlock {
 export interface DivergencePoint {
   readonly instruction: CompiledInstruction;
   /**
-   * The position: before the instruction, on the taken or the other edge of the branch, or where the instruction
-   * suspends the thread.
+   * Where the threads may diverge: before the instruction, on the taken or not-taken edge of a branch, or where the
+   * instruction suspends the thread.
    */
   readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
@@ -133,7 +136,7 @@ export function functionFlow(resolved: ResolvedFunction): AnalyzedFlow {
   return { ...flow, analysis: new FunctionAnalysis(flow.entry, instructionsOf(resolved)) };
 }
 
-/** Returns a copy of a flow, with copies of the blocks that the caller may modify. */
+/** Returns a copy of a flow. Its blocks are copied too, so that the caller may modify them. */
 export function copyOfFlow(
   { function: resolved, entry, returning, exiting, suspendPoints }: FunctionFlow,
 ): FunctionFlow {

@@ -81,8 +81,8 @@ export function liveIntervals(
     ends.set(block, position++);
   }
   /**
-   * For each block, the range of instruction positions that the interval of a register which is live on entry must
-   * include: the start of the block and the ends of its predecessors.
+   * Maps each block to the range of instruction positions that spans the start of the block and the ends of its
+   * predecessors. The live interval of every register that is live on entry to the block must include this range.
    */
   const entered = new Map(blocks.map((block) => [block, { begin: begins.get(block)!, end: begins.get(block)! }]));
   for (const block of blocks) {

@@ -42,9 +42,10 @@ export class StructureError extends Error {
  * a `block`.
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
- * (2022). A block's code is followed by the joins that the block dominates, each after the end of a `block`, through
- * which branches reach the join. Other dominated blocks are emitted at the branch that leads to them, except that
- * blocks outside of a loop are emitted after it, so that successive loops do not nest.
+ * (2022). After a block's code come the joins that the block dominates. Each join follows the end of a `block`, and a
+ * jump to the join is a branch out of this `block`. Other dominated blocks are emitted at the branch that leads to
+ * them. Blocks outside of a loop are an exception: they are emitted after the loop, so that successive loops do not
+ * nest.
  *
  * To exit, the code branches out of the outermost construct, which the caller opens and closes.
  */
@@ -211,7 +212,7 @@ class StructuredEmitter<I> {
       this.#emitBranch(block, taken);
     } else {
       // The taken code ends with a branch, so the other code can follow the `if` without an `else`. Nesting the smaller
-      // part bounds the depth of long chains of conditions by a logarithm.
+      // part keeps the nesting depth of long chains of conditions logarithmic.
       const isSwapped = this.#tree.size(taken) > this.#tree.size(otherwise);
       if (isSwapped) code.ops("i32Eqz");
       code.if();

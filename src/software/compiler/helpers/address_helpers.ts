@@ -72,10 +72,10 @@ function findRange(): HelperFunction {
 }
 
 /**
- * Builds the helper that computes the number of byte offsets from a pointer at which an access may begin so that it
- * stays in the pointer's allocation.
+ * Builds the helper that computes how many consecutive addresses, starting at a pointer, can begin an access that stays
+ * within the pointer's allocation.
  *
- * The helper's parameters are the pointer, the size of an access in bytes, and the offset of the bounds table. The
+ * The helper's parameters are the pointer, the size of the access in bytes, and the offset of the bounds table. The
  * helper returns 0 if the pointer is misaligned for accesses of this size or not in an allocation.
  */
 function findReach(): HelperFunction {
@@ -237,12 +237,13 @@ function pushIsOutsideSharedSpan(code: CodeWriter): void {
 
 /**
  * Builds the helper that translates a generic address to an offset in linear memory. The helper faults if the access is
- * illegal. A misaligned access is reported as such even if no memory contains the address, except outside of the
- * address range of shared memory.
+ * illegal. If the address is misaligned and also not in any memory, the helper reports the misalignment. If the address
+ * is in the shared window but beyond the address range of shared memory, the helper reports this instead, whether or
+ * not the address is aligned.
  *
  * The helper's parameters are the address, the encoded source location, the thread, the offsets and sizes of shared
  * memory, local memory and the kernel's parameters, and the offset of the bounds table. The helper returns the offset,
- * and the results of `findRange`, which are 0 outside of global memory.
+ * and the results of `findRange`, which are 0 if the address is not in global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, place, thread] = [0, 1, 2] as const;

@@ -107,8 +107,8 @@ export class CheckWriter extends CodeWriter {
   }
 
   /**
-   * Emits code that pushes the number of the block's threads in earlier rows, or 0 if the encoded source location does
-   * not identify the thread by its x index.
+   * Emits code that pushes the number of threads in the rows of the block before the current row. Pushes 0 if the
+   * encoded source location does not identify the thread by its x index.
    */
   row(place: number): this {
     this.bits(place, isIndexBit).if("i32");

@@ -58,8 +58,8 @@ function doubleToHalf(): HelperFunction {
   code.get(magnitude).f64(2 ** -14).ops("f64Lt").if();
   code.get(magnitude).f64(2 ** 28).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
   code.get(sign).ops("i32Or", "return").end();
-  // Rounds to even: adds half of the last kept bit's value, minus the lowest bit if the last kept bit is 0. A carry out
-  // of the fraction increments the exponent.
+  // Round to nearest even: add half of the last kept bit's value if that bit is 1, and 1 less than half if the bit is
+  // 0. A carry out of the fraction increments the exponent.
   code.get(bits).i64(0x1ff_ffff_ffffn).ops("i64Add").get(bits).i64(42n).ops("i64ShrU").i64(1n).ops("i64And", "i64Add");
   code.set(bits);
   highBits(42n).i32((1023 - 15) << 10).ops("i32Sub").get(sign).ops("i32Or");

@@ -39,7 +39,7 @@ const indices: ReadonlyMap<string, number> = new Map(
 );
 let built: readonly HelperFunction[] | undefined;
 
-/** Returns the index of a helper in every module. */
+/** Returns the index of a helper, which is the same in every module. */
 export function helperIndex(name: Helper): number {
   return indices.get(name) ?? hostIndex(name as HostFunctionName);
 }

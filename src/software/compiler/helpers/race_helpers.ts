@@ -59,11 +59,11 @@ const local = {
   cell: 7,
   /** The offset in linear memory past the last cell of the access. */
   end: 8,
-  /** The number in the launch of the block's first thread. */
+  /** The block's first thread, as a thread number in the launch. */
   base: 9,
   /** The epoch of the accessing thread. */
   epoch: 10,
-  /** The number of the accessing thread in the launch, plus 1. Cells store thread numbers in this form. */
+  /** The accessing thread, as its number in the launch plus 1. Cells store thread numbers in this form. */
   own: 11,
   /**
    * Reused for several values: a thread that a cell names, an index of a node in a list of accesses, or an entry of the
@@ -113,7 +113,7 @@ class ComparisonWriter extends CheckWriter {
     return this.get(local.own).i32(1).ops("i32Sub");
   }
 
-  /** Emits code that pushes the number in the launch of the accessing thread's warp. */
+  /** Emits code that pushes the number of the accessing thread's warp. Warps are numbered throughout the launch. */
   ownWarp(): this {
     return this.ownNumber().i32(warpShift).ops("i32ShrU");
   }
@@ -292,8 +292,8 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
 }
 
 /**
- * Emits code that calls `device.orderedAccess` for a strong access to global memory that may be the block's first
- * signal to another block.
+ * Emits code that calls `device.orderedAccess` for a strong access to global memory that may be a signal between
+ * blocks. The call is skipped if the signal table shows that this block made the last strong write to the word.
  */
 function leaveSignal(code: ComparisonWriter): void {
   const { offset, other, base } = local;

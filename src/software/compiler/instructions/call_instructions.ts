@@ -57,8 +57,8 @@ export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOp
 }
 
 /**
- * Reports a compilation error if registers are passed for an array of another size, which must be passed as a `.param`
- * variable.
+ * Reports a compilation error if registers are passed for an array parameter of a different size. Such an array must be
+ * passed as a `.param` variable.
  */
 function checkWhole(
   e: FunctionEmitter,
@@ -289,7 +289,8 @@ export const allocateOnStack: Emit = (e, i) => {
   e.push(size, i.type);
   if (i.type.bits === 32) code.ops("i64ExtendI32U");
   code.ops("i64Add").set(end);
-  // An end address that has wrapped around is also past the end, because the requested size exceeds the entire memory.
+  // The end address may wrap around. In that case the requested size exceeds the entire memory, so this is a stack
+  // overflow too.
   code.get(end).get(address).ops("i64ExtendI32U", "i64LtU").get(end);
   e.getFixed("local").ops("i64ExtendI32U").i64(BigInt(e.sizes.local)).ops("i64Add", "i64GtU", "i32Or").if();
   faultStack(e, e.line);

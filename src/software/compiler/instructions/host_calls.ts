@@ -102,7 +102,8 @@ const allocate: Emit = (e, i) => {
 };
 
 /**
- * Emits code for `__cuda_syscall_aligned_malloc(size, alignment)`, which `new` calls for types with a larger alignment.
+ * Emits code for `__cuda_syscall_aligned_malloc(size, alignment)`, which C++ `new` calls for types with a larger
+ * alignment.
  */
 const allocateAligned: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64, 64], result: 64 });

@@ -53,7 +53,7 @@ export interface SuspendingInstruction {
   readonly resume: Emit;
   /**
    * Returns the number of the barrier if all threads of the block wait at it, so that whole gangs can wait there. If
-   * absent or undefined, the threads of a gang diverge and wait one by one.
+   * the method is absent or returns undefined, the threads of a gang diverge and wait one by one.
    */
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
   /** Whether no lane of the warp resumes before all lanes have arrived. Default: false. */

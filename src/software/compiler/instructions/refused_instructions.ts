@@ -18,7 +18,7 @@ const noAsynchronousStores = "asynchronous stores and reductions are not support
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 
-/** Opcodes that the device does not support with any modifiers, with the reasons and the manual's sections. */
+/** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
 export const refusedOpcodes: ReadonlyMap<string, UnsupportedOpcode> = new Map(
   ([
     ["wmma", "9.7.14.4", noTensorCores],

@@ -63,7 +63,7 @@ function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
 }
 
 /**
- * Describes `%envreg0` to `%envreg31`, by which the driver passes values to a kernel. `cooperative_groups` finds a
+ * Describes `%envreg0` to `%envreg31`, through which the driver passes values to a kernel. `cooperative_groups` finds a
  * cooperative launch's workspace in two of them; all others are 0, as on a GPU.
  */
 function environmentRegister(index: number): SpecialRegister {

@@ -38,8 +38,8 @@ function leave(
 }
 
 /**
- * Emits code that stores the shadow of an operand in the shadow of the thread's record, from where the scheduler reads
- * the shadow.
+ * Emits code that stores the shadow of an operand in the shadow of the thread's record. The scheduler reads the shadow
+ * there.
  */
 function leaveShadow(e: FunctionEmitter, field: Field, push: () => void, type: ScalarType = b32): void {
   e.getFixed("record");

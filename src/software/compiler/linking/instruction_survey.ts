@@ -31,8 +31,8 @@ interface Use {
 const order: readonly InstructionSupport["support"][] = ["unsupported", "approximate", "ignored", "exact"];
 
 /**
- * Lists the instructions that the kernels of a module may execute. The module is one PTX text, or several that are
- * linked. Throws `PtxError` or `LinkError` like the compiler.
+ * Lists the instructions that the kernels of a module may execute. The module is given as one PTX text, or as several
+ * that are linked. Throws `PtxError` or `LinkError` under the same conditions as the compiler.
  */
 export function surveyInstructions(images: readonly SurveyedPtx[]): InstructionSupport[] {
   const { module, placeOf } = parse(images);
@@ -120,7 +120,8 @@ function kindOfRefusal({ instruction, message }: UnsupportedPtxError, kernel: st
     const { text, section, reason } = instruction;
     return { instruction: text, section, support: "unsupported", reason };
   }
-  // The refusal concerns a directive, a variable or a size, whose name the message quotes.
+  // The error concerns a directive, a variable or a size. List the name that the message quotes, or else the name of
+  // the kernel.
   const reason = message.replace(/^(?:In .*?: )?Line \d+: /, "");
   return { instruction: /"([^"]*)"/.exec(reason)?.[1] ?? kernel, section: undefined, support: "unsupported", reason };
 }

@@ -92,7 +92,9 @@ function chooseDefinition<T extends { readonly name: string; readonly linkage: s
   return strong[0] ?? definitions[0];
 }
 
-/** Returns the largest of several declarations of a common variable or of dynamic shared memory, which are merged. */
+/**
+ * Returns the largest of several declarations that are merged: those of a common variable, or of dynamic shared memory.
+ */
 function largest(
   declarations: readonly OwnedDeclaration<VariableDeclaration>[],
 ): OwnedDeclaration<VariableDeclaration> {
@@ -137,8 +139,8 @@ function passedAs(variable: VariableDeclaration): string {
 }
 
 /**
- * Functions that CUDA's device runtime defines. If the software device lacks one, kernels that call the function fail
- * to compile later.
+ * Functions that CUDA's device runtime defines, so that linking does not require a definition. If the software device
+ * lacks one of them, kernels that call the function fail to compile after linking.
  */
 const systemFunctions: ReadonlySet<string> = new Set([
   "vprintf",

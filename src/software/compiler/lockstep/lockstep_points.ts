@@ -175,8 +175,8 @@ class Pending {
   }
 
   /**
-   * Records that a register changes, for all pending accesses whose address depends on the register. `change` is the
-   * register if the change repeats in a loop, and {@linkcode anyChange} otherwise.
+   * Records that a register has changed, for each pending access whose address depends on the register. `change` is the
+   * register itself if the instruction that sets the register is in a loop, and {@linkcode anyChange} otherwise.
    */
   change(register: Register, change: LinearTerm): void {
     for (const [access, changed] of this.accesses) {
@@ -401,7 +401,7 @@ function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts):
   const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));
   };
-  // Given accesses to known variables are looked up by variable. The few other given accesses are compared one by one.
+  // Look up accesses to known variables by variable. Compare the few other accesses one by one.
   const variables = new Map<string, RootedAccess>();
   const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
   for (const access of given) {
@@ -440,9 +440,10 @@ const blocksPerBlock = 32;
 const manyBlocks = 64;
 
 /**
- * Returns, for each block where diverged lanes reconverge after a branch or a loop, the blocks that other lanes may
- * still execute when a lane arrives at the block. No lane passes a barrier before the other lanes reach it. A region is
- * undefined if it is too large.
+ * Returns the divergent regions for each block where diverged lanes reconverge after a branch or a loop. A region
+ * contains the blocks that other lanes may still execute when a lane arrives at the block of reconvergence. A region
+ * does not extend across barriers, because no lane passes a barrier before the other lanes reach it. A region that is
+ * too large is undefined.
  */
 function divergentRegions(
   { blocks, dominators, loops }: FunctionAnalysis<CompiledStep>,

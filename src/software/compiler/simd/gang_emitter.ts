@@ -92,8 +92,8 @@ export class GangEmitter {
   #masking: GangMask | undefined;
   readonly #maskVectors = new Map<Register, readonly number[]>();
   /**
-   * Whether 64-bit float arithmetic is executed for one thread of the gang at a time, because a NaN result has the bits
-   * of a NaN operand.
+   * Whether 64-bit float arithmetic is executed for one thread of the gang at a time, so that a NaN result gets the
+   * bits of the NaN operand.
    */
   propagatesNaNs = false;
 
@@ -235,8 +235,9 @@ export class GangEmitter {
   }
 
   /**
-   * Chooses how an instruction is executed: "once"; once, with the result copied to all threads of the gang ("spread");
-   * for one thread at a time ("members"); or by the returned function, which emits vector code.
+   * Chooses how an instruction is executed: "once" for the whole gang; once, with the result copied to all threads of
+   * the gang ("spread"); for one thread at a time ("members"); or on vectors, by the code that the returned function
+   * emits.
    */
   #wayOf(instruction: CompiledInstruction): "once" | "spread" | "members" | EmitVectors {
     const { uniformity } = this;
@@ -340,8 +341,8 @@ export class GangEmitter {
     }
     const masking = this.#masking;
     if (masking !== undefined) {
-      // Threads outside the mask must keep their values. The values are stored first, because whole vectors are loaded
-      // afterward.
+      // Threads outside the mask must keep their values. Store these values now, because the whole vectors are loaded
+      // from memory after the loop.
       for (const register of results) {
         const storage = this.storageOf(register);
         if (storage.kind === "vectors" && !used.has(register)) this.saveVectors(register, storage.locals);

@@ -111,13 +111,13 @@ export function generateGangKernel(
 }
 
 /**
- * The maximum number of instructions of a kernel for which runs of 64-bit arithmetic are executed on vectors. For each
- * run, the code for one thread at a time is also emitted, in case a result is NaN.
+ * 64-bit arithmetic is executed on vectors only in kernels with at most this many instructions, to limit the code size:
+ * each run of such arithmetic is emitted a second time, for one thread at a time, in case a result is NaN.
  */
 const mostInstructionsOfRuns = 4000;
 /**
- * The maximum number of instructions of a kernel in which masked loops are chosen, because choosing them needs more
- * than linear time.
+ * Loops are masked only in kernels with at most this many instructions, because the time to choose the loops is more
+ * than linear in the number of instructions.
  */
 const mostInstructionsOfMasked = 4000;
 

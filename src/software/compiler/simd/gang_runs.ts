@@ -61,8 +61,8 @@ function restoredBy(gang: GangEmitter, run: readonly CompiledStep[]): Register[]
 }
 
 /**
- * Emits a run on vectors, followed by a check of its results and, in case any result is NaN, the run for one thread at
- * a time.
+ * Emits a run on vectors and a check of its results. If any result is NaN, the emitted code executes the run again, for
+ * one thread at a time.
  */
 function emitRun(gang: GangEmitter, run: readonly CompiledStep[], checked: readonly CompiledInstruction[]): void {
   const { code, emitter: e } = gang;

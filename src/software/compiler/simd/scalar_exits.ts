@@ -34,8 +34,9 @@ const [member, record, saved, count] = [6, 7, 8, 9] as const;
  * kernel.
  *
  * The function's parameters are the offset of the launch record, the index of the scalar exit, the offset of the gang's
- * save area, the number and the index of the gang's first thread, and whether to run the threads until each of them
- * exits or waits. The function returns whether any thread waits.
+ * save area, the number of the gang's first thread in the array of thread records, that thread's x, y and z indices
+ * packed as in its record, and whether to run the threads until each of them exits or waits. The function returns
+ * whether any thread waits.
  */
 export function scalarExitFunction(
   points: readonly ScalarExit[],
@@ -84,9 +85,9 @@ const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3
  * Builds the function that reconverges individual threads to a gang, if all of them wait at one barrier.
  *
  * The function's parameters are the offset of the launch record, the offset of the gang's save area, and the number of
- * the gang's first thread. The function returns the gang's new state: the number of the suspension; or
- * `gangState.single`, if the threads wait at different points, or if a register that must be uniform or strided no
- * longer is.
+ * the gang's first thread. The function returns the gang's new state: the number of the suspension, or
+ * `gangState.single` if the threads cannot form a gang. They cannot if they wait at different points, or if the values
+ * of a register that a gang stores as uniform or strided no longer have the register's stride.
  */
 export function reconvergeFunction(
   points: readonly ScalarExit[],

@@ -81,7 +81,7 @@ export function callTarget({ operands, line, text }: ResolvedInstruction): Funct
 
 /** The maximum stack size of a kernel and the functions that it calls. */
 export interface StackDepth {
-  /** The size in bytes. If `isUnbounded`, the size without recursive calls. */
+  /** The size in bytes. If `isUnbounded` is true, the size does not include recursive calls. */
   readonly byteLength: number;
   /** Whether functions may be recursive, so that the size has no bound. */
   readonly isUnbounded: boolean;

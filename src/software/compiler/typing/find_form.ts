@@ -72,8 +72,8 @@ function findForm(
   if (!forms.some((form) => hasModifier(form, modifier))) {
     throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
   }
-  // Some form has the modifier, but no form has this combination of modifiers, which may be valid PTX that is not
-  // supported.
+  // The modifier is known for this opcode, but not in this combination with others. Report the combination as
+  // unsupported, because it may be valid PTX.
   const section = nearest?.section;
   throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
 }
@@ -85,7 +85,7 @@ export interface UnsupportedOpcode {
   readonly reason: string;
 }
 
-/** The supported instructions and the names of special registers, by which names in PTX are resolved. */
+/** The supported instructions and the names of special registers. Used to resolve the names in PTX code. */
 export interface InstructionSet {
   /** The forms of each instruction, by opcode. */
   readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;

@@ -96,8 +96,8 @@ function checkPlace({ name, line, space, linkage, initializer }: VariableDeclara
 }
 
 /**
- * Lays out the variables that a module defines, except those that are not supported. Throws `PtxError` for a variable
- * or an initial value that is not PTX.
+ * Lays out the variables that a module defines, except those that are not supported. Throws `PtxError` if a variable or
+ * its initializer is not valid PTX.
  */
 export function layOutImage(
   declarations: Iterable<VariableDeclaration>,

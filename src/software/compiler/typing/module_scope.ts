@@ -33,7 +33,7 @@ export interface ModuleScope {
 }
 
 /**
- * Collects a module's declarations, and lays out its variables. Throws `PtxError` for a declaration that is not PTX.
+ * Collects a module's declarations, and lays out its variables. Throws `PtxError` if a declaration is not valid PTX.
  */
 export function moduleScope(
   { functions: declarations, variables: declared, aliases }: {
@@ -58,8 +58,8 @@ export function moduleScope(
 }
 
 /**
- * Maps the `.global` and `.const` variables that functions declare to copies with unique names. They have the same
- * lifetime as the module's variables.
+ * Maps the `.global` and `.const` variables that functions declare to copies with unique names. The copies have the
+ * same lifetime as the module's variables.
  */
 function variablesOfFunctions(
   declarations: readonly FunctionDeclaration[],

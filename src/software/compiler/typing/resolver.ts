@@ -21,8 +21,8 @@ export interface ResolvedFunction {
   /** `variableBytes`, rounded up to `frameAlignment`. */
   readonly frameBytes: number;
   /**
-   * The alignment of the frame, in bytes. All functions of a kernel have the same, so that a callee's frame begins
-   * where the caller's ends.
+   * The alignment of the frame, in bytes. It is the same for all functions of a kernel, so that a callee's frame begins
+   * where the caller's frame ends.
    */
   readonly frameAlignment: number;
 }
@@ -74,8 +74,8 @@ export function surveyKernel(
   const callees = new Map<FunctionName, ResolvedFunction>();
   let callsAny = false;
   /**
-   * Returns the functions with a body that a function may call. Only the first function with an indirect call lists all
-   * possible targets.
+   * Returns the functions with a body that a function may call. All indirect calls have the same possible targets,
+   * which are returned only for the first function that makes an indirect call.
    */
   const calledBy = ({ items }: ResolvedFunction) => {
     const called: FunctionName[] = [];

@@ -113,8 +113,8 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
 }
 
 /**
- * Emits code that replaces a NaN on the stack with the canonical 32-bit NaN, widened to 64 bits, as conversions with
- * `.ftz` return it.
+ * Emits code that replaces a NaN on the stack with the canonical 32-bit NaN, widened to 64 bits. This is the result of
+ * a conversion with `.ftz` from 32 to 64 bits.
  */
 function widenOneNaN(e: FunctionEmitter): void {
   const value = e.temporary("f64");

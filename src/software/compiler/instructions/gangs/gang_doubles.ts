@@ -19,8 +19,8 @@ function destinationIn(gang: GangEmitter, { operands: [destination] }: ResolvedI
 }
 
 /**
- * Returns the gang form of an instruction that applies one vector instruction to its operands, in order. If the
- * instruction rounds, it must round to nearest even.
+ * Returns the gang form of an instruction that is a single vector instruction on its operands, in the same order. The
+ * form does not apply to rounding modes other than to nearest even.
  */
 export function onDoubles(operation: SimdOpName): GangForm {
   return (gang, i) => {

@@ -13,8 +13,8 @@ import type { GangEmitter } from "../../simd/gang_emitter.ts";
 import type { OpName, SimdOpName } from "../../webassembly/opcodes.ts";
 
 /**
- * Restricts a gang form to instructions on 32-bit values whose result is stored in vector locals. An instruction with a
- * modifier that is not in one of the slots `implemented` is executed for one thread at a time.
+ * Restricts a gang form to instructions on 32-bit values whose result is stored in vector locals. Instructions with any
+ * modifiers except those of the kinds in `implemented` are executed for one thread at a time.
  */
 function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly string[] } = {}): GangForm {
   return (gang, i) => {
@@ -209,7 +209,7 @@ const select: GangForm = (gang, i) => () => {
   });
 };
 
-/** The gang form of `cvt` between 32-bit floats and integers, where it is a single vector instruction. */
+/** The gang form of `cvt` between 32-bit floats and integers, for conversions that are a single vector instruction. */
 const convert: GangForm = (gang, i) => {
   const { sourceType: from, type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -230,7 +230,7 @@ const convert: GangForm = (gang, i) => {
 
 /**
  * Returns a gang form that uses `emit` if the destination is a predicate, which is stored as a mask, and the form
- * `numbers` otherwise. With any modifier, instructions on masks are executed for one thread at a time.
+ * `numbers` otherwise. Instructions on predicates that have a modifier are executed for one thread at a time.
  */
 function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: CompiledInstruction) => void): GangForm {
   return (gang, i) => {

@@ -18,7 +18,7 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
-/** The slots of modifiers that need no special code in loads and stores on vectors. */
+/** The kinds of modifiers that need no special code in vector loads and stores. */
 const implemented: readonly string[] = [
   ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
   ...["space", "nc", "cache", "eviction", "prefetch"],
@@ -105,8 +105,8 @@ function access(
 }
 
 /**
- * Emits code that pops a condition, and pushes whether the condition is true or the access of any thread of the gang is
- * outside of its origin.
+ * Emits code that pops a condition, and pushes whether the condition is true or an access by any thread of the gang is
+ * outside of the variable or allocation that the pointer was derived from.
  */
 function orIsStray(
   { code, emitter: e, width }: GangEmitter,

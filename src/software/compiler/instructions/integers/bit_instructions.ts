@@ -69,8 +69,8 @@ export const findHighestBit: Emit = (e, i) => {
 };
 
 /**
- * Emits code that pushes the position or the length of a bit field. The manual reduces both modulo 256. An H200 does so
- * for 32-bit types; for 64-bit types, all values past the top bit are equivalent.
+ * Emits code that pushes the position or the length of a bit field. According to the manual, both are reduced modulo
+ * 256. An H200 does this only for 32-bit types; for 64-bit types, all values past the top bit are equivalent.
  */
 function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);

@@ -27,8 +27,9 @@ export function isSameOperand(a: ResolvedOperand | undefined, b: ResolvedOperand
 }
 
 /**
- * Returns a function that can push an operand several times. The function pushes a register or a literal directly. For
- * any other operand, this call emits code that stores the operand's value in a local, which the function pushes.
+ * Returns a function that can push an operand several times. The returned function pushes a register or a literal
+ * directly. For any other operand, `repeatable` emits code that stores the operand's value in a local, and the returned
+ * function pushes the local.
  */
 export function repeatable(
   e: FunctionEmitter,

@@ -42,13 +42,13 @@ export interface CheckedAccess {
   /** The kind of access. A kernel's parameters can only be read. */
   readonly operation: "read" | "write" | "atomic";
   /**
-   * Whether other threads may access the memory at the same time, as volatile and ordered accesses allow. Default:
-   * false.
+   * Whether the access is strong (volatile, atomic or ordered), so that other threads may access the memory at the same
+   * time. Default: false.
    */
   readonly isStrong?: boolean;
   /**
-   * The memory order of the access, as `orderBits`. Default: 0, a weak access. Null if the access is not checked for
-   * races.
+   * The memory order of the access, in the encoding of `orderBits`. Default: 0, a weak access. Null if the access is
+   * not checked for races.
    */
   readonly order?: number | null;
 }
@@ -282,8 +282,8 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, oper
 }
 
 /**
- * Emits a call of the helper for generic addresses, which pushes the address's offset in linear memory and the
- * allocation to cache.
+ * Emits a call of the helper for generic addresses. The helper returns the address's offset in linear memory, and the
+ * start and the capacity of the allocation, which later accesses can reuse.
  */
 function pushFound(
   e: FunctionEmitter,
@@ -371,9 +371,9 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Check
 }
 
 /**
- * Emits code that pushes the limit for the inline check of an access. If the access is known to be aligned, valid
- * addresses are below the limit; otherwise, valid addresses divided by the size of the access are. If the kernel
- * declares no dynamic shared memory, the limit excludes dynamic shared memory that a launch may add.
+ * Emits code that pushes the limit for the inline check of an access. If the access is known to be aligned, its address
+ * must be below the limit. Otherwise, the address divided by the size of the access must be below the limit. If the
+ * kernel declares no dynamic shared memory, the limit excludes dynamic shared memory that a launch may add.
  */
 function pushCapacity(
   e: FunctionEmitter,

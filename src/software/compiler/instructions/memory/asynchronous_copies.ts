@@ -100,8 +100,8 @@ function isPredicate(operand: ResolvedOperand | undefined): boolean {
 }
 
 /**
- * Returns a function that pushes the number of bytes to copy. If `given` is a predicate, which is true if the source is
- * to be ignored, the function pushes whether to copy at all.
+ * Returns a function that pushes the number of bytes to copy. If `given` is a predicate, which tells the instruction to
+ * ignore the source, the function instead pushes whether anything is copied.
  */
 function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
   if (given.kind === "not" || isPredicate(given)) {

@@ -218,8 +218,9 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstr
 }
 
 /**
- * Emits code that pushes a value that `push` computes differently for shared and global memory: an H200 executes
- * additions to global memory in its cache, and additions to shared memory like the instruction `add`.
+ * Emits code that pushes a value that differs between shared and global memory; `push` emits the code for one of them.
+ * On an H200, additions to shared memory behave like the instruction `add`. Additions to global memory are executed in
+ * the cache, and treat NaNs and subnormal numbers differently.
  */
 function pushByMemory(
   e: FunctionEmitter,
@@ -335,7 +336,8 @@ function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
   const number = e.temporary("f32"), bits = e.temporary("i32");
   code.set(number);
   if (isBrain) {
-    // Rounds to even: adds half of the last kept bit's value, minus the lowest bit if the last kept bit is 0.
+    // Round to nearest even: add half of the last kept bit's value if that bit is 1, and 1 less than half if the bit is
+    // 0.
     code.get(number).ops("i32ReinterpretF32").tee(bits).i32(0x7fff).ops("i32Add");
     code.get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(16).ops("i32ShrU");
   } else {

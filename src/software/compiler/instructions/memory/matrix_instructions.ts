@@ -72,8 +72,8 @@ export const transposeMatrix: SuspendingInstruction = {
 };
 
 /**
- * Emits code that stores the shadow of a fragment in the shadow of the thread's record, from where the scheduler reads
- * the shadow.
+ * Emits code that stores the shadow of a fragment in the shadow of the thread's record. The scheduler reads the shadow
+ * there.
  */
 function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, field: number): void {
   if (e.shadows === undefined) return;

@@ -25,10 +25,10 @@ const { pending, expected, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
 /**
- * Emits code that pushes the offset of an `mbarrier` object in linear memory. If `ends`, the instruction ends the
- * object's lifetime, and its access is not checked for races with earlier arrivals: the last thread to leave a
- * `cuda::pipeline` ends the lifetime of its barriers, and only some lanes of each warp signal to that thread that they
- * leave.
+ * Emits code that pushes the offset of an `mbarrier` object in linear memory. If `ends` is set, the instruction ends
+ * the object's lifetime, and its access is not checked for races. The check would report false races: the last thread
+ * to leave a `cuda::pipeline` ends the lifetime of its barriers, but in each warp, only some lanes signal to that
+ * thread that they leave.
  */
 function pushBarrier(
   e: FunctionEmitter,

@@ -224,9 +224,9 @@ export const createPolicy: Emit = (e, i) => {
 const wideScopes: readonly (string | undefined)[] = ["gpu", "sys", "gl"];
 
 /**
- * Returns the memory order of an access, as `orderBits`.
+ * Returns the memory order of an access, in the encoding of `orderBits`.
  *
- * @param isStrong whether the access is strong even without an explicit order, as volatile and atomic accesses are
+ * @param isStrong whether the access is strong even without an explicit order, like volatile and atomic accesses
  * @param defaults the order and scope of an instruction that does not specify them: volatile accesses are relaxed and
  * have the widest scope
  */
@@ -245,8 +245,8 @@ export function accessOrderOf(
 }
 
 /**
- * Returns the memory order of a fence, as `orderBits`. Undefined for fences of proxies and for instructions that are
- * not fences.
+ * Returns the memory order of a fence, in the encoding of `orderBits`. Undefined for proxy fences and for instructions
+ * that are not fences.
  */
 export function fenceOrderOf({ choices }: ResolvedInstruction): number | undefined {
   const level = choices.get("level");
