@@ -73,8 +73,9 @@ export interface ExporterStatistics {
   /** The total messages and bytes transferred by all connections, including handshakes. */
   readonly traffic: Readonly<TrafficStatistics>;
   /**
-   * Counts how often this process has refused to import memory and events of other processes. The counts are the same
-   * for all exporters of the process. Absent if the listener runs an older version that does not count refusals.
+   * Counts how often this process has refused to import memory, to export memory, or to open an event of another
+   * process. The counts are the same for all exporters of the process. Absent if the listener runs an older version
+   * that does not count refusals.
    */
   readonly refusals?: RefusalStatistics;
   /** The channels that have not been withdrawn, in order of creation. */

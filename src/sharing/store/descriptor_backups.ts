@@ -51,7 +51,7 @@ interface Notice {
   readonly onSent?: () => void;
 }
 
-/** systemd's file descriptor store, which a unit enables by `FileDescriptorStoreMax=`. */
+/** systemd's file descriptor store, which a service unit enables with `FileDescriptorStoreMax=`. */
 export class SystemdBackup implements DescriptorBackup {
   readonly #fd: number;
   /**
@@ -151,7 +151,10 @@ export class SystemdBackup implements DescriptorBackup {
 
 /** A descriptor that systemd has stored and passed to this process. */
 interface PassedDescriptor extends KeptDescriptor {
-  /** The number of the table, of which only the newest is used. Undefined for an allocation. */
+  /**
+   * The number of the table; only the table with the highest number is used. Undefined if the descriptor is of an
+   * allocation.
+   */
   readonly table?: number;
 }
 

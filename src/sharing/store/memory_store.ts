@@ -63,8 +63,8 @@ const patientAttempts = 5;
  *
  * With systemd's file descriptor store, or with a standby, published memory also outlives the store.
  *
- * Mapping for reading is no protection: a process that has mapped memory once can map it again for writing. Allow only
- * trusted users to connect.
+ * Read-only mappings do not protect the memory: a process that has mapped memory for reading can also map it for
+ * writing. Allow only trusted users to connect.
  *
  * @example
  * ```ts ignore
@@ -110,8 +110,8 @@ export class MemoryStore implements AsyncDisposable {
    * @param path the socket's path, at most 107 bytes in UTF-8, in a folder that no other user can change
    * @throws {TypeError} If the path or an option has the wrong type
    * @throws {RangeError} If an option is out of range
-   * @throws {SharingError} as `Exporter.listen` does; `address-in-use` if another process listens there and `standby`
-   * is not given; `bad-message` if a descriptor that systemd has kept is not a store's
+   * @throws {SharingError} In the same cases as `Exporter.listen`; `address-in-use` if another process listens at the
+   * path and `standby` is not given; `bad-message` if a descriptor that systemd has kept does not belong to a store
    */
   static listen(cuda: Cuda, path: string, options: MemoryStoreOptions = {}): MemoryStore {
     if (typeof path !== "string") {

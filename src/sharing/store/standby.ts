@@ -91,8 +91,8 @@ export class Standby {
   #onEnd(error: SharingError | undefined): void {
     if (this.#hasEnded) return;
     const { process } = this.#stream;
-    // After GOODBYE `done`, the store's listening socket is closed, so take over immediately. A store that has died may
-    // not have exited yet.
+    // After GOODBYE `done`, the store's listening socket is closed, so take over immediately. If the connection was
+    // lost, wait until the store's process has exited.
     if (error === undefined || process.hasEnded) return this.#takeOver();
     if (error.code !== "peer-gone") return this.#lose(error);
     const timer = setTimeout(() => {

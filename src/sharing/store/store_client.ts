@@ -65,8 +65,8 @@ export class StoredMemory implements AsyncDisposable {
 
   /**
    * Waits until the work enqueued on the stream so far is complete, and then publishes the memory under its name. After
-   * that, `map` returns this generation, while processes that have mapped the previous one keep it, and this process
-   * can only read the memory.
+   * that, `map` returns this generation, and this process can only read the memory. Processes that have mapped the
+   * previous generation keep it.
    *
    * @param stream the stream that writes the memory; by default, the buffer's own stream
    * @throws {TypeError} If the memory was published already
@@ -140,8 +140,7 @@ export interface StoreEntry {
   /** The size in bytes. */
   readonly byteLength: number;
   /**
-   * The number of times that the name had been published since it was last removed, this time included: 1 for the
-   * first.
+   * The generation number: how many times the name has been published since it was last removed, including this time.
    */
   readonly generation: number;
   /** The metadata given when the memory was created. */
@@ -216,7 +215,8 @@ export class StoreClient implements AsyncDisposable {
    *
    * @param options with `wait: true`, waits until a store listens at the path
    * @throws {TypeError} If an argument has the wrong type
-   * @throws {SharingError} as `Importer.connect` does; `bad-message` if something other than a store listens there
+   * @throws {SharingError} In the same cases as `Importer.connect`; `bad-message` if a program other than a store
+   * listens at the path
    */
   static async connect(cuda: Cuda, path: string, options: StoreClientOptions = {}): Promise<StoreClient> {
     sessionOf(cuda);
@@ -249,7 +249,7 @@ export class StoreClient implements AsyncDisposable {
    * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
    * @throws {RangeError} If the name or the size is out of range
    * @throws {SharingError} `limit-exceeded` if the store can never have enough memory, or if the user would exceed its
-   * quota, at the call or during the wait; `device-not-visible`, `peer-gone`
+   * quota, which is checked at the call and during the wait; `device-not-visible`, `peer-gone`
    */
   async create(name: string, byteLength: number, options: CreateEntryOptions = {}): Promise<StoredMemory> {
     this.#check();
@@ -333,8 +333,8 @@ export class StoreClient implements AsyncDisposable {
 
   /**
    * Removes a name. The memory published under it is freed when its last reader releases it. If the store is gone
-   * before it has answered, the request is sent to the next store; it is then no error if nothing is published under
-   * the name.
+   * before it has answered, the request is sent again to the next store. In this case, no error is thrown if nothing is
+   * published under the name, because the first request may have removed it.
    *
    * @throws {SharingError} `not-found` if nothing is published under the name; `not-permitted`, `peer-gone`
    */

@@ -32,8 +32,8 @@ export interface StoreConnectionOwner {
   /** Called when the connection has ended. The error is undefined if the client sent GOODBYE `done`. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
   /**
-   * Called when a reconnected client claims allocations. `held` maps the allocations' numbers to the client's numbers
-   * of mappings.
+   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the count of the
+   * client's mappings of it.
    */
   onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
 }

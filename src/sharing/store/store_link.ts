@@ -47,8 +47,8 @@ interface AskOptions {
   /** What the request waits for, as a phrase for the error message if the wait is aborted. */
   readonly awaited?: string;
   /**
-   * An error code that means success if the request was resent: an earlier store had carried out the request, but its
-   * answer was lost.
+   * The error code that means success if the request was resent: an earlier store has already performed the request,
+   * but its answer was lost.
    */
   readonly doneCode?: SharingErrorCode;
 }
@@ -82,7 +82,7 @@ export class StoreLink {
   #documents: Documents;
   #stream: MessageStream | undefined;
   #lastRequest = 0;
-  /** The error of further requests. Set once the link was closed or reconnecting has failed. */
+  /** The error with which all further requests fail. Set once the link was closed or reconnecting has failed. */
   #failure: SharingError | undefined;
 
   private constructor(parts: LinkParts) {
@@ -104,7 +104,7 @@ export class StoreLink {
    * Sends a request, and resolves to the answer. If the store is gone before it has answered, the request is resent to
    * the next store.
    *
-   * @throws {SharingError} the error that the store answers, or `peer-gone`
+   * @throws {SharingError} The error in the store's answer, or `peer-gone`
    */
   ask(
     document: JsonObject,
@@ -122,7 +122,7 @@ export class StoreLink {
         isWanted = false;
         const store = `the store at ${this.#parts.path}`;
         reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
-        // A request that the current store has not received needs no "cancel": it is only dropped.
+        // If the request was not sent to the current store, no "cancel" is needed: just drop the request.
         if (this.#stream === undefined || ask.stream !== this.#stream) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });
       };

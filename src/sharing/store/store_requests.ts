@@ -21,8 +21,8 @@ export interface ClientProcess extends Holder {
 }
 
 /**
- * The outcome of a request. `answer` encodes the answer, and is called only when the answer can be sent. Until then,
- * the outcome keeps neither a list nor an allocation in memory.
+ * The outcome of a request. `answer` encodes the answer, and is called only when the answer can be sent, so that a
+ * pending outcome does not keep the encoded answer or an allocation in memory.
  */
 export type RequestOutcome =
   | { readonly answer: () => StoreAnswer }
@@ -34,8 +34,8 @@ interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
   /**
-   * Called when a reconnected client claims allocations. `held` maps the allocations' numbers to the client's numbers
-   * of mappings.
+   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the count of the
+   * client's mappings of it.
    */
   readonly onClaim: (held: ReadonlyMap<number, number>) => void;
   /** Called when the client has sent "leave". Must cancel the client's other requests. */

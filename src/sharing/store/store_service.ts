@@ -187,8 +187,8 @@ export class StoreService {
 
   /**
    * Moves claimed allocations from the merged ended connections of a process to a reconnected client. It is unknown
-   * which of these connections the client had. Therefore, the remaining allocations are released only once as many
-   * clients have sent a claim as have lost their connections.
+   * which of these connections belonged to the client. Therefore, the remaining allocations are released only when each
+   * of the clients that lost a connection has sent a claim.
    */
   #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
     const ended = this.#endedOf(claiming);

@@ -6,9 +6,7 @@
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { abortError, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 
-/**
- * The description of a wait, by which its options are validated and which is part of the error if the wait is aborted.
- */
+/** Describes a wait. Used to validate the wait's options, and quoted in the error if the wait is aborted. */
 export interface AbortableDescription {
   /** What is awaited, as a phrase such as `a free slot of "frames"`. */
   readonly awaited?: string;
@@ -21,8 +19,8 @@ export interface AbortableDescription {
 /**
  * Returns a promise that is settled by the callbacks passed to `subscribe`, or rejected when the signal is aborted.
  *
- * @param subscribe registers the callbacks, and may return a function that unregisters them, called when the signal is
- * aborted
+ * @param subscribe registers the callbacks, and may return a function that unregisters them; that function is called
+ * when the signal is aborted
  * @param options the application's options
  * @param description what is awaited, and the permitted options
  */

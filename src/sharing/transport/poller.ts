@@ -49,7 +49,7 @@ export interface WatchHandlers {
 
 interface Waiter {
   readonly registrations: readonly WaiterRegistration[];
-  /** @param events the bit mask of the events that have occurred, for each registration */
+  /** @param events for each registration, in order, the bit mask of the events that have occurred */
   resolve(events: readonly number[]): void;
   reject(error: unknown): void;
 }
@@ -70,7 +70,7 @@ const crowdedCount = 128;
 const batchSize = 64;
 /** Milliseconds after an event during which descriptors are polled at each turn of the event loop. */
 const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
-/** The milliseconds that replace `spinMilliseconds` while `attendRequests` is in effect. */
+/** The value used instead of `spinMilliseconds` while `attendRequests` is in effect. */
 const attentiveSpin = 2;
 /**
  * Milliseconds after an event during which the pause between polls is `attentivePause`. After that, the pause is
@@ -321,8 +321,8 @@ async function pollAll(): Promise<void> {
 /** Polls the batch of descriptors that starts at index `first` of the table. Returns whether a waiter was resolved. */
 function pollBatch(first: number): boolean {
   const count = Math.min(batchSize, table!.count - first);
-  // Poll again even after `park`, whose call returns no events: that call must not write to memory of a thread that may
-  // have ended.
+  // `park` reports no events, because its poll must not write to the memory of a thread that may have ended. So poll
+  // once more here, without blocking, to collect the events.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
   if (result <= 0) return false;
@@ -431,9 +431,11 @@ export class PollTable<R extends Registration> {
   }
 
   /**
-   * Maps each registration whose descriptor is ready to the events that `poll` has returned. Called after a `poll` of
-   * the entries from index `first` on, of which `found` are ready. Moves the ready entries toward the front of the
-   * table.
+   * Maps each registration whose descriptor is ready to the events that `poll` has returned. Moves the ready entries
+   * toward the front of the table.
+   *
+   * @param first the index of the first entry that was passed to `poll`
+   * @param found the number of ready entries, which `poll` has returned
    */
   takeReady(first: number, found: number): Map<R, number> {
     const ready = new Map<R, number>();

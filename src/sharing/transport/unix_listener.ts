@@ -41,9 +41,9 @@ const listenOptions: KnownOptions<ListenOptions> = { action: "listen at a path",
 const acceptOptions = waitOptionsOf("accept a connection");
 
 /**
- * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors; since Linux
- * 6.16, the kernel rejects descriptors from peers. Does not call `noteConnection`: the caller must do so once it is
- * certain that a connection may pass events.
+ * Like `UnixListener.listen`, but for connections on which peers must not send descriptors. Since Linux 6.16, the
+ * kernel enforces this. Does not call `noteConnection`: the caller must call it for each connection that may pass
+ * events.
  */
 export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
@@ -137,10 +137,10 @@ export class UnixListener implements AsyncDisposable {
   /**
    * Waits for the next connection, and accepts it. Concurrent calls are served in order.
    *
-   * @param options a signal ends the wait
+   * @param options a signal that aborts the wait
    * @throws {ReferenceError} If the listener was disposed
-   * @throws {SharingError} `out-of-descriptors`; if no descriptor was left for the connection itself, the connection
-   * stays in the backlog
+   * @throws {SharingError} `out-of-descriptors`; if no descriptor was left for the new connection, it stays in the
+   * backlog
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {
     if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
@@ -281,9 +281,9 @@ const [leastReserved, mostReserved] = [8, 64];
 const fewConnections = 8;
 
 /**
- * Reserves descriptors for uses other than connections: when no descriptor is left, the runtime may panic, memory can
- * be neither exported nor sent, and errors cannot be investigated. The same number is reserved for connections of
- * processes and users that have few connections.
+ * Reserves descriptors for uses other than connections. If no descriptor were left, the runtime might panic, memory
+ * could be neither exported nor sent, and files needed to diagnose errors could not be opened. The same number is
+ * reserved for connections of processes and users that have few connections.
  *
  * The kernel assigns the lowest free number to a new descriptor. If that number is N less than the limit, at most N
  * more descriptors can be opened.

@@ -82,14 +82,15 @@ export interface ConnectionParts {
 }
 
 /**
- * Removes the descriptors from a connection, which then counts as disposed of. The caller must close the descriptors.
+ * Transfers the descriptors of a connection to the caller, which must close them. The `UnixSocket` object then counts
+ * as disposed of.
  */
 export let takeConnection: (socket: UnixSocket) => ConnectionParts;
 /** Creates a connection that owns a descriptor, without calling `noteConnection`. */
 let adopt: (fd: number) => UnixSocket;
 /**
- * Connects as `UnixSocket.connect` does, without calling `noteConnection`: the caller must do so once it is certain
- * that the connection may pass events.
+ * Like `UnixSocket.connect`, but does not call `noteConnection`: the caller must call it if the connection may pass
+ * events.
  */
 export let connectUnnoted: (path: string, options: WaitOptions) => Promise<UnixSocket>;
 
@@ -157,11 +158,11 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Connects to the socket that listens at a path. If the listener's backlog is full, waits until it is not, or the
-   * signal is aborted.
+   * Connects to the socket that listens at a path. If the listener's backlog is full, waits until there is room in the
+   * backlog or the signal is aborted.
    *
    * @param path the socket's path, at most 107 bytes in UTF-8
-   * @param options a signal ends the wait
+   * @param options a signal that aborts the wait
    * @throws {TypeError} If the path is empty, a URL or not a string
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
    * `not-supported` if the system has no such sockets
@@ -215,8 +216,8 @@ export class UnixSocket implements AsyncDisposable {
    * Sends all bytes, and the handles with the first byte. The bytes are copied or sent before this function returns, so
    * the array may be changed while the promise is pending.
    *
-   * @param bytes the bytes to send, of which there may be any number
-   * @param options the handles; a signal ends the wait
+   * @param bytes the bytes to send; their number is not limited
+   * @param options the handles, and a signal that aborts the wait
    * @throws {TypeError} If there are handles but no bytes, if a handle is not a ShareableHandle, or if it is a fabric
    * handle
    * @throws {RangeError} If there are more than 253 handles
@@ -243,13 +244,14 @@ export class UnixSocket implements AsyncDisposable {
 
   /**
    * Receives exactly the requested numbers of bytes and handles, and reads no further. If this fails, every descriptor
-   * that has arrived is closed, on another thread, because a descriptor from a peer may take long to close.
+   * that has arrived is closed. They are closed on another thread, because closing a descriptor received from a peer
+   * may take a long time.
    *
    * @param byteLength the number of bytes, at most 1 GiB; memory is allocated as bytes arrive, not in advance
-   * @param options the number of handles that arrive with the bytes; a signal ends the wait
+   * @param options the number of handles that arrive with the bytes, and a signal that aborts the wait
    * @throws {SharingError} `peer-gone`; `bad-message` if a different number of handles arrived with the bytes;
-   * `out-of-descriptors`, also if descriptors from peers cannot be closed because a file system or another machine does
-   * not respond
+   * `out-of-descriptors` if no descriptor is left, or if earlier descriptors from peers cannot be closed because a file
+   * system or another machine does not respond
    */
   async receive(byteLength: number, options: ReceiveOptions = {}): Promise<Received> {
     this.#check("receive from");
@@ -393,8 +395,8 @@ export function adoptSocket(fd: number): UnixSocket {
 }
 
 /**
- * Throws `out-of-descriptors` if descriptors received from a peer may take long to close, and closing earlier
- * descriptors has taken so long that it may never finish. More such descriptors could exhaust this process's limit.
+ * Throws `out-of-descriptors` if closing the given descriptors may take a long time, and the closing of earlier
+ * descriptors appears to be stuck. Otherwise, peers could exhaust this process's descriptor limit.
  */
 function checkClosing({ pid }: Peer, fds: readonly number[]): void {
   if (!isClosingStuck() || fds.every(canBePool)) return;
@@ -419,7 +421,7 @@ export function isOutOfDescriptors(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.EMFILE || error.errno === errno.ENFILE);
 }
 
-/** The result that replaces a read which is skipped to yield to the event loop. */
+/** The result that is used instead of calling the read function when a read is skipped to yield to the event loop. */
 const nothingYet: ReceivedMessage = { byteLength: -errno.EAGAIN, arrived: 0, fds: [], truncated: false };
 
 function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): void {

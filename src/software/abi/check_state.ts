@@ -94,8 +94,8 @@ export const clockLayout = { blockTime: 0, base: 4, threads: 8, warpTimes: 16, e
 /**
  * The layout of the access record of a 4-byte word, which consists of two numbers. The first number has one bit per
  * accessed byte in its low bits, and above them the PTX line of the first access, or `divided` if different lines
- * accessed different bytes. The second number identifies the thread that accessed the word first by the thread's number
- * in the grid.
+ * accessed different bytes. The second number is the index, within the grid, of the first thread that accessed the
+ * word.
  */
 export const note = { lineShift: 4, divided: 0x4000_0000, wordsShift: 1 } as const;
 

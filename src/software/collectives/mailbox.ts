@@ -23,7 +23,7 @@ const entryByteLength = 48;
 const numberByteLength = 4;
 const ringByteLength = ringLength * entryByteLength;
 
-/** The indices of the rings that a mailbox has only once, not for each rank. */
+/** The indices of the rings that exist once per mailbox. All other rings exist once per peer rank. */
 export const commonRings = {
   /** The ring of the collectives that the mailbox's rank has called, each with the rank's input. */
   collectives: 0,

@@ -55,7 +55,7 @@ export function derivedKey(key: string, which: string): string {
 
 /**
  * The phases of a rank, which it publishes in its roster record. A rank whose phase is at least `connected` has opened
- * the mailboxes of all ranks. A rank that ends before is reported as gone.
+ * the mailboxes of all ranks. A rank that leaves before it has reached this phase is reported as gone.
  */
 export const phases = {
   absent: 0,
@@ -73,7 +73,7 @@ export const phases = {
  * ranks that it expects in the communicator (u32 each).
  */
 const recordByteLength = ipcHandleByteLength + 8;
-/** The advice in messages of errors that occur when the communicator has been ready. */
+/** The advice in messages of errors that occur after the communicator has become ready. */
 const adviceToShrink = ": the communicator can do no more; shrink it to go on without that rank, or abort it";
 /** The advice in messages of errors that occur before the communicator is ready. */
 const adviceToCreateAnother = ": not all can come any more; create another communicator, with an id of its own";
@@ -246,7 +246,7 @@ export class Membership {
   }
 
   /**
-   * Returns an error if a rank that the other ranks still need is gone. Checks at most once in two milliseconds.
+   * Returns an error if a rank that the other ranks still need is gone. Checks at most once every two milliseconds.
    *
    * @param needed a rank that counts as gone even if it has completed its work and has left without an error
    */
@@ -272,7 +272,7 @@ export class Membership {
         break;
       }
       gone ??= this.#reasonOf(rank, state, phase);
-      // Report a rank that has only given up waiting as a last resort: it did so because of another rank.
+      // Report a rank that has merely given up waiting only if no other rank is at fault.
       if (phase === phases.gaveUp) gaveUp ??= this.#gaveUpError(rank);
       if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }

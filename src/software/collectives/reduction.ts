@@ -156,7 +156,7 @@ function roundToEven(value: number): number {
 type NumberArray = Exclude<ElementArray, BigIntArray>;
 type BigIntArray = BigInt64Array | BigUint64Array;
 
-/** Reduces the elements of several ranks, by adding one rank after another to the result. */
+/** Reduces the elements of several ranks. The inputs of the ranks are accumulated one after another. */
 export class ElementReduction {
   readonly #type: ElementType;
   readonly #operation: number;

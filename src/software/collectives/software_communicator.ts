@@ -21,7 +21,7 @@ export interface CollectiveServices {
   /** Returns whether the devices were lost. */
   areLost(): boolean;
   deviceUuid(device: number): Uint8Array;
-  /** Returns the stream with a handle. Throws if the device has no such stream. */
+  /** Returns the stream with the given handle. Throws if the device has no such stream. */
   stream(device: number, handle: bigint, call: string): Stream;
   /**
    * Returns the memory at a range of device addresses. Throws if the device may not access that memory as requested.
@@ -45,14 +45,17 @@ interface UnreadEntry {
   readonly entry: MailboxEntry;
 }
 
-/** Entries that this rank's work waits for: in the mailbox of each of `ranks`, the entry `number` of `ring`. */
+/**
+ * The entries that this rank's work waits for: each of `ranks` must post the entry with sequence number `number` in
+ * ring `ring` of its mailbox.
+ */
 export interface AwaitedPosts {
   readonly ranks: readonly number[];
   readonly ring: number;
   readonly number: number;
 }
 
-/** A communicator of the software device, as one rank of it. */
+/** One rank's instance of a communicator of the software device. */
 export class SoftwareCommunicator {
   readonly device: number;
   readonly services: CollectiveServices;
@@ -125,7 +128,7 @@ export class SoftwareCommunicator {
     return this.stateOfWork;
   }
 
-  /** The error by which the communicator has failed, otherwise "ready". Reading this property makes no progress. */
+  /** The error with which the communicator has failed, or else "ready". Reading this property makes no progress. */
   get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
   }
@@ -159,8 +162,8 @@ export class SoftwareCommunicator {
     if (gone !== undefined) throw gone;
     this.releaseRead();
     let areDivided = true;
-    // Wait only for splits without a new communicator for this rank. For other splits, the new communicator's state
-    // tells whether they are complete.
+    // Wait only for splits without a new communicator for this rank. For other splits, callers learn from the new
+    // communicator's state whether the split is complete.
     for (const division of this.#divisions) if (!division.progress() && division.isAwaitedHere) areDivided = false;
     return areDivided && !(this.#isFinalizing && this.hasWork);
   }
@@ -190,7 +193,8 @@ export class SoftwareCommunicator {
   }
 
   /**
-   * Like `fail`, for when the devices, and with them the communicator's work, were lost. Also publishes the failure.
+   * Fails the communicator because the devices were lost, and the communicator's work with them. Also publishes the
+   * failure.
    */
   failByDeviceLoss(): void {
     const message = "The communicator can do no more: its device was lost; see the error of the stream";
@@ -347,7 +351,8 @@ export type DivisionPlace = Required<Omit<MembershipOptions, "deviceUuid">>;
 /** A split of a communicator into one for each color. It is complete when all ranks have posted their colors. */
 export class Division {
   /**
-   * Whether this rank joins no new communicator, so that the parent's state must tell whether the split is complete.
+   * Whether this rank joins no new communicator. Callers then learn from the parent's state whether the split is
+   * complete.
    */
   readonly isAwaitedHere: boolean;
   readonly #membership: Membership;

@@ -56,8 +56,8 @@ export abstract class StreamOperation {
   }
 
   /**
-   * Enqueues the posting of the operation's entry, after the `earlier` work. Call for all operations of a group before
-   * `enqueueCompletion` of any, which waits for other ranks.
+   * Enqueues the posting of the operation's entry, after the `earlier` work. Must be called for all operations of a
+   * group before `enqueueCompletion` is called for any of them, because a completion waits for other ranks.
    */
   enqueuePost(earlier: readonly Work[]): void {
     this.number = this.communicator.nextNumber(this.ring);

@@ -41,7 +41,7 @@ type Attempt = () => boolean;
 
 /**
  * Allocates memory on each device. Requests of one user are served in order. Requests of different users do not wait
- * for each other, because a request for much memory may wait forever.
+ * for each other, because a request for a large amount of memory may wait forever.
  */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
@@ -161,8 +161,8 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates new memory and charges the user. Returns undefined if the user's quota or the device does not permit it
-   * now.
+   * Allocates new memory and charges the user. Returns undefined if the allocation would currently exceed the user's
+   * quota or the memory available on the device.
    */
   #tryAllocate({ name, device, uid, size }: SpaceRequest): Grant | undefined {
     this.#budget.check({ name, device, uid, size }, 0);

@@ -17,7 +17,11 @@ export function waitingRequests(isShared: boolean): Shares {
 /** The callbacks of a pending request. `Outcome` is usually `RequestOutcome` of `store_requests.ts`. */
 export interface PendingRequestOwner<Outcome> {
   onSettled(request: PendingRequest<Outcome>, outcome: Outcome): void;
-  /** @throws {SharingError} `limit-exceeded` if the client's user has too many waiting requests */
+  /**
+   * Called when the request starts to wait.
+   *
+   * @throws {SharingError} `limit-exceeded` if the client's user has too many waiting requests
+   */
   onWait(): void;
 }
 

@@ -9,12 +9,12 @@ import type { SharingError } from "../../../support/errors.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
 
 /**
- * An answer of a store. Until the answer is sent, the metadata of all allocations in `memories` and further bytes stay
- * in memory.
+ * An answer of a store. Until the answer is sent, it keeps `ownByteLength` bytes and the metadata of all allocations in
+ * `memories` in memory.
  */
 export interface StoreAnswer extends PiecewiseDocument {
   readonly memories: readonly Stored[];
-  /** The approximate number of bytes of the answer that stay in memory, excluding the metadata of `memories`. */
+  /** The approximate number of bytes that the answer keeps in memory, excluding the metadata of `memories`. */
   readonly ownByteLength: number;
 }
 

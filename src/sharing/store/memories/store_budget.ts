@@ -163,7 +163,7 @@ export class StoreBudget {
     this.#memories.add([uid], 1);
   }
 
-  /** Ends the charge by `grant`, because `update` now charges the memory, or the memory was freed. */
+  /** Ends the charge that `grant` made, because `update` now charges the memory, or the memory was freed. */
   endGrant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, -size);
     addTo(this.#ofUser, uid, -size);
@@ -217,9 +217,9 @@ export class StoreBudget {
 
   /**
    * Returns the users to charge for a replaced or removed allocation: the users whose processes read the allocation.
-   * Returns undefined to charge the creator, if a process of the creator or no process reads the allocation. A reader
-   * that switches from one generation of a name to the next briefly reads both, so the latest replaced generation of
-   * each name that a user reads is not charged to that user.
+   * Returns undefined if the creator is to be charged, because no process reads the allocation or one of the creator's
+   * processes does. A reader that switches from one generation of a name to the next briefly reads both, so the latest
+   * replaced generation of each name that a user reads is not charged to that user.
    */
   #holdersOf(memory: Stored): readonly number[] | undefined {
     const { name, generation } = memory;
@@ -264,7 +264,7 @@ export class StoreBudget {
   }
 }
 
-/** The description of a budget, for the error message if a user would exceed a share of it. */
+/** Describes a budget in the error message for a user that would exceed its share. */
 export interface ShareDescription {
   /** The unit of the amounts, such as `"bytes of metadata (maximumMetadata)"`. */
   readonly unit: string;

@@ -31,8 +31,8 @@ export class StoreTable implements Disposable {
   readonly #records: () => Iterable<StoredRecord>;
   readonly #backups = new Set<DescriptorBackup>();
   /**
-   * The journals to which changes are written. After the table was rewritten, there are two, until all backups hold the
-   * second journal.
+   * The journals to which changes are written. After a rewrite of the table, both the old and the new journal are
+   * written until all backups hold the new one.
    */
   readonly #journals: Journal[];
   /** The length of the journal in bytes at which the table is rewritten. */
@@ -85,8 +85,8 @@ export class StoreTable implements Disposable {
   }
 
   /**
-   * Rewrites the table if the journal is at least `compactionByteLength` long and twice as long as after the last
-   * rewrite.
+   * Rewrites the table if the journal is at least `compactionByteLength` bytes long and at least twice as long as after
+   * the last rewrite.
    */
   #compactIfLong(): void {
     const [journal, second] = this.#journals;
@@ -96,7 +96,7 @@ export class StoreTable implements Disposable {
       fresh = this.#writeAnew();
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // Continue with the old journal if no descriptor or memory is left for a new one.
+      // No descriptor or memory is left for a new journal, so continue with the old one.
       this.#longestJournal = journal!.byteLength + compactionByteLength;
       return;
     }

@@ -121,7 +121,7 @@ export class StoredMemories implements Disposable {
     const record: StoredRecord = {
       id: this.#takeId(),
       name: request.name,
-      // Use the store's own spelling of the UUID, because other clients receive it.
+      // Store the UUID as this process formats it, not as the client wrote it, because it is sent to other clients.
       device: device.uuid,
       byteLength: request.byteLength,
       size,
@@ -174,8 +174,9 @@ export class StoredMemories implements Disposable {
     if (last !== undefined) this.#checkOwner(writer, last, "replace");
     const at = Date.now();
     const generation = (last?.generation ?? 0) + 1;
-    // Write the record before changing anything, because writing may throw. A single record suffices, so that a process
-    // that takes over always finds one of the two generations.
+    // Write the record before changing anything, because writing may throw. A single record publishes the new
+    // generation and replaces the old one, so that a process that takes over always finds exactly one of them
+    // published.
     this.#table.write({ type: "published", id: memory.id, generation, at });
     Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
     memory.readers.set(writer, { count: 1, since: at });
@@ -207,7 +208,7 @@ export class StoredMemories implements Disposable {
     return memory;
   }
 
-  /** Returns whether a holder's user may map another allocation, as `StoreBudget.mayRead` does. */
+  /** Returns whether a holder's user may map another allocation; see `StoreBudget.mayRead`. */
   mayHold({ peer: { uid } }: Holder, memory: Stored): boolean {
     return this.#budget.mayRead(uid, memory);
   }
@@ -362,7 +363,7 @@ export class StoredMemories implements Disposable {
     this.#forget(memory);
   }
 
-  /** Frees an allocation of which the table has no record, or no longer has one. */
+  /** Frees an allocation that has no record in the table, or that the table has already recorded as gone. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
     this.#budget.remove(memory);

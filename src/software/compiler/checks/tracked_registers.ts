@@ -23,8 +23,8 @@ export interface TrackedRegisters {
 }
 
 /**
- * Finds the registers of a function that may be uninitialized. `carry` is the carry register, which no instruction
- * names.
+ * Finds the registers of a function that may be uninitialized. `carry` is the carry register, which instructions access
+ * only implicitly.
  */
 export function trackedRegisters(
   flow: FunctionFlow,

@@ -72,8 +72,8 @@ export function emitFuel(
   { fuelPerIteration, line }: { readonly fuelPerIteration: number; readonly line: number | undefined },
 ): void {
   e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").ifUnlikely();
-  // Only the dispatch block, which resumes threads, has no PTX line. Stores the resume index instead, from which the
-  // host determines the line.
+  // Only the dispatch block, which resumes threads, has no PTX line. For this block, store the resume index, from which
+  // the host determines the line.
   if (line === undefined && e.reportsRecords) {
     e.getFixed("record");
     e.getFixed("resumeIndex").memory("i32Store", threadRecord.resumeIndex);

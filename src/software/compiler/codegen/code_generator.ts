@@ -395,8 +395,8 @@ class KernelGenerator {
       knownZeroBits: knownZeroBits(this.#definitions.get(flow)!, e.sizes),
       origins: e.options.kernelChecks.has("memory") ? pointerOrigins(instructionsOf(resolved)) : undefined,
     });
-    // With shadow registers, no run of instructions is executed twice, because the second execution would read the
-    // shadows that the first one set.
+    // With shadow registers, runs of instructions are not emitted twice: if both copies were executed, the second copy
+    // would read shadows that the first one has changed.
     const readers = e.shadows === undefined ? registerReaders(instructionsOf(resolved)) : undefined;
     const blocks = reversePostorder(entry);
     for (const block of blocks) {
