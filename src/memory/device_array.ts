@@ -47,14 +47,14 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 
   /**
    * Copies all of `source` into the array, as `DeviceBuffer.copyFrom` does. A typed array and a `DeviceArray` must have
-   * the array's own element type, or be integers of the same size. Memory without a type is copied as it is. To copy
-   * the bytes of another type, copy to `array.as(type)`.
+   * the array's own element type, or be integers of the same size. Memory without an element type is copied byte by
+   * byte. To copy the bytes of another type, copy to `array.as(type)`.
    *
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
    * @param stream The stream to copy on. Defaults to the array's own stream.
    * @param options Where in this array the copy starts.
    * @throws {RangeError} If the source does not fit
-   * @throws {TypeError} If `source` has another type, or its elements have
+   * @throws {TypeError} If `source` is not memory of a supported kind, or its element type does not match the array's
    * @throws {ReferenceError} If the array or the source was freed, or the stream was disposed
    */
   override copyFrom(
@@ -76,7 +76,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * @param stream The stream to copy on. Defaults to the array's own stream.
    * @param options Where in this array the copy starts.
    * @throws {RangeError} If the target is too small
-   * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer, or its elements have another type
+   * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer, or its element type does not match the
+   * array's
    * @throws {ReferenceError} If the array or the target was freed, or the stream was disposed
    */
   override copyTo(target: HostBuffer | DeviceBuffer, stream?: CudaStream, options?: CopyOptions): void {
@@ -88,11 +89,11 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * Sets elements to a value, in stream order.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
-   * @param value The element: a number, or a bigint for arrays of them.
+   * @param value The value: a bigint for an array of bigints, otherwise a number.
    * @param stream The stream to use. Defaults to the array's own stream.
    * @param options Which elements to set: those from `begin` up to, but not including, `end`. Defaults to all.
    * @throws {RangeError} If the type cannot represent the value, or the range is not in the array
-   * @throws {TypeError} If an argument has another type
+   * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the array was freed or the stream was disposed
    */
   override fill(value: number | bigint, stream: CudaStream = this.stream, options: FillOptions = {}): void {
@@ -132,11 +133,13 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Returns a copy of the array's elements, as `DeviceBuffer.read` does. `type` must be the array's own, integers of
-   * the same size, or unsigned integers, which show the bits. To read the bytes as another type, use `array.as(type)`.
+   * Returns a copy of the array's elements, as `DeviceBuffer.read` does. `type` must be the array's own element type,
+   * any unsigned integer type (to inspect the bits), or, for an array of integers, a signed integer type of the same
+   * size. To read the bytes as another type, use `array.as(type)`.
    *
    * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
-   * @throws {TypeError} If an argument has another type, or the bytes would be other values as elements of `type`
+   * @throws {TypeError} If an argument has the wrong type, or the bytes would represent different values as elements of
+   * `type`
    * @throws {ReferenceError} If the array was freed or the stream was disposed
    */
   override async read<U extends TypedArray>(type: TypedArrayConstructor<U>, options?: ReadOptions): Promise<U> {
@@ -148,7 +151,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * Returns a copy of the array's elements as `read` does, and blocks until the copy is complete.
    *
    * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
-   * @throws {TypeError} If an argument has another type, or the bytes would be other values as elements of `type`
+   * @throws {TypeError} If an argument has the wrong type, or the bytes would represent different values as elements of
+   * `type`
    * @throws {ReferenceError} If the array was freed or the stream was disposed
    */
   override readSync<U extends TypedArray>(type: TypedArrayConstructor<U>, options?: Omit<ReadOptions, "signal">): U {

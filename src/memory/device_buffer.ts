@@ -221,18 +221,18 @@ export class DeviceBuffer implements Disposable {
   /**
    * Copies all of `source` into the buffer, in stream order.
    *
-   * If `source` is pageable, as ordinary typed arrays are, its bytes have been captured when this returns, and earlier
-   * work of the stream is not waited for. Only when pending copies from pageable memory have captured 256 MiB does this
-   * block, until some of this stream's are complete. If `source` is page-locked, the device reads it later: do not
-   * change a `HostBuffer`, or a view of `HostBuffer.buffer` or of a `hostView`, until the stream has completed the
-   * copy.
+   * If `source` is pageable memory, such as an ordinary typed array, its bytes are captured before this returns,
+   * usually without waiting for earlier work of the stream. If pending copies have already captured 256 MiB of pageable
+   * memory, this blocks until enough earlier copies on this stream are complete. If `source` is page-locked, the device
+   * reads it later: do not change a `HostBuffer`, or a view of `HostBuffer.buffer` or of a `hostView`, until the stream
+   * has completed the copy.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
    * @param stream The stream to copy on. Defaults to the buffer's own stream.
    * @param options Where in this buffer the copy starts.
-   * @throws {RangeError} If the source does not fit, or has memory that the copy overlaps
-   * @throws {TypeError} If `source` has another type
+   * @throws {RangeError} If the source does not fit, or the copied ranges overlap
+   * @throws {TypeError} If `source` is not memory of a supported kind
    * @throws {ReferenceError} If the buffer or the source was freed, or the stream was disposed
    */
   copyFrom(
@@ -267,7 +267,7 @@ export class DeviceBuffer implements Disposable {
    * @param target A buffer at least as large as the copied bytes.
    * @param stream The stream to copy on. Defaults to the buffer's own stream.
    * @param options Where in this buffer the copy starts.
-   * @throws {RangeError} If the target is too small, or has memory that the copy overlaps
+   * @throws {RangeError} If the target is too small, or the copied ranges overlap
    * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer; for typed arrays, use `read`
    * @throws {ReferenceError} If the buffer or the target was freed, or the stream was disposed
    */
@@ -299,16 +299,16 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Sets `byteLength` bytes of the buffer, from `byteOffset`, to `byte`, in stream order.
+   * Sets `byteLength` bytes of the buffer, from `byteOffset`, to `byte`, in stream order. `DeviceArray` overrides this
+   * to set elements instead of bytes.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * A `DeviceArray` is filled with elements instead.
    *
    * @param byte From 0 to 255.
    * @param stream The stream to use. Defaults to the buffer's own stream.
    * @param options Which bytes to set. Defaults to all bytes; `byteLength` defaults to the rest of the buffer.
    * @throws {RangeError} If `byte` is not an integer from 0 to 255, or the range is not in the buffer
-   * @throws {TypeError} If an argument has another type
+   * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   fill(byte: number | bigint, stream: CudaStream = this.stream, options: FillOptions = noOptions): void {
@@ -358,7 +358,7 @@ export class DeviceBuffer implements Disposable {
    * @param type The element type, as the constructor of a typed array.
    * @param options Which elements to read, and on which stream.
    * @throws {RangeError} If the range is not in the buffer, or its length is not a multiple of the element size
-   * @throws {TypeError} If an argument has another type
+   * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
@@ -385,7 +385,7 @@ export class DeviceBuffer implements Disposable {
    * @param type The element type, as the constructor of a typed array.
    * @param options Which elements to read, and on which stream.
    * @throws {RangeError} If the range is not in the buffer, or its length is not a multiple of the element size
-   * @throws {TypeError} If an argument has another type
+   * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
@@ -419,10 +419,10 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Declares that work on `stream` uses the buffer: its free will wait for all work enqueued on the stream until then.
-   * Only needed for work on another stream than the buffer's own that this library cannot see: work that other
-   * libraries enqueue, and kernels that get the address as a bigint or read it from memory. Copies, and launches with
-   * the buffer as an argument, are tracked automatically.
+   * Declares that work on `stream` uses the buffer. The memory is then freed only after all work that was enqueued on
+   * this stream before the free. Only needed if the stream is not the buffer's own and this library does not know of
+   * the use: for work that other libraries enqueue, and for kernels that get the address as a bigint or read it from
+   * memory. Copies, and launches with the buffer as an argument, are tracked automatically.
    *
    * @param stream The stream that uses the buffer.
    * @throws {TypeError} If `stream` is not a stream of the same `Cuda` object
@@ -436,7 +436,7 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Returns 64 bytes of export data, by which another process that has imported the pool maps this buffer.
+   * Returns 64 bytes of export data, with which another process that has imported the pool can map this buffer.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If the buffer is part of another buffer or of an allocator's slab, or its memory is not from a

@@ -20,7 +20,9 @@ import { allSettledUnseen } from "../support/lost_devices.ts";
 import type { Session } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 
-/** Each time the number of streams reaches a multiple of this value, disposed streams are replaced by their devices. */
+/**
+ * Whenever the number of streams in the set reaches a multiple of this, disposed streams are replaced by their devices.
+ */
 const sweepSize = 64;
 
 /**
@@ -66,7 +68,8 @@ export class FreedStreams {
   }
 
   /**
-   * Blocks until the frees are complete, at the end of the session, when streams and devices cannot be used any more.
+   * Blocks until the frees are complete, by calls of `driver`. Used at the end of the session, when the session's own
+   * driver can no longer be used.
    */
   synchronizeBy(driver: Driver): void {
     this.#sweep();
@@ -103,11 +106,12 @@ export class ReleaseStreams {
   }
 
   /**
-   * Returns a stream whose next work runs after the work so far of `stream`, and after that of `others` up to the given
-   * positions: `stream` itself if it is already ordered after that work, otherwise a release stream.
+   * Returns a stream whose later work runs after all work enqueued so far on `stream`, and after the work of each
+   * stream in `others` up to the position that `others` maps the stream to. Returns `stream` itself if it is already
+   * ordered after this work, otherwise a release stream.
    *
-   * @param options.isStreamOrdered Whether it suffices that CUDA orders the stream's next work after the other streams'
-   *   work, as it does for the default stream without an event.
+   * @param options.isStreamOrdered Whether the memory is freed in stream order. If so, CUDA's implicit order between a
+   *   device's default stream and its blocking streams suffices, and no event is needed.
    */
   join(
     stream: CudaStream,
@@ -118,8 +122,8 @@ export class ReleaseStreams {
     for (const [other, position] of others) {
       if (other === stream || progressOf(stream).isAfter(progressOf(other), position)) continue;
       if (isStreamOrdered && isOrderedByDefaultStream(other, stream)) continue;
-      // With a sanitizer, the stream is not queried: the sanitizer would assume that the program is ordered after the
-      // work, although the work may merely happen to be complete.
+      // With a sanitizer, always waits for the stream instead of querying it: after a successful query, the sanitizer
+      // would assume that the program is ordered after the work, which may merely happen to be complete.
       if (this.#session.sanitizer !== undefined || this.#isBusy(other)) (busy ??= []).push(other);
     }
     if (busy === undefined) return stream;
@@ -183,13 +187,15 @@ export class ReleaseStreams {
   }
 }
 
-/** A stream or an event of the application, which can be queried and synchronized with. */
+/** A stream or an event of the application. Both can be queried and synchronized with. */
 export interface Waitable {
   query(): boolean;
   synchronize(): void;
 }
 
-/** Destroys events of the library, which are called markers. Implemented by the session. */
+/**
+ * The members of a session that {@linkcode CompletedEvents} uses. A marker is an event that the library has created.
+ */
 interface MarkerOwner {
   readonly driver: Driver;
   withoutCollectiveErrors<Result>(wait: () => Result): Result;
@@ -207,8 +213,8 @@ const maxKeptEvents = 64;
  *
  * CUDA's pools count freed memory as available only once a synchronization, not a query, has found the free complete. A
  * synchronization unmaps memory and releases it to the system, which takes 0.1 ms or more, so waits avoid it. Instead,
- * `synchronize` synchronizes with all of this work at once where it matters: before a pool is trimmed, when a pool's
- * usage is requested, and when a pool has no memory left.
+ * `synchronize` synchronizes with all of this work at once when the count matters: before a pool is trimmed, when a
+ * pool's usage is requested, and when a pool has no memory left.
  *
  * Streams with newer work and events that were recorded again are skipped: they are no longer complete.
  */

@@ -21,8 +21,8 @@ import { countOf } from "../support/printing.ts";
 /** Options of memory that is not from a pool. */
 export interface AllocateOptions {
   /**
-   * How other processes can import the memory. Defaults to `"none"`: only by the legacy handle of
-   * `DeviceBuffer.exportHandle`. With `"posix-fd"`, an `Exporter` offers it by a descriptor.
+   * How other processes can import the memory. Defaults to `"none"`: only with the legacy IPC handle that
+   * `DeviceBuffer.exportHandle` returns. With `"posix-fd"`, an `Exporter` can offer the memory as a file descriptor.
    */
   handleType?: "none" | "posix-fd";
 }
@@ -121,7 +121,7 @@ export function openMemory(
 
 /** The functions that free memory outside any pool. */
 interface UnpooledMemory {
-  /** Waits for a stream whose work `free` does not wait for. */
+  /** Waits for a stream's work if `free` would not. */
   synchronize(stream: CudaStream): void;
   free(driver: Driver): void;
 }

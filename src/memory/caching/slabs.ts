@@ -81,13 +81,13 @@ export class Slabs implements CacheMemory {
   #lastStream: CudaStream | undefined;
   #lastList: FreeList | undefined;
   /**
-   * Size in bytes of the buffer for which the pool last refused a slab. Infinity if the pool has since granted a slab
-   * or got memory back.
+   * Size in bytes of the buffer for which the pool last refused to allocate a slab. Infinity if a slab has been
+   * allocated from the pool or freed to it since.
    */
   #refusedByteLength = Infinity;
-  /** Whether there may be slabs without used blocks that `limitUnused` has not yet released. */
+  /** Whether there may be slabs that no buffer uses and that `limitUnused` has not yet released. */
   #mayHaveIdle = true;
-  /** Number of further allocations for which the pool is not asked for memory again. */
+  /** Number of upcoming allocations for which the pool is assumed to refuse memory again, without asking it. */
   #requestsToSkip = 0;
 
   constructor(session: Session, options: SlabsOptions) {
@@ -122,7 +122,8 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Finds a block for a stream whose free list, `list`, has no unmerged block of the size.
+   * Finds a block of `byteLength` bytes for a stream. `list` is the stream's free list, which has no unmerged block of
+   * exactly this size.
    *
    * @param options.mayBlock Whether the host may wait for streams. Defaults to true.
    * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the slabs nor the pool have enough memory left
@@ -169,8 +170,8 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Releases a slab after all work with it, unless a buffer uses one of its blocks. Returns the stream on which it is
-   * freed.
+   * Frees a slab in stream order, after all work that uses it. Returns the stream on which the slab is freed. Does
+   * nothing and returns undefined if a buffer uses one of the slab's blocks.
    */
   release(slab: Slab): CudaStream | undefined {
     const freeLists = new Set<FreeList>();
@@ -236,7 +237,7 @@ export class Slabs implements CacheMemory {
    * there is none, or if the stream should get a slab of its own.
    */
   #takeFromOthers(byteLength: number, list: FreeList): SlabBlock | undefined {
-    // The limit on `reserved` is for programs that always free buffers on another stream than the one that allocates
+    // The comparison with `reserved` is for programs in which one stream allocates all buffers and another one frees
     // them: without it, the allocating stream would get new slabs forever.
     const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
       this.reserved < 2 * this.#neededFor(byteLength, list);
@@ -312,7 +313,10 @@ export class Slabs implements CacheMemory {
     return list.takeBestFit(byteLength)!;
   }
 
-  /** Limits the total size of the slabs: growing buffers leave behind slabs that are too small for later buffers. */
+  /**
+   * Releases unused slabs if the slabs are much larger in total than needed: a program that allocates ever larger
+   * buffers leaves behind slabs that are too small for the next buffer.
+   */
   #releaseSurplus(byteLength: number, list: FreeList): void {
     if (byteLength <= this.#slabByteLength) return;
     const bound = 4 * this.#neededFor(byteLength, list);
@@ -320,8 +324,8 @@ export class Slabs implements CacheMemory {
   }
 
   /**
-   * Returns whether the pool has recently refused at most `byteLength` bytes and has got no memory back since, so that
-   * asking again, which is expensive, is useless. Decrements `#requestsToSkip`.
+   * Returns whether the pool has recently refused an allocation of at most `byteLength` bytes, and no slab has been
+   * freed since. Another attempt, which is expensive, would then most likely fail. Decrements `#requestsToSkip`.
    */
   #wasJustRefused(byteLength: number): boolean {
     return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
@@ -380,7 +384,10 @@ export class Slabs implements CacheMemory {
     return refusal;
   }
 
-  /** Returns the size in bytes of a slab for small buffers: smaller while little memory is needed. */
+  /**
+   * Returns the size in bytes of a new slab for small buffers. While the program needs little memory, slabs are smaller
+   * than `#slabByteLength`.
+   */
   #slabSizeFor(byteLength: number, list: FreeList): number {
     if (!this.#isSlabSizeAdaptive) return this.#slabByteLength;
     const needed = roundUp(2 * this.#neededFor(byteLength, list), slabAlignment);
@@ -395,7 +402,7 @@ export class Slabs implements CacheMemory {
     const streams = new Set<CudaStream>();
     for (const slab of [...this.#slabs].reverse()) {
       if (this.reserved <= byteLength) break;
-      // A slab that was used on a lost device is kept.
+      // If the slab's device is lost, keeps the slab.
       ignoreLoss(() => {
         const stream = this.release(slab);
         if (stream !== undefined) streams.add(stream);

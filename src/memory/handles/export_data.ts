@@ -50,9 +50,9 @@ export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteL
 /** The size in bytes above which an allocation can never be imported, even if it begins at the start of a piece. */
 const limitByteLength = maximumPieces * pieceByteLength;
 /**
- * The maximum offset in bytes that is accepted. No pool is that large, so a larger offset is forged, and would crash
- * the importer as a too large size does: driver 580 crashed for offsets of 1 TiB or more on an H100; on an H200, it did
- * not crash for offsets below 2 TiB.
+ * The maximum offset in bytes that is accepted. No pool is that large, so a larger offset must be forged. It would
+ * crash the importer, as an excessive size does: driver 580 crashed for offsets of 1 TiB or more on an H100; on an
+ * H200, it did not crash for offsets below 2 TiB.
  */
 const maximumOffset = 2 ** 39;
 /**
@@ -75,17 +75,18 @@ export class ExportDataLayout {
   }
 
   /**
-   * Returns whether the layout is known. Determines it by exports on a device, unless that was done before.
+   * Returns whether the layout is known. The first call determines this by exporting memory of the device.
    *
-   * @throws {CudaError} If the layout cannot be determined now, because nothing may be imported unchecked
+   * @throws {CudaError} If the layout cannot be determined at the moment. Export data must not be imported unchecked in
+   * this case.
    */
   isKnownOn(device: number): boolean {
     return this.#isKnown ?? this.#decide(device);
   }
 
   /**
-   * Determines whether the layout is known. Uses host memory if no device memory is free, which another process may
-   * have used up.
+   * Determines whether the layout is known. Exports host memory if no device memory is free, for example because
+   * another process uses all of it.
    */
   #decide(device: number): boolean {
     const { driver } = this.#session;
@@ -110,7 +111,7 @@ export class ExportDataLayout {
    *
    * @param least the minimum size of the allocation in bytes
    * @param most the maximum size of the allocation in bytes
-   * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written the data
+   * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if the data cannot come from a driver
    */
   checkImported(device: number, exportData: Uint8Array, least: number, most: number): number | undefined {
     if (!this.isKnownOn(device)) {
@@ -166,7 +167,7 @@ function forged(byteOffset: number, byteLength: number): SharingError {
   );
 }
 
-/** Counts a refused import, and returns the error for an exporter that states another size than it has allocated. */
+/** Counts a refused import, and returns the error for an exporter whose allocation does not have the stated size. */
 export function sizeMismatch(stated: number, allocated: number): SharingError {
   return refusedImport(
     new SharingError(

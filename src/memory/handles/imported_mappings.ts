@@ -8,7 +8,10 @@ import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { FreedStreams } from "../freed_streams.ts";
 
-/** The fields of a record in the table: the two halves of the address, and the index of the next record. */
+/**
+ * The index of each field in a record of the hash table: the low and the high half of the address, and the index of the
+ * next record in the bucket.
+ */
 const [lowAt, highAt, nextAt] = [0, 1, 2];
 const recordLength = 4;
 /** Marks the end of a chain of records. */
@@ -33,7 +36,7 @@ export class ImportedMapping {
    * frees.
    */
   earlierFrees: Map<CudaStream, bigint> | undefined;
-  /** The export data in hexadecimal, of memory that can be found by it. */
+  /** The export data in hexadecimal. Undefined if the mapping was not passed to `addData`. */
   data: string | undefined;
   constructor(index: number) {
     this.index = index;
@@ -66,7 +69,10 @@ export class ImportedMappings {
   imports = 0;
   /** Whether the end of the session has released the pool. */
   isReleased = false;
-  /** The device that the memory is on, determined at the first import, because `setAccess` may hide it later. */
+  /**
+   * The device that the memory is on. Determined at the first import, when no other device has access. `setAccess` may
+   * change this later.
+   */
   memoryDevice: number | "host" | undefined;
 
   constructor(onUnused: () => void) {
@@ -96,7 +102,7 @@ export class ImportedMappings {
     return addressScratch[0]!;
   }
 
-  /** Returns the mapping that `addData` has added for equal export data. */
+  /** Returns the mapping that was passed to `addData` with the same export data. */
   withData(exportData: Uint8Array): ImportedMapping | undefined {
     return this.#byData.get(exportData.toHex());
   }
@@ -155,7 +161,7 @@ export class ImportedMappings {
     this.imports++;
   }
 
-  /** Destroys an import for which no object was created. The pool must have no other importers. */
+  /** Destroys an import whose `ImportedMemoryPool` could not be created. The pool must have no other importers. */
   discard(destroy: () => void): void {
     this.#onUnused();
     ignoreLoss(destroy);

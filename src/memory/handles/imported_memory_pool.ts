@@ -22,8 +22,8 @@ import { checkByteLength, refuseConstruction, whatIs } from "../../support/valid
 import { fabricImportHint, ShareableHandle, whatIsNoHandle } from "./shareable_handle.ts";
 
 /**
- * Whenever the number of streams in a mapping's `earlierFrees` reaches a multiple of this, disposed streams are
- * removed.
+ * Whenever the number of streams in a mapping's `earlierFrees` reaches a multiple of this value, disposed streams are
+ * removed from it.
  */
 const sweepSize = 64;
 
@@ -34,8 +34,8 @@ export let importWhole: (pool: ImportedMemoryPool, exportData: Uint8Array, byteL
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**
- * A pool of another process. It cannot allocate, only map what that process has allocated. Comes from
- * `CudaDevice.importPool`.
+ * A pool of another process. It cannot allocate memory, only map memory that the other process has allocated. Comes
+ * from `CudaDevice.importPool`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  */
@@ -120,14 +120,14 @@ export class ImportedMemoryPool implements Disposable {
    * - Use the memory only after the exporter's allocation has completed: wait for an interprocess event that the
    *   exporter has recorded on its stream after the allocation, or until the exporter has synchronized the stream.
    * - The exporter must free the memory only after this process's free of the mapping has completed. It is not enough
-   *   that the free is enqueued: the exporter waits for an event that this process records after the free, or until
-   *   this process has synchronized the stream. If several streams have used the buffer, the free may run on a stream
-   *   of the library's own: then make the buffer's stream wait for the others by events before the free, or wait for
-   *   `CudaDevice.finished`, which covers all streams.
+   *   that this free is enqueued: the exporter must wait for an event that this process records after the free, or
+   *   until this process has synchronized the stream. If several streams have used the buffer, the free may run on an
+   *   internal stream of the library. In this case, make the buffer's stream wait for the other streams' events before
+   *   the free, or wait for `CudaDevice.finished`, which covers all streams.
    *
    * Importing the same export data again through the same `Cuda` object reuses the mapping, which lasts until its last
-   * buffer is freed. The driver keeps one mapping per process, so let only one `Cuda` object, in only one Worker, map
-   * what an exporter shares.
+   * buffer is freed. The driver keeps one mapping per process, so only one `Cuda` object, in only one Worker, should
+   * map the memory of an exporter.
    *
    * @param exportData The 64 bytes of the exporter's `DeviceBuffer.exportPointer`.
    * @param byteLength Size of the buffer in bytes. It may be less than the exporter has allocated.
@@ -137,8 +137,8 @@ export class ImportedMemoryPool implements Disposable {
    * 1
    * @throws {ReferenceError} If the pool was disposed
    * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes, `too-large` if
-   * it has allocated more than the driver can import: more than 4 GiB, or somewhat less, depending on its place in the
-   * pool. `bad-message` if no driver has made the export data
+   * it has allocated more than the driver can import: more than 4 GiB, or slightly less, depending on the allocation's
+   * offset in the pool. `bad-message` if the export data cannot come from a driver
    * @throws {CudaError} `cudaErrorInvalidValue` if the export data is not from this pool
    */
   importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer {
@@ -209,7 +209,7 @@ export class ImportedMemoryPool implements Disposable {
   /**
    * Releases the pool. Blocks until the streams on which its buffers were freed have executed the frees.
    *
-   * @throws {ReferenceError} If buffers of the pool are not freed
+   * @throws {ReferenceError} If some buffers of the pool have not been freed
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
@@ -256,7 +256,10 @@ export class ImportedMemoryPool implements Disposable {
     for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
-  /** Lets the driver map an allocation, unless it is device memory that is already mapped. Returns its address. */
+  /**
+   * Maps an allocation with the driver, and returns the address. If device memory is mapped already, the driver returns
+   * the existing address.
+   */
   #map(exportData: Uint8Array): bigint {
     try {
       return this.#session.driver.memPoolImportPointer(this.device.ordinal, this.unsafeHandle, exportData);
@@ -301,8 +304,8 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Removes disposed streams that have completed their work: a program may use a new stream for each task with the same
-   * mapping.
+   * Removes disposed streams that have completed their work, so that the map stays small if a program uses the mapping
+   * on a new stream for each task.
    */
   #sweepFrees(earlierFrees: Map<CudaStream, bigint>): void {
     for (const [stream, event] of earlierFrees) {
@@ -312,7 +315,7 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  /** Returns the size of a new mapping, as the driver states it. Unmaps the memory if the driver does not. */
+  /** Queries the driver for the size of a new mapping. Unmaps the memory if the query fails. */
   #sizeOf(mapping: ImportedMapping, address: bigint): number {
     const { driver } = this.#session;
     try {

@@ -36,7 +36,7 @@ export class ShareableHandle implements Disposable {
   readonly type: "posix-fd" | "fabric";
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;
-  /** Whether closing the descriptor may take long, because another process can delay it. */
+  /** Whether to close the descriptor on another thread, because another process may be able to delay the close. */
   readonly #closesAside: boolean;
   #disposed = false;
 
@@ -70,7 +70,8 @@ export class ShareableHandle implements Disposable {
    *
    * @throws {TypeError} If `fd` is not an integer
    * @throws {RangeError} If `fd` is out of range, or not open
-   * @throws {SharingError} `not-supported` if descriptors cannot be used here
+   * @throws {SharingError} `not-supported` if file descriptors cannot be used: without FFI, or on a system other than
+   * Linux
    */
   static fromFd(fd: number): ShareableHandle {
     fd = checkDescriptor(fd);
@@ -87,7 +88,7 @@ export class ShareableHandle implements Disposable {
    * Creates a fabric handle from a copy of the bytes.
    *
    * @throws {TypeError} If `bytes` is not a `Uint8Array`
-   * @throws {RangeError} If there are not 64 bytes
+   * @throws {RangeError} If `bytes` is not 64 bytes long
    */
   static fromBytes(bytes: Uint8Array): ShareableHandle {
     if (!(bytes instanceof Uint8Array)) {
@@ -116,7 +117,7 @@ export class ShareableHandle implements Disposable {
   /**
    * The 64 bytes of a fabric handle.
    *
-   * @throws {TypeError} If this is a file descriptor's handle
+   * @throws {TypeError} If this handle owns a file descriptor instead
    * @throws {ReferenceError} If the handle was disposed
    */
   get bytes(): Uint8Array<ArrayBuffer> {
@@ -126,7 +127,8 @@ export class ShareableHandle implements Disposable {
   }
 
   /**
-   * Closes the descriptor. If it does not belong to a pool, closes it on another thread, because that may take long.
+   * Closes the descriptor. If it does not belong to a pool, it is closed on another thread, because the close may
+   * block.
    */
   [Symbol.dispose](): void {
     if (this.#disposed) return;
@@ -170,15 +172,15 @@ const channelHint =
   'channel to those that claim one; on one machine, use handleType "posix-fd"';
 
 /**
- * Returns advice for an error of creating or exporting a pool or memory with handleType "fabric"; undefined if none
- * applies.
+ * Returns advice for an error that occurred when creating or exporting a pool or memory with handleType "fabric".
+ * Undefined if there is no advice for the error.
  */
 export function fabricHint(error: unknown): string | undefined {
   return error instanceof CudaError && error.code === "cudaErrorNotPermitted" ? channelHint : undefined;
 }
 
 /**
- * Returns advice for an error of importing a fabric handle.
+ * Returns advice for an error that occurred when importing a fabric handle.
  *
  * @param what the object that the handle must come from: "a pool"
  */

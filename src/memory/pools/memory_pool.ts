@@ -46,7 +46,7 @@ export interface PoolOptions {
    * machine. The bytes of a "fabric" handle can be sent to any machine of the NVLink domain, and need an IMEX channel.
    */
   handleType?: PoolHandleType;
-  /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
+  /** Maximum size of the pool in bytes. Defaults to 0, which means no limit other than the system's own. */
   maxSize?: number;
   /**
    * Number of bytes that the pool keeps reserved when the host synchronizes: unused memory above this is released to
@@ -199,9 +199,9 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Allocates memory like `allocate`, but waits while too little is left: for buffers that this process or another one
-   * frees, and for streams that still have to execute the frees. Waiting calls get memory in the order in which they
-   * were made; a call of `allocate` may overtake them.
+   * Allocates memory like `allocate`, but waits while too little memory is free: until this process or another one has
+   * freed enough buffers, and streams have executed the frees. Waiting calls get memory in the order in which they were
+   * made, but a call of `allocate` may get memory before them.
    *
    * @param byteLength Size in bytes, at least 1.
    * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when
@@ -209,7 +209,7 @@ export class MemoryPool implements Disposable {
    * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
    * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
-   * @throws {ReferenceError} If the pool or the stream was disposed, or is while the call waits
+   * @throws {ReferenceError} If the pool or the stream was disposed, or is disposed while the call waits
    * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never have so much memory
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
@@ -319,7 +319,7 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Exports a handle by which another process can import the pool. Any process that has the handle can access all of
+   * Exports a handle with which another process can import the pool. Any process that has the handle can access all of
    * the pool's memory.
    *
    * A descriptor keeps the memory allocated. A fabric handle does not: when the pool is destroyed or this process ends,
@@ -466,7 +466,7 @@ export function createPool(
   return pool;
 }
 
-/** Returns advice for the case that the driver supports pools, but not this way of sharing them. */
+/** Returns advice if the driver supports pools, but not this handle type. */
 function sharingHint(handleType: PoolHandleType, error: unknown): string | undefined {
   if (handleType === "none" || !(error instanceof CudaError)) return undefined;
   if (error.code !== "cudaErrorInvalidValue" && error.code !== "cudaErrorNotSupported") return undefined;

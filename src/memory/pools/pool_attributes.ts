@@ -143,8 +143,8 @@ function printPolicies(policies: ReusePolicies): string {
 }
 
 /**
- * The access of a device to memory. CUDA also defines "read" for pools, but driver 580 returns `cudaErrorNotSupported`
- * for them; it works for memory that is mapped in an `AddressRange`.
+ * The access of a device to memory. `"read"` works for memory that is mapped in an `AddressRange`. For pools, CUDA
+ * defines it too, but driver 580 returns `cudaErrorNotSupported`.
  */
 export type Access = "none" | "read" | "read-write";
 

@@ -11,8 +11,9 @@ import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
 
 /**
- * The allocations of a pool that were not released. Stored in typed arrays, because a reference from an old object, the
- * pool, to a new object, an allocation, would cost the garbage collector more than all other work of an allocation.
+ * The allocations of a pool that were not released. Stored in typed arrays instead of as objects: references from the
+ * pool, an old object, to new allocation objects would cost the garbage collector more time than the rest of an
+ * allocation takes.
  */
 export class PoolContents {
   /** Bytes of all allocations. */

@@ -140,7 +140,7 @@ export class PoolMemory {
     return allocation;
   }
 
-  /** Returns why an allocation of `byteLength` bytes can never succeed; undefined if it may, as far as is known. */
+  /** Returns why an allocation of `byteLength` bytes can never succeed. Undefined if no such reason is known. */
   refusal(byteLength: number): SizeRefusal | undefined {
     if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
       return refusalOfMaxSize(this.#maxSize);
@@ -208,7 +208,7 @@ export class PoolMemory {
     }
   }
 
-  /** Reclaims memory and allocates again. Returns undefined if that was not enough. */
+  /** Reclaims memory and allocates again. Returns undefined if there is still too little memory. */
   #allocateAfterReclaiming(byteLength: number, stream: CudaStream): Allocation | undefined {
     for (const reclaim of [() => this.#session.completed.synchronize(), () => this.#releaseCaches()]) {
       if (!reclaim()) continue;

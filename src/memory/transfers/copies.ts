@@ -63,7 +63,7 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
  * made by the host before the call returns.
  */
 function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
-  // A wrapped buffer of host memory may be memory outside pools.
+  // The memory of a wrapped buffer may be host memory that is not from a pool.
   const { isHostMemory, isForeign } = allocation.owner;
   return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
 }
@@ -116,7 +116,7 @@ export function copyBetween(
   target.allocation.noteUse(stream);
 }
 
-/** Throws if the ranges of a copy within one allocation overlap, for which CUDA defines no result. */
+/** Throws if the ranges of a copy within one allocation overlap, because the result is undefined in CUDA. */
 function checkOverlap({ allocation, address: from }: CopyPlace, { address: to }: CopyPlace, byteLength: number): void {
   const distance = Number(to - from);
   if (Math.abs(distance) >= byteLength) return;
@@ -158,8 +158,8 @@ function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevi
 }
 
 /**
- * Returns whichever of the allocation's and the stream's device has more access to memory of an address range. By
- * default, no device has access to such memory.
+ * Returns the device of the allocation or that of the stream, whichever has more access to memory of an address range.
+ * By default, no device has access to such memory.
  */
 function deviceWithMoreAccess(
   accessOf: (device: CudaDevice) => Access,
@@ -172,8 +172,8 @@ function deviceWithMoreAccess(
 }
 
 /**
- * The source and the target of a copy. One of them is `buffer`, whose method was called. An end that is host memory
- * outside pools is undefined.
+ * The source and the target of a copy. `buffer` is the one whose method was called. `source` or `target` is undefined
+ * if it is host memory that is not from a pool.
  */
 export interface CopyEnds {
   readonly buffer: Allocation;
@@ -209,8 +209,8 @@ export function refusedCopy(
   if (source !== undefined) {
     used.push({ allocation: source, name: source === buffer ? "it" : "the source", isWritten: false });
   }
-  // Memory of a host pool needs no access by a device, so only the other end's access matters, as in a copy to or from
-  // the host.
+  // No device needs access to memory of a host pool. So only the access to the copy's other buffer matters, as in a
+  // copy to or from host memory that is not from a pool.
   const onDevices = used.filter(({ allocation }) => allocation.owner.isHostMemory !== true);
   const deviceOf = onDevices.length === 2
     ? ({ device }: Allocation) => device

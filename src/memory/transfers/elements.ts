@@ -7,13 +7,16 @@
 import { checkArrayType, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import { startStackAbove } from "../../support/printing.ts";
 
-/** Returns the class of a typed array, such as "Float32Array", also for subclasses; undefined for any other value. */
+/**
+ * Returns the class of a typed array, such as "Float32Array", even if the array is an instance of a subclass. Undefined
+ * for any other value.
+ */
 const classOf: (value: unknown) => string | undefined = (() => {
   const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!;
   return (value) => get!.call(value);
 })();
 
-/** The class of typed array by constructor, which may be a subclass's. */
+/** Maps a constructor to the class of its typed arrays. The constructor may be that of a subclass. */
 const classes = new WeakMap<TypedArrayConstructor<TypedArray>, string>();
 const scratch = new DataView(new ArrayBuffer(8));
 
@@ -37,7 +40,9 @@ function keepsBits(from: string, to: string): boolean {
   return fromBits !== undefined && fromBits === toBits;
 }
 
-/** Throws a `TypeError` if `source` is a typed array whose bytes would have other values as elements of `type`. */
+/**
+ * Throws a `TypeError` if `source` is a typed array whose bytes would represent different values as elements of `type`.
+ */
 export function checkCopyFromView(source: unknown, type: TypedArrayConstructor<TypedArray>): void {
   const [from, to] = [classOf(source), classOfElements(type)];
   if (from === undefined || keepsBits(from, to)) return;
@@ -49,7 +54,10 @@ export function checkCopyFromView(source: unknown, type: TypedArrayConstructor<T
   );
 }
 
-/** Throws a `TypeError` if elements of the source's type would have other values as elements of the target's type. */
+/**
+ * Throws a `TypeError` if the bytes of the source's elements would represent different values as elements of the
+ * target's type.
+ */
 export function checkCopyBetween(
   source: TypedArrayConstructor<TypedArray>,
   target: TypedArrayConstructor<TypedArray>,
@@ -63,11 +71,14 @@ export function checkCopyBetween(
   );
 }
 
-/** Throws a `TypeError` if the array's elements would have other values as elements of the type requested by a read. */
+/**
+ * Throws a `TypeError` if the bytes of the array's elements would represent different values as elements of the type
+ * that a read requests.
+ */
 export function checkReadAs(own: TypedArrayConstructor<TypedArray>, asked: TypedArrayConstructor<TypedArray>): void {
   checkArrayType(asked);
   const [from, to] = [classOfElements(own), classOfElements(asked)];
-  // Any type may be read as unsigned integers, which show the bits.
+  // Elements of any type may be read as unsigned integers, to inspect their bits.
   if (keepsBits(from, to) || to.includes("Uint")) return;
   throw new TypeError(
     `Cannot read an array of ${from} elements as ${to}: its bytes would become other values; use toTypedArray, or ` +
@@ -124,13 +135,13 @@ function rangeOf(name: string): string {
 }
 
 /**
- * The error messages of a class whose objects' elements cannot be accessed. `read` and `write` are advice, which
- * follows "Cannot read an element of a HostBuffer:".
+ * The error messages for a class whose elements JavaScript code cannot access by index. `read` and `write` are advice
+ * that follows, for example, "Cannot read an element of a HostBuffer by its index:".
  */
 interface Advice {
   /**
-   * Returns whether an object is an instance of the class: property accesses of a printer on the prototype or on a
-   * Proxy must not throw.
+   * Returns whether an object is an instance of the class. For other objects, accesses do not throw: printing reads the
+   * properties of the class's prototype, or of a Proxy.
    */
   readonly isInstance: (object: object) => boolean;
   readonly read: string;
@@ -164,7 +175,10 @@ export function refuseElementAccess(
   Object.defineProperty(constructor.prototype, Symbol.iterator, { get: iterator, configurable: true });
 }
 
-/** Makes reading a property that a class does not have throw, because undefined would go unnoticed. */
+/**
+ * Makes objects of a class throw when the program reads the property `name`, which the class does not have. Otherwise
+ * the program would get undefined, and the mistake would go unnoticed.
+ */
 export function refuseProperty(
   constructor: { readonly prototype: object },
   name: string,

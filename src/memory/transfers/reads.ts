@@ -124,7 +124,7 @@ function enqueue({ allocation, address }: CopyPlace, { begin, byteLength }: Piec
   try {
     const target = new Uint8Array(copy.allocation.buffer, 0, byteLength);
     copyToHost({ allocation, address: address + BigInt(begin) }, target, stream);
-    // A free on another stream also waits for reads on the allocation's own stream.
+    // Reads are recorded even on the allocation's own stream, so that a free on another stream waits for them, too.
     allocation.noteUseBefore(stream, progressOf(stream).position);
     driver.eventRecord(stream.device.ordinal, copy.event, stream.unsafeHandle);
     copy.position = progressOf(stream).record();
@@ -149,7 +149,8 @@ function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): vo
   for (const copy of copies) {
     waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
       () => release(place, copy),
-      // Also called if the device is lost or the session has ended. The memory is then freed, and no copy is pending.
+      // Runs if the device is lost or the session has ended. No copy is pending then, and the memory of the staging
+      // buffer has been freed.
       () => place.allocation.deleteCopy(copy),
     );
   }

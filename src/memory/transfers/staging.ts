@@ -151,8 +151,8 @@ export class Uploads {
   /**
    * Captures the bytes and enqueues copies of them.
    *
-   * Blocks only if the pending copies of all streams have captured 256 MiB and some of them are on this stream: then
-   * until the oldest copy on this stream is complete.
+   * If the pending copies of all streams have captured 256 MiB, blocks until copies on this stream have released enough
+   * memory, or none is pending on this stream.
    */
   copy({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
     const { driver } = this.#session;

@@ -46,8 +46,8 @@ export interface RangePart {
   /** Offset of the part in the range, in bytes. Defaults to 0. */
   byteOffset?: number;
   /**
-   * Size in bytes. Defaults to the mapped memory from the offset on: up to the first gap for `buffer`, and to the end
-   * of the range for `setAccess`.
+   * Size in bytes. For `buffer`, defaults to the contiguous mapped memory that begins at `byteOffset`; for `setAccess`,
+   * to the rest of the range.
    */
   byteLength?: number;
 }
@@ -224,7 +224,7 @@ export class AddressRange implements Disposable {
    * to the first gap. The view becomes unusable when any of its memory is unmapped. After mapping more memory, call
    * this again for a longer view at the same address.
    *
-   * Kernels can use a view of memory of several devices as a whole. Copies and fills must use parts of it that are in
+   * If the view spans memory of several devices, kernels can access all of it, but each copy or fill must stay within
    * the memory of one device.
    *
    * @throws {RangeError} If a byte of the part is not mapped
@@ -249,21 +249,22 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * Sets the access of devices to mapped memory, for whole mappings: by default, for all of them. Blocks until the work
-   * that uses the memory is done, because that work was enqueued under the earlier access.
+   * Sets the access of devices to mapped memory. The part must consist of whole mappings; by default, it is the entire
+   * range. Blocks until the work that uses the memory is done, because this work was enqueued with the earlier access.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If the devices or the access are not valid
-   * @throws {RangeError} If nothing is mapped in the part, or `byteLength` is given and a byte of the part is not
-   *   mapped
+   * @throws {RangeError} If no memory is mapped in the range, or at a given `byteOffset`, or if `byteLength` is given
+   *   and the part is not entirely mapped
    * @throws {CudaError} If CUDA refuses, for instance because a device is not a peer of the device that holds the
-   *   memory. Nothing has changed then.
+   *   memory. The access is then unchanged.
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access, options: RangePart = {}): void {
     this.#check();
     checkOptions(options, partOptions);
     const list = checkAccess(this.#session, devices, access);
-    // Checks that the part is mapped. If it has no size, only its beginning must be mapped.
+    // Checks that the part is mapped. Without `byteLength`, it may have gaps: at least its start must be mapped or, for
+    // the entire range, any memory.
     const { byteOffset, byteLength } = options.byteLength === undefined && options.byteOffset === undefined
       ? this.#whole()
       : this.#part(options);
@@ -297,8 +298,8 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * Unmaps all memory and frees the addresses. Blocks until the work that uses the memory is done. Memory without
-   * another handle, descriptor or mapping is then freed.
+   * Unmaps all memory and frees the addresses. Blocks until the work that uses the memory is done. Memory is freed if
+   * no other handle, descriptor or mapping refers to it.
    */
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
@@ -360,7 +361,7 @@ export class AddressRange implements Disposable {
     throw new RangeError(`${what}: ${countOf(other.byteLength, "byte")} are mapped at byte ${other.byteOffset}${hint}`);
   }
 
-  /** Returns a part with its defaults. Throws unless all of it is mapped. */
+  /** Fills in the defaults of a part. Throws unless the entire part is mapped. */
   #part({ byteOffset = 0, byteLength }: RangePart): { byteOffset: number; byteLength: number } {
     checkByteLength(byteOffset, "a byteOffset");
     const mapped = this.#mappedFrom(byteOffset) - byteOffset;
@@ -434,7 +435,10 @@ export function finishWorkWith(allocation: Allocation): void {
   driver.streamSynchronize(last.device.ordinal, last.unsafeHandle);
 }
 
-/** Returns the access that a device has to all of several mappings, which is the most restricted of their accesses. */
+/**
+ * Returns the most restricted of several accesses, which is the access that a device has to all of the mappings
+ * together.
+ */
 function leastOf(accesses: readonly Access[]): Access {
   if (accesses.includes("none")) return "none";
   return accesses.includes("read") ? "read" : "read-write";
@@ -444,7 +448,7 @@ function endOf({ byteOffset, byteLength }: Mapping): number {
   return byteOffset + byteLength;
 }
 
-/** Returns the access of devices to memory as the driver's structures. */
+/** Builds the driver's access descriptors that grant each device the given access. */
 export function descriptionsOf(devices: readonly CudaDevice[], access: Access): MemAccessDesc[] {
   return devices.map(({ ordinal }) => ({
     location: { type: memLocationType.device, id: ordinal },

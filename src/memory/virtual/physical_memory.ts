@@ -15,7 +15,7 @@ import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } 
 import { checkHandleType, type PoolHandleType } from "../pools/memory_pool.ts";
 import { fabricHint, fabricImportHint, ShareableHandle, whatIsNoHandle } from "../handles/shareable_handle.ts";
 
-/** Options of memory without an address. */
+/** Options of physical memory, which has no address until it is mapped. */
 export interface PhysicalMemoryOptions {
   /** How other processes can import the memory. Defaults to `"none"`: they cannot. */
   handleType?: PoolHandleType;
@@ -112,7 +112,7 @@ export class PhysicalMemory implements Disposable {
   }
 
   /**
-   * Exports a handle by which another process can import the memory with `CudaDevice.importMemory`. Any process that
+   * Exports a handle with which another process can import the memory with `CudaDevice.importMemory`. Any process that
    * has the handle can read and write the memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
@@ -152,7 +152,7 @@ export class PhysicalMemory implements Disposable {
   }
 }
 
-/** Allocates memory without an address, by `cuMemCreate`. */
+/** Allocates physical memory with `cuMemCreate`. It has no address until it is mapped. */
 export function createMemory(
   session: Session,
   device: CudaDevice,
@@ -255,7 +255,7 @@ function checkSize(
   }
 }
 
-/** Returns whether a failed `memMap` means that the memory does not have exactly the size that was to be mapped. */
+/** Returns whether `memMap` has failed because the size of the memory differs from the size to map. */
 export function isOfOtherSize(error: unknown): boolean {
   return isCode(error, "cudaErrorNotSupported");
 }

@@ -49,7 +49,7 @@ export class WholeMemory {
    * Imports memory and maps it, with as few CUDA calls as possible. Freeing the buffer blocks until the work that uses
    * it is done, because mappings are not stream-ordered.
    *
-   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
    * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
    */
   constructor(session: Session, device: CudaDevice, parts: WholeMemoryParts) {
@@ -76,7 +76,7 @@ export class WholeMemory {
     this.buffer = new DeviceBuffer(new Allocation(session, owner, undefined, address, used, device, stream));
   }
 
-  /** Sets the device's access to the memory. Work that requires another access must be complete. */
+  /** Sets the device's access to the memory. Earlier work that the new access would not permit must be complete. */
   setAccess(access: Exclude<Access, "none">): void {
     this.#session.driver.memSetAccess(this.#address, this.#byteLength, descriptionsOf([this.#device], access));
     this.#access = access;
@@ -112,7 +112,7 @@ export class SharedMapping {
    *
    * @param memory.handle The handle of the memory. The caller still owns it.
    * @param memory.byteLength The size of the whole memory in bytes.
-   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
    * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
    */
   map(session: Session, device: CudaDevice, memory: { handle: ShareableHandle; byteLength: number }): DeviceBuffer {
@@ -141,7 +141,7 @@ export class SharedMapping {
  * Allocates memory of any size that other processes can import, by `cuMemCreate`. Freeing it blocks until the work that
  * uses it is done.
  *
- * @throws {TypeError} If memory cannot be shared by descriptors here
+ * @throws {TypeError} If file descriptors cannot be used: without FFI, or on a system other than Linux
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  */
 export function allocateShareable(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
