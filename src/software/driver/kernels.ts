@@ -93,7 +93,7 @@ export class Kernels {
     this.#nextOrder = kernelOrders(schedule);
   }
 
-  /** Releases all modules, workspaces and the memory of checks when the driver closes. */
+  /** Releases all modules, workspaces and the memory used by checks when the driver closes. */
   close(): void {
     for (const module of [...this.#modules.values(), ...this.#unloadedModules]) module.release();
     this.#modules.clear();

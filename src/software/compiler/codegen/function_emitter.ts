@@ -116,11 +116,13 @@ export interface StandIns {
 /** The addresses of accesses whose bounds earlier checks have verified. Their alignment may still need a check. */
 export type ImpliedChecks = ReadonlySet<ResolvedAddress>;
 
-/** The locals of a pointer parameter of the kernel, for accesses of one size. */
+/**
+ * The locals that hold a pointer parameter of the kernel and the extent of its allocation, for accesses of one size.
+ */
 export interface ParameterPointer {
-  /** The i64 local with the pointer. */
+  /** The i64 local that holds the pointer. */
   readonly pointer: number;
-  /** The i32 local with the pointer's offset in linear memory. */
+  /** The i32 local that holds the pointer's offset in linear memory. */
   readonly location: number;
   /**
    * The i64 local that holds how many consecutive addresses, starting at the pointer, can begin a `bytes`-byte access
@@ -131,15 +133,15 @@ export interface ParameterPointer {
   readonly bytes: number;
 }
 
-/** The i32 locals with the memory range that a parameter points into, for accesses of one size. */
+/** The i32 locals that describe the memory range that a parameter points into, for accesses of one size. */
 export interface ArgumentRange {
   /** The offset of the parameter among the kernel's parameters, in bytes. */
   readonly parameter: number;
   /** The size of the accesses, in bytes. */
   readonly bytes: number;
-  /** The local with the range's offset in linear memory. */
+  /** The local that holds the range's offset in linear memory. */
   readonly begin: number;
-  /** The local with the range's size, in bytes. */
+  /** The local that holds the range's size, in bytes. */
   readonly length: number;
   /**
    * The local that holds how many byte offsets in the range can begin a `bytes`-byte access that stays within the

@@ -201,8 +201,8 @@ class Search {
   }
 
   /**
-   * Returns the value with the given name and width, as a single term. Calls with the same arguments return the same
-   * value.
+   * Returns a sum that consists of a single term: the value number of the given name and width. Calls with the same
+   * arguments return the same value number.
    */
   #value(name: string, bits: 32 | 64): Sum {
     const key = `${bits} ${name}`;

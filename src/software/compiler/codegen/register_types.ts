@@ -95,14 +95,14 @@ export function extend(code: CodeWriter, type: ScalarType): void {
   else code.i32(type.bits === 8 ? 0xff : 0xffff).ops("i32And");
 }
 
-/** The WebAssembly instruction that loads a value of each local type from memory. */
+/** Maps each local type to the WebAssembly instruction that loads a value of the type from memory. */
 export const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
   i32: "i32Load",
   i64: "i64Load",
   f32: "f32Load",
   f64: "f64Load",
 };
-/** The WebAssembly instruction that stores a value of each local type to memory. */
+/** Maps each local type to the WebAssembly instruction that stores a value of the type to memory. */
 export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
   i32: "i32Store",
   i64: "i64Store",

@@ -18,7 +18,7 @@ export interface Product {
   readonly sums: Set<Sum>;
   /** The number of times that sums read the product, before any contraction. */
   count: number;
-  /** Whether the product has a reader that cannot be contracted, so that it must not be contracted at all. */
+  /** Whether the product has a reader that cannot be contracted with it. Such a product is not contracted at all. */
   isPinned: boolean;
   /**
    * Whether the product must be computed even if it is contracted, because it is packed into a register with other

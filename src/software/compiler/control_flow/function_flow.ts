@@ -38,7 +38,7 @@ export type FlowBlock = BasicBlock<CompiledStep>;
 
 /** A point where a thread leaves a function and later resumes, because it is suspended or calls another function. */
 export interface SuspendPoint {
-  /** The request that the thread makes. Undefined for a call. */
+  /** The request that the thread makes to the scheduler. Undefined for a call. */
   readonly request: SuspensionRequest | undefined;
   /** The instruction that suspends the thread or calls. Undefined if the compiler added the suspend point. */
   readonly instruction: CompiledInstruction | undefined;

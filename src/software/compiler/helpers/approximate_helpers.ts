@@ -81,8 +81,8 @@ function logarithm2(): HelperFunction {
 }
 
 /**
- * Half of pi as the sum of three parts. The first two have 33 significant bits, so that their products with a number of
- * right angles are exact.
+ * Half of pi as the sum of three parts. The first two have 33 significant bits, so that multiplying them by a whole
+ * number of right angles is exact.
  */
 const halfPi = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21] as const;
 

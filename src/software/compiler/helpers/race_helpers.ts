@@ -267,7 +267,8 @@ function compareStrongAccess(code: ComparisonWriter, done: BranchTarget): void {
   code.cellField("strong").tee(other).ops("i32Eqz").leaveIf();
   code.get(other).i32(0).ops("i32LtS").if();
   {
-    // The cell's list of strong accesses is complete. Compare this access with one of the recorded accesses.
+    // The cell's list of strong accesses is closed: no accesses are added to it. Compare this access with the first one
+    // in the list.
     code.setNode(() => code.i32(0).get(other).ops("i32Sub"));
     const pushElement = (place: () => unknown, order: () => unknown) => {
       place();

@@ -500,8 +500,8 @@ export class GangEmitter {
   }
 
   /**
-   * Emits code that merges the mask on the stack, the new value of a predicate, with the predicate's old bits for the
-   * threads that do not execute the code.
+   * Emits code that pops the new mask of a predicate and pushes the mask to assign, in which the threads that do not
+   * execute the code keep their old bits.
    */
   #blendMask(register: Register): void {
     const masking = this.#masking;
@@ -513,8 +513,8 @@ export class GangEmitter {
   }
 
   /**
-   * Emits code that merges the vector on the stack, a part of a register's new value, with the old values of the
-   * threads that do not execute the code.
+   * Emits code that pops one vector of a register's new value and pushes the vector to assign, in which the threads
+   * that do not execute the code keep their old values.
    */
   #blendVector(register: Register, part: number): void {
     const masking = this.#masking;
@@ -534,8 +534,8 @@ export class GangEmitter {
   }
 
   /**
-   * Emits code that pushes the mask that corresponds to the vectors in `locals`. Each vector has all ones or zeros for
-   * each of four threads.
+   * Emits code that pushes the mask that corresponds to the vectors in `locals`. A vector has a 32-bit lane for each of
+   * four threads, with all bits set or all bits clear.
    */
   pushGathered(locals: readonly number[]): CodeWriter {
     const { code } = this;

@@ -295,7 +295,10 @@ class ImageWriter {
     if (value !== 0n) this.#values.push({ offset, byteLength, value, addressShift: undefined });
   }
 
-  /** Returns the position of the lowest bit of an address that an initializer selects, from its mask. */
+  /**
+   * Returns the position of the lowest bit of the part of an address that an initializer selects by a mask. Returns 0
+   * if there is no mask.
+   */
   #shiftOf({ mask, line }: AddressInitializer): bigint {
     const { bits, kind, name } = this.#type;
     // An element of 32 bits is initialized with the lower half of the address.

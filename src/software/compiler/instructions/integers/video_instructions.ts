@@ -70,14 +70,13 @@ function clampToWord(e: FunctionEmitter, isSigned: boolean): void {
 /** Emits code for `.sat` of `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax`. */
 function saturate(e: FunctionEmitter, { bits, isSigned }: { bits: number; isSigned: boolean }): void {
   if (bits < 32) {
-    // Unlike in the manual, a negative result becomes the largest number, because the comparison is unsigned.
+    // Contrary to the manual, a negative result becomes the largest number, because the comparison is unsigned.
     e.code.i64((1n << BigInt(isSigned ? bits - 1 : bits)) - 1n);
     pushExtreme(e, "min", { isSigned: false });
   } else if (isSigned) {
     clampToWord(e, isSigned);
   } else {
-    // Unlike in the manual, a positive result of more than 32 bits wraps around, because only negative results are
-    // clamped.
+    // Contrary to the manual, only negative results are clamped. A positive result of more than 32 bits wraps around.
     e.code.i64(0n);
     pushExtreme(e, "max");
   }
@@ -102,8 +101,8 @@ function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): 
   e.assign(destination, type, () => {
     code.get(result);
     if (second === "min" || second === "max") {
-      // Unlike in the manual, the second operations `min` and `max` compare 64 bits, and negative results as unsigned
-      // ones unless the type is signed.
+      // Contrary to the manual, the second operations `min` and `max` compare 64 bits. If the type is unsigned, they
+      // compare negative results as large unsigned numbers.
       e.push(c, type);
       code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
       pushExtreme(e, second, { isSigned });
@@ -116,7 +115,8 @@ function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): 
       code.ops("i32Add");
     } else if (part !== undefined) {
       const mask = (part.bits === 16 ? 0xffff : 0xff) << part.first;
-      // Unlike in the manual, `.h1` stores the upper half of the result, and all other selectors store its lowest bits.
+      // Contrary to the manual, `.h1` stores the upper half of the result, and all other selectors store its lowest
+      // bits.
       if (part.bits < 16 || part.first === 0) code.i32(part.first).ops("i32Shl");
       code.i32(mask).ops("i32And");
       e.push(c, type);
@@ -148,8 +148,8 @@ export function videoArithmetic(operation: "add" | "sub" | "absdiff" | "min" | "
     }
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) saturate(e, { bits: selectedPart(e, i, 0)?.bits ?? 32, isSigned });
-    // Unlike in the manual, the second operation reads a sum or difference that is truncated to 32 bits and
-    // sign-extended.
+    // Contrary to the manual, sums and differences are truncated to 32 bits and sign-extended before the second
+    // operation reads them.
     if (operation === "add" || operation === "sub") wrapSigned(e, 32);
     finish(e, i, isSigned);
   };
@@ -167,9 +167,9 @@ export function videoShift(direction: "left" | "right"): Emit {
     code.ops(direction === "left" ? "i64Shl" : "i64ShrS");
     const isSigned = isSignedChoice(i, "type");
     if (i.choices.has("sat")) {
-      // As in the manual, the result is first truncated to 34 bits. Unlike in the manual, only `vshl` and `vshr`
-      // truncate, the result is clamped to 32 bits even if a part of the destination is selected, and the second
-      // operation reads the sign-extended result.
+      // As in the manual, the result is first truncated to 34 bits. There are three deviations from the manual: only
+      // `vshl` and `vshr` truncate, the result is clamped to 32 bits even if a part of the destination is selected, and
+      // the second operation reads the sign-extended result.
       wrapSigned(e, 34);
       clampToWord(e, isSigned);
       wrapSigned(e, 32);
@@ -179,8 +179,8 @@ export function videoShift(direction: "left" | "right"): Emit {
 }
 
 /**
- * Emits code for `vset`: the result is 1 if the comparison is true, else 0. Unlike in the manual, the second operation
- * has the type of the first source.
+ * Emits code for `vset`: the result is 1 if the comparison is true, else 0. Contrary to the manual, the second
+ * operation has the type of the first source.
  */
 export const videoComparison: Emit = (e, i) => {
   checkNegations(e, i, false);
@@ -209,8 +209,8 @@ export const videoMultiplyAdd: Emit = (e, i) => {
   if (choices.has("selector0") || choices.has("selector3")) e.fail("only its factors can be parts of a register");
   const isSigned = types.includes(true) || isNegated || isSumNegated;
   if (isNegated) code.i64(0n);
-  // Unlike in the manual, whole registers are read as signed even if their type is unsigned. The signedness of selected
-  // parts is that of their type.
+  // Contrary to the manual, factors that are whole registers are read as signed even if their type is unsigned. Factors
+  // that are parts of registers have the signedness of their type.
   types.forEach((isSignedFactor, at) => {
     pushSelected(e, i, at + 1, isSignedFactor || selectedPart(e, i, at + 1) === undefined);
   });

@@ -35,7 +35,7 @@ const u32 = typeNamed("u32");
 export interface CheckedAccess {
   /** The name of the state space, or `generic`. */
   readonly space: string;
-  /** The size of the access in bytes: a power of two, and the required alignment. */
+  /** The size of the access in bytes. The size is a power of two, and also the required alignment. */
   readonly bytes: number;
   /** For global memory: the required alignment in bytes, if it is greater than the size. */
   readonly alignment?: number;
@@ -216,8 +216,8 @@ function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, acc
     return true;
   }
   if (e.options.boundsChecks) {
-    // The helper computes the sum of the pointer and the offset. If the addition were emitted here, some engines would
-    // execute it before every check.
+    // The helper computes the sum of the pointer and the offset. If the sum were computed here, some engines would
+    // hoist the addition above the check.
     code.get(offset).get(reach).ops("i64GeU").ifUnlikely().get(pointer).get(offset);
     e.pushPlace({ operation, bytes });
     e.getFixed("bounds");

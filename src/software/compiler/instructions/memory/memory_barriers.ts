@@ -74,8 +74,8 @@ export const invalidateBarrier: Emit = (e, i) => {
 };
 
 /**
- * Returns the lowering of `mbarrier.arrive`, or of `mbarrier.arrive_drop` if `drops`. With `.expect_tx`, the operand is
- * a number of bytes to expect, and the number of arrivals is 1.
+ * Returns the lowering of `mbarrier.arrive`, or of `mbarrier.arrive_drop` if `drops` is true. With `.expect_tx`, the
+ * operand is a number of bytes to expect, and the number of arrivals is 1.
  */
 export function arrive(drops: boolean): Emit {
   return (e, i) => {
@@ -101,7 +101,7 @@ function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
   e.code.ops("i64ExtendI32U");
 }
 
-/** Returns the lowering of `mbarrier.expect_tx`, or of `mbarrier.complete_tx` if `completes`. */
+/** Returns the lowering of `mbarrier.expect_tx`, or of `mbarrier.complete_tx` if `completes` is true. */
 export function transact(completes: boolean): Emit {
   return (e, i) => {
     const [address, bytes] = i.operands;
