@@ -70,7 +70,7 @@ export type OptionValues<Options extends Readonly<Record<string, OptionKind>>> =
 /**
  * Parses the arguments of a command.
  *
- * @throws {UsageError} If an option is unknown, lacks its value, or is given a value although it has none
+ * @throws {UsageError} If an option is unknown, lacks its value, or is given a value that it does not take
  */
 export function readOptions<const Options extends Readonly<Record<string, OptionKind>>>(
   args: readonly string[],

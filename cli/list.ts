@@ -73,7 +73,10 @@ export function formatStatus(parts: SummaryParts): string {
   return [...summaryOf(parts).map(printable), ...table].join("\n");
 }
 
-/** Returns the cells with the numbers of sent and dropped frames of a row's channel, or of one consumer and its lag. */
+/**
+ * Returns the cells for the sent frames, the dropped frames and the lag of `consumer` or, without a consumer, of the
+ * row's channel, whose lag is left empty.
+ */
 function numbersOf({ channel }: Row, consumer?: ConsumerStatistics): string[] {
   if (channel === undefined) return ["", "", ""];
   const { sent, dropped } = consumer ?? channel;

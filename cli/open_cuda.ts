@@ -4,7 +4,7 @@ import { UsageError } from "./command_line.ts";
 /**
  * Opens the driver that the option `--driver` names, or the default of `open` without the option.
  *
- * @throws {UsageError} If the name is not that of a driver
+ * @throws {UsageError} If there is no driver of this name
  */
 export function openCuda(driver: string | undefined): Cuda {
   if (driver === undefined) return open();

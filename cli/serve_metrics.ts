@@ -13,7 +13,7 @@ const maximumConnections = 256;
 const endingPause = 10;
 /** The maximum number of connections that wait in the kernel's queue until this server accepts them. */
 const backlog = 256;
-/** The maximum number of connections that are receiving an answer, since each answer being sent occupies memory. */
+/** The maximum number of connections to which an answer is being sent. Each such answer occupies memory. */
 const maximumReading = 16;
 /** The maximum size of a request in bytes. */
 const maximumRequest = 16_384;
@@ -114,7 +114,9 @@ class Connections {
     answered: new Set(),
     reading: new Set(),
   };
-  /** Whether there are more than `maximumConnections` connections, so that a timer that closes some is running. */
+  /**
+   * Whether there are more than `maximumConnections` connections. If so, a timer that closes some of them is running.
+   */
   #isOverflowing = false;
   /** The connections that were open at the end of the last call of `#endSome`. */
   #known: ReadonlySet<Socket> = new Set();

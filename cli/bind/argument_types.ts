@@ -10,7 +10,7 @@ import { arraysOf } from "./scalars.ts";
 /**
  * Returns the TypeScript type of the argument for a parameter, such as `Pointer<Float32Array>` for a `float*`.
  *
- * @param constantFor returns the name of the constant for a struct, if there is one
+ * @param constantFor returns the name of the generated constant that describes a struct, or undefined if there is none
  */
 export function argumentType(
   { ptx, type }: BoundParameter,
@@ -41,7 +41,7 @@ function aggregateType(plain: CType | undefined, constantFor: (type: StructType)
   if (plain === undefined) return "ArrayBufferView";
   const constant = plain.kind === "struct" ? constantFor(plain) : undefined;
   if (constant !== undefined) return `StructArgument<typeof ${constant}.fields>`;
-  // Any other aggregate is passed as a typed array with its bytes, whose size the launch checks.
+  // Pass any other aggregate as a typed array that contains its bytes. The launch checks the array's size.
   const arrays = arraysOf(plain);
   return arrays.length === 0 ? "ArrayBufferView" : arrays.join(" | ");
 }

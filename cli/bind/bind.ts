@@ -134,7 +134,10 @@ function taskFor(file: string, { values, compile, terminal }: Omit<Task, "file" 
   return { file, out, values, compile, terminal };
 }
 
-/** Generates the module of a file and writes or checks it, and prints the result. Returns whether that succeeded. */
+/**
+ * Generates the module for a file. Writes the module or, with `--check`, compares it with the existing file. Prints the
+ * result, and returns whether that succeeded.
+ */
 function bindFile(task: Task): boolean {
   const { file, out, values, terminal } = task;
   try {

@@ -84,7 +84,10 @@ function declarationsFor(
   return { constants, enums: Array.from(enums, ([type, name]) => ({ name, type })), isNeeded };
 }
 
-/** Returns the type of a parameter, or the target type of a pointer; for an array, the type of its elements. */
+/**
+ * Removes one level of pointer from a type, then one level of array: returns `T` for `T*`, for `T[4]`, and for a
+ * pointer to `T[4]`.
+ */
 function elementOf(type: CType): CType {
   let plain = withoutNames(type);
   if (plain.kind === "pointer") plain = withoutNames(plain.target());

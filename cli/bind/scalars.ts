@@ -47,15 +47,15 @@ const arrays: Readonly<Record<string, string>> = {
 
 /**
  * Returns the names of the typed arrays that can hold an array of a C++ type. A struct of scalars of one type, such as
- * `float3`, counts as an array of that type. Returns an empty array if no typed array can.
+ * `float3`, counts as an array of that type. Returns an empty array if there is no such typed array.
  */
 export function arraysOf(type: CType): string[] {
   const plain = withoutNames(type);
   const scalar = ptxTypeOf(plain) ?? soleScalarOf(plain);
   const array = scalar === undefined ? undefined : arrays[scalar];
   if (array === undefined) return [];
-  // The type does not show whether plain chars are numbers or bytes, and whether the values of an enum are signed:
-  // accept both typed arrays.
+  // The type does not tell whether a plain `char` is a number or a byte, or whether an enum's values are signed. So
+  // accept both the signed and the unsigned typed array.
   if (plain.kind === "scalar" && plain.name === "char") return ["Int8Array", "Uint8Array"];
   if (plain.kind === "enum" && plain.byteLength === 4) return ["Int32Array", "Uint32Array"];
   return [array];

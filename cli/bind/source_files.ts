@@ -12,7 +12,7 @@ const maximumFiles = 1000;
 /**
  * Returns the text of a source and of the headers that it includes, keyed by path. Each path at which a header was
  * searched for and not found has the value undefined, because the header may be created there later. Does not search
- * the headers of compilers, which do not change.
+ * the compilers' own headers, which do not change.
  *
  * @param includePaths the folders to search for headers, in addition to that of the including file
  */

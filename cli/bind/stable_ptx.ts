@@ -10,7 +10,7 @@ const header = /^\.version [0-9.]+\n\.target (sm_[0-9]+[af]?)([^\n]*)\n/m;
 
 /**
  * The headers to try for each target, beginning with the one that most drivers load. PTX for sm_75 is usually valid for
- * older devices too, for which current compilers cannot generate PTX.
+ * older devices, too. Current compilers cannot generate PTX for those.
  */
 const olderHeaders: Readonly<Record<string, readonly (readonly [version: string, target: string])[]>> = {
   sm_75: [["7.0", "sm_60"], ["7.0", "sm_75"]],

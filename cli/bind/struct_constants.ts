@@ -207,8 +207,8 @@ function firstBit({ offset, bits }: Member): number {
 }
 
 /**
- * Returns the fields that hold a run of adjacent bit fields: integers of the bit fields' types, or bytes where such an
- * integer would be misaligned, cut a bit field or overlap another member.
+ * Returns the fields that hold a run of adjacent bit fields: integers of the size of the bit fields' types, or bytes
+ * where such an integer would be misaligned, would split a bit field, or would overlap another member.
  *
  * @param end the offset in bytes of the next member, at which the fields must end
  */
@@ -244,7 +244,10 @@ function bitFields(run: readonly Member[], end: number): PlacedField[] {
   return fields;
 }
 
-/** Returns the offset in bytes of the end of the first bit fields in `run`, up to one that begins in a new byte. */
+/**
+ * Returns the offset in bytes of the end of the first group of bit fields in `run`. A group ends before the first bit
+ * field that shares no byte with the preceding bit fields.
+ */
 function lastByteOf(run: readonly Member[]): number {
   let end = 0;
   for (const { bits } of run) {

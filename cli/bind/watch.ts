@@ -38,7 +38,7 @@ export class FolderWatcher implements Disposable {
   #watch(folder: string): FSWatcher | undefined {
     try {
       const watcher = watch(folder, () => this.#settle());
-      // `onChange` then finds out whether the folder was removed.
+      // The folder may have been removed: call `onChange`, which checks that.
       watcher.on("error", () => {
         watcher.close();
         this.#watchers.delete(folder);

@@ -36,15 +36,15 @@ const reserveMebibytes = 1024;
 const timeout = 20_000;
 /** The maximum number of characters of the importing process's output to keep. */
 const maximumPrinted = 16_384;
-/** The signals with which other processes end a process. Any other signal indicates a crash. */
+/** The signals that users and other processes commonly send to end a process. Any other signal indicates a crash. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
 /** The outcome of an import in another process. */
 export type Outcome = ImportResult | { readonly result: "died" | "hung"; readonly why: string };
 
 /**
- * The size and the outcome of an import. The outcome states that the import was not tried if too little memory was
- * free.
+ * The size and the outcome of an import. If too little memory was free, the outcome states that the import was not
+ * tried.
  */
 export interface Attempt {
   readonly mebibytes: number;

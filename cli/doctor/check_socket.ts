@@ -9,9 +9,9 @@ import { requestStatus } from "../status/connection.ts";
 import { type DoctorFinding, finding, fromMessage } from "./finding.ts";
 import type { Machine } from "./machine.ts";
 
-/** The mode bits by which the group or others may write. */
+/** The mode bits that grant write permission to the group and to others. */
 const writableByOthers = 0o022;
-/** The mode bit by which only the owner of a file may remove it from a folder. */
+/** The sticky bit of a folder's mode: only the owner of a file in the folder may remove the file. */
 const sticky = 0o1000;
 const topic = "socket";
 
@@ -139,7 +139,7 @@ function checkPeerNamespaces(pid: number, machine: Machine): DoctorFinding[] {
 
 const docs = "see docs/containers.md";
 
-/** Checks whether this process sees the devices on which the memory that the listener shares is allocated. */
+/** Checks whether this process sees the devices that hold the memory shared by the listener. */
 function checkVisibility(status: ListenerStatus): DoctorFinding[] {
   const rows = status.kind === "exporter" ? status.offers : status.entries;
   const used = new Set(rows.flatMap(({ device }) => device ?? []));

@@ -10,7 +10,7 @@ export interface FileStatus {
   readonly kind: "folder" | "socket" | "other";
 }
 
-/** The properties of the machine that the checks read. Functions return undefined for what cannot be read. */
+/** The properties of the machine that the checks read. A function returns undefined if it cannot read the value. */
 export interface Machine {
   /** The version of the kernel, such as "6.18.1". */
   readonly kernel: string;

@@ -22,7 +22,7 @@ export type ImportResult =
   | { readonly result: "not-tried"; readonly why: string };
 
 const device = 0;
-/** The value of the last byte of the allocation. */
+/** The test value that is written to the last byte of the allocation, and read through the import. */
 const pattern = 0xa5;
 
 /** Tries an import in this process, on the first GPU. The driver may crash the process. */

@@ -5,7 +5,8 @@
 const controls = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
- * Formats a value as JSON without control characters, so that it is safe to print even with strings of other processes.
+ * Formats a value as JSON without control characters, so that it is safe to print even if it contains strings from
+ * other processes.
  */
 export function formatJson(value: unknown, space?: number): string {
   return JSON.stringify(value, undefined, space).replace(

@@ -7,7 +7,7 @@ export interface Column {
   readonly align?: "right";
 }
 
-/** Escapes control characters, so that text of other processes is safe to print and stays in one line. */
+/** Escapes control characters, so that text from other processes is safe to print and stays in one line. */
 export function printable(text: string): string {
   return escapeControls(text);
 }
