@@ -370,8 +370,8 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Throws if an option is set for which the struct of the installed, older library has no field: the library would
-   * ignore the option.
+   * Throws if an option is set for which the installed library is too old: its struct has no field for the option, so
+   * the library would ignore the option.
    */
   #checkPoolOptions({ location, maxSize }: MemPoolProps): void {
     const isOnDevice = location.type === memLocationType.device;
@@ -992,8 +992,8 @@ export class CudaDriver implements Driver {
   }
 
   #fail(result: number, call: string): never {
-    // Clears the error of the failed call, which other code would otherwise attribute to another call: the runtime
-    // keeps an error until the next cudaGetLastError. It does not keep cudaErrorNotReady.
+    // Clear the error of the failed call: the runtime keeps it until the next cudaGetLastError, so other code could
+    // attribute it to another call. The runtime does not keep cudaErrorNotReady, which need not be cleared.
     this.#runtime.cudaGetLastError();
     throw new CudaError(result, call);
   }

@@ -96,8 +96,8 @@ function loaderMessage(error: unknown): string {
 }
 
 /**
- * Returns whether the error means that there is no driver library. Other errors concern a library that exists, or one
- * of its dependencies.
+ * Returns whether the error means that there is no driver library. Other errors mean that the library exists but cannot
+ * be loaded, for example because a dependency is missing.
  */
 function isAbsence(error: unknown): boolean {
   const message = String(error);
@@ -218,8 +218,8 @@ function complete<const S extends Record<string, NativeSymbol>>(
 }
 
 /**
- * The first CUDA version with each function: 11020 stands for CUDA 11.2. Functions of libcuda that exist since CUDA
- * 10.0 are left out.
+ * The first CUDA version with each function: 11020 stands for CUDA 11.2. Functions of libcuda that already exist in
+ * CUDA 10.0 are left out.
  */
 export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemGetAllocationGranularity: 10020,

@@ -47,7 +47,7 @@ export function linkImages(
       try {
         return newer.link(specificArchitecture(architecture(), images), images, options);
       } catch (failed) {
-        // nvJitLink is too old as well. The driver's error is thrown, because it has the advice.
+        // nvJitLink is too old as well: throw the driver's error, because its message contains the advice.
         throw failed instanceof CudaError && failed.message.includes("Unsupported .version") ? error : failed;
       }
     }

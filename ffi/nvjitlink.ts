@@ -157,7 +157,7 @@ export class NvJitLink {
     const created = this.#functions.nvJitLinkCreate(this.#outBytes, words.length, pointers);
     if (created !== 0) throw refusal(created, "nvJitLinkCreate", `with the options ${words.join(" ")}`);
     const handle = this.#out[0]!;
-    // Keeps the arrays alive that nvJitLink may read until the link is destroyed.
+    // Keep alive the arrays that nvJitLink may read until the link is destroyed.
     const kept = [pointers];
     try {
       for (const { name, image } of images) this.#add(handle, name, image, kept);

@@ -79,7 +79,7 @@ const nvrtcLibrary = {
   packageFolder: "cuda_nvrtc",
   title: "NVRTC",
   functions: libnvrtc,
-  // The functions for cubins are not optional: they exist since CUDA 11.1, and pools require CUDA 11.2 anyway.
+  // The functions for cubins are not optional: they have existed since CUDA 11.1, and pools require CUDA 11.2 anyway.
   optionalFunctions: ["nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"],
   oldest: "CUDA 11.2",
 };
@@ -87,7 +87,10 @@ const nvrtcLibrary = {
 /** The values of `nvrtcResult` that are handled differently from other errors. */
 const nvrtcResult = { success: 0, invalidOption: 5, compilation: 6 } as const;
 
-/** The library that was found when no path was given, for all `Cuda` objects. It is never unloaded. */
+/**
+ * The result of the search for the library when no path is given, shared by all `Cuda` objects. The library is never
+ * unloaded.
+ */
 let found: Compiler | UnusableLibrary | undefined;
 
 /**
@@ -122,8 +125,8 @@ class Nvrtc implements Compiler {
   /** The folders of CUDA's own headers, for the preprocessor. */
   readonly #includePaths: readonly string[];
   /**
-   * The possible paths of the library's builtins, until they are loaded. The builtins are loaded only before a
-   * compilation, because a source that is found in the cache does not need them.
+   * The paths at which the library's builtins may be. Empty once the builtins are loaded, which happens at the first
+   * compilation: a source that is found in the cache does not need them.
    */
   #builtins: readonly string[];
 

@@ -109,7 +109,7 @@ export function toolkitFolders(): string[] {
   ) as string[];
 }
 
-/** Returns the folders of a toolkit installed by conda. The last two contain the headers. */
+/** Returns the folders of a toolkit installed by conda. The last two folders contain the headers. */
 export function condaFolders(): string[] {
   const folder = environmentVariable("CONDA_PREFIX");
   if (folder === undefined || folder === "") return [];

@@ -17,7 +17,7 @@ import { shim, shimRefusal } from "../native/shim/shim.ts";
 
 /** The files that a compiler command reads and writes in one run. */
 export interface CommandPaths {
-  /** The files in memory of this compilation. A compiler may add files of its own. */
+  /** The in-memory files of this compilation. A compiler may add its own files. */
   readonly files: MemoryFiles;
   readonly source: string;
   /** The path to write the cubin to; undefined if PTX is requested. */
@@ -232,8 +232,8 @@ export class MemoryFiles implements Disposable {
 const variable = "__poolpass_name_";
 
 /**
- * Returns one declaration for each name expression, of a variable initialized with the expression's address, to append
- * to the source.
+ * Returns C++ declarations to append to the source: for each name expression, a variable that is initialized with the
+ * expression's address.
  */
 function nameDeclarations(expressions: readonly string[]): string {
   if (expressions.length === 0) return "";
@@ -245,7 +245,7 @@ function nameDeclarations(expressions: readonly string[]): string {
 }
 
 /**
- * Removes the variables that `nameDeclarations` declared from the PTX. Returns the remaining PTX, and the lowered name
+ * Removes from the PTX the variables that `nameDeclarations` declared. Returns the remaining PTX, and the lowered name
  * of each expression.
  */
 export function takeNames(
@@ -288,7 +288,7 @@ const variableDirectives = new RegExp(
   `^[ \\t]*\\.(?:visible\\s+)?[^\\n{}]*\\.u64\\s+${variable}(\\d+)(?:\\[1\\])?\\s*(?:=\\s*([^;]*))?;[^\\n]*\\n`,
   "gm",
 );
-/** Matches lines of the debug information that contain the address of such a variable. */
+/** Matches lines of the debug information that contain the address of a variable that `nameDeclarations` declared. */
 const variableAddresses = new RegExp(`^\\.b64\\s+${variable}\\d+$`, "gm");
 const kernelDirectives = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)/gm;
 const kernelDeclarations = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+[\w$]+\s*\([^)]*\)[^;{]*;[ \t]*\n/gm;

@@ -11,8 +11,8 @@ import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
  */
 const [preciseClock, coarseClock] = [1, 6];
 /**
- * Number of readings after which the native clock is loaded. Loading it takes as long as some hundred readings of the
- * runtime's clock.
+ * Number of readings after which the native clock is loaded. Loading it takes as long as several hundred readings of
+ * the runtime's clock.
  */
 const readingsBeforeLoading = 64;
 
@@ -43,8 +43,7 @@ function openClock(): (() => number) | undefined {
       clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "buffer" /* struct timespec *tp */], result: "i32" },
     }).symbols;
     if (clock_gettime?.(coarseClock, bytes) !== 0) return undefined;
-    // `timespec` contains the seconds since boot and the nanoseconds as 64-bit integers, of which the low words are
-    // read.
+    // `timespec` contains the seconds since boot and the nanoseconds as 64-bit integers. Only their low words are read.
     const read = (clock: number): number => {
       clock_gettime(clock, bytes);
       return timespec[0]! * 1000 + timespec[2]! / 1e6;

@@ -23,7 +23,8 @@ let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
  * Returns the value of an environment variable, or undefined if it is not set. Reads it with libc's `getenv`, like
- * CUDA. If FFI cannot be used, reads the runtime's own copy, in Deno only if that is already permitted.
+ * CUDA. If FFI cannot be used, reads the runtime's own copy; in Deno, only if permission to read the variable has
+ * already been granted.
  */
 export function environmentVariable(name: string): string | undefined {
   if (libc === undefined) libc = openLibc();
@@ -35,8 +36,8 @@ export function environmentVariable(name: string): string | undefined {
 
 /**
  * Returns the names of all environment variables, as the runtime lists them; none in Deno unless reading all variables
- * is already permitted. libc's `environ` is not read, because another thread that sets a variable could move it
- * meanwhile.
+ * is already permitted. libc's `environ` is not read, because another thread could move the array at the same time by
+ * setting a variable.
  */
 export function variableNames(): string[] {
   const globals = globalThis as unknown as Globals;

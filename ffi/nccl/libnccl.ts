@@ -152,9 +152,9 @@ export const libnccl = {
 
 /**
  * The signature of `ncclCommInitRankConfig` for each processor architecture. The function has an `ncclUniqueId`
- * parameter that is passed by value. On x86-64, such a struct is passed on the stack, as are the arguments that find no
- * register; the arguments after the struct are passed as if the struct were absent. On AArch64, the address of a copy
- * is passed.
+ * parameter that is passed by value. On x86-64, such a struct is passed on the stack, and the other arguments are
+ * passed as if the struct were absent: in registers while there are any left, then on the stack. On AArch64, the
+ * address of a copy of the struct is passed.
  */
 export const initRankByValue: Readonly<Record<string, NativeSymbol>> = {
   x86_64: {

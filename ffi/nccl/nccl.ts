@@ -423,7 +423,8 @@ export class Nccl implements CollectiveLibrary {
     if (comm === 0n) return;
     communicator[which] = 0n;
     this.#makeCurrent(communicator.device);
-    // ncclCommDestroy fails while a split of this communicator is pending, for example because not all ranks called it.
+    // ncclCommDestroy fails while a split of this communicator is pending, for example because not all ranks have
+    // called the split.
     const ending = this.#isIdle(comm) ? call : "ncclCommAbort";
     try {
       this.#check(await this.#functions[ending](comm), ending);

@@ -10,9 +10,9 @@ import { pause } from "../../src/support/waiting/timer.ts";
 import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**
- * The first word (u32) of the record in a rank's roster slot, if the rank has aborted the communicator; otherwise, the
- * word is 0. The rest of the record has a byte for each rank of the communicator: whether the slot's owner sends to
- * that rank (1), receives from that rank (2), or does both (3).
+ * The value of the first word (u32) of the record in a rank's roster slot if the rank has aborted the communicator.
+ * Otherwise, the word is 0. The rest of the record has a byte for each rank of the communicator: whether the slot's
+ * owner sends to that rank (1), receives from that rank (2), or does both (3).
  */
 const aborted = Uint32Array.of(1);
 const linksOffset = aborted.byteLength;
@@ -26,8 +26,8 @@ const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as cons
 /** Milliseconds that a rank waits between publishing its roster entry and aborting its work. */
 const graceMilliseconds = 10;
 /**
- * The time in milliseconds for which a rank that has read the roster entries, and has found no aborting rank, does not
- * read them again: reading takes a tenth of the time of a small collective. Must be less than `graceMilliseconds`.
+ * The time in milliseconds for which a rank does not read the roster entries again after it has found no aborting rank
+ * in them: reading them takes a tenth of the time of a small collective. Must be less than `graceMilliseconds`.
  */
 const trustedMilliseconds = 5;
 /** A flag of a link: this rank sends to the peer. */
@@ -68,7 +68,7 @@ export class NcclCommunicator {
   /** The handle of the blocking NCCL communicator, which runs the collectives. */
   worker = 0n;
   /**
-   * The communicator that this one is split or shrunk from. NCCL's state of the parent tells whether `manager` is
+   * The communicator that this one is split or shrunk from. The parent's state in NCCL shows whether `manager` is
    * ready.
    */
   readonly parent: NcclCommunicator | undefined;
@@ -84,7 +84,7 @@ export class NcclCommunicator {
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** The maximum time in milliseconds that a call blocks until other ranks take part. */
   readonly timeout: number;
-  /** All possible links: two, one for each direction, for each other rank. */
+  /** All possible links: for each other rank, one link in each direction. */
   readonly linksOfAll: Link[] = [];
   /** For each peer, the directions of messages that this rank has published in the roster. */
   #links = new Uint8Array(0);

@@ -76,8 +76,8 @@ export function describeDescriptor(fd: number): DescriptorStatus {
  * Closes a descriptor that this process has opened; for descriptors from other processes, use `closeAside`. The number
  * may be reused at once, so never close a descriptor twice.
  *
- * @throws {SystemError} `EBADF` if the descriptor is not open. After any other error, such as one of a file system that
- *   could not write, the descriptor is closed.
+ * @throws {SystemError} `EBADF` if the descriptor is not open. After any other error, such as a failure of the file
+ *   system to write data, the descriptor is closed.
  */
 export function closeDescriptor(fd: number): void {
   const result = shim().poolpass_close(fd);
@@ -138,8 +138,8 @@ export function lowestFreeDescriptor(): number {
 }
 
 /**
- * Returns whether a descriptor is readable now, or becomes readable within `options.milliseconds`, for which the call
- * then blocks. A pidfd is readable once its process has ended.
+ * Returns whether a descriptor is readable. If it is not readable yet, blocks for at most `options.milliseconds` until
+ * it is. A pidfd is readable once its process has ended.
  */
 export function isReadable(fd: number, options: { readonly milliseconds?: number } = {}): boolean {
   const pollfd = new Uint8Array(Int32Array.of(fd, pollIn).buffer);
@@ -200,7 +200,8 @@ let nvidiaMajors: ReadonlySet<number> | undefined;
  * Determines the type of the file that a descriptor refers to, without querying its file system or accessing the file:
  * a FUSE server is not called, and a lease is not broken.
  *
- * @throws {SystemError} `EBADF` if the descriptor is not open; `EMFILE` or `ENFILE`
+ * @throws {SystemError} `EBADF` if the descriptor is not open; `EMFILE` or `ENFILE` if the system cannot open another
+ * descriptor
  */
 export function judgeDescriptor(fd: number): DescriptorProperties {
   const out = new Uint32Array(3);
@@ -230,8 +231,8 @@ function isNvidiaDevice({ type, major }: DescriptorProperties): boolean {
 }
 
 /**
- * Closes a descriptor, on another thread if it is not a sealed memory file. If the system has no memory for the thread,
- * the descriptor stays open: another process may have sent it, and must not be able to block this one.
+ * Closes a descriptor that another process may have sent. Unless the descriptor is a sealed memory file, it is closed
+ * on another thread, because closing it may block. If the system has no memory for that, the descriptor stays open.
  */
 export function closeAside(fd: number): void {
   shim().poolpass_close_aside(fd);

@@ -216,7 +216,7 @@ export interface FolderUse {
   readonly mayBeSticky: boolean;
 }
 
-/** The error for a folder that must not be used. The message is only the reason. */
+/** Thrown if a folder must not be used. The message contains only the reason; the caller adds the context. */
 export class FolderRefusal extends Error {
   readonly code: "not-found" | "not-permitted";
 

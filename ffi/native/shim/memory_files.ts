@@ -132,16 +132,16 @@ const symbols = {
 /** The libraries that may export `shm_open`: libc since glibc 2.34, and librt before. */
 const libraries = ["libc.so.6", "librt.so.1"];
 /**
- * `O_RDWR | O_NONBLOCK`: without `O_NONBLOCK`, another user who has taken the name could make an open wait through a
- * file lease.
+ * `O_RDWR | O_NONBLOCK`: without `O_NONBLOCK`, another user who has created a file of the same name could block the
+ * open call by holding a lease on that file.
  */
 const readAndWrite = 0o4002;
 const create = 0o100;
 const ownAlone = 0o600;
 const byOthers = 0o077;
 /**
- * The error numbers that mean that resources of this process or the system are exhausted. After any other error, the
- * memory counts as unavailable to this user.
+ * The error numbers that mean that resources of this process or the system are exhausted. Any other error means that
+ * the memory is not available to this user.
  */
 const lacks = [errno.ENOSPC, errno.EMFILE, errno.ENFILE];
 
@@ -153,7 +153,7 @@ let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
  * taken the name.
  *
  * @param name without a slash; the user ID is appended to it
- * @throws {SystemError} `ENOSPC`, `EMFILE` or `ENFILE`
+ * @throws {SystemError} `ENOSPC`, `EMFILE` or `ENFILE` if resources of this process or the system are exhausted
  */
 export function openNamedMemory(name: string, byteLength: number): number | undefined {
   const fd = openOwn(name, readAndWrite | create);

@@ -75,8 +75,8 @@ export function isInOwnPidNamespace(pid: number): boolean {
 }
 
 /**
- * Returns whether a process of this PID namespace has open files. A process that is ending closes them before its pidfd
- * becomes readable, because its threads end one after another.
+ * Returns whether a process of this PID namespace has open files. An exiting process first closes its files. Its pidfd
+ * becomes readable only when all of its threads have ended, which may be later.
  */
 export function hasOpenFiles(pid: number): boolean {
   const status = readSmallFile(`/proc/${pid}/status`);
@@ -84,8 +84,8 @@ export function hasOpenFiles(pid: number): boolean {
 }
 
 /**
- * Returns whether no process in this PID namespace has this ID, or the process has ended. A `pid` of 0 stands for a
- * process that cannot be seen from here.
+ * Returns whether a process has ended, or no process in this PID namespace has this ID. Returns false for a `pid` of 0,
+ * which stands for a process that is not visible in this namespace.
  */
 export function hasEnded(pid: number): boolean {
   if (pid === 0) return false;
@@ -119,8 +119,8 @@ export function isGone(error: unknown): boolean {
 }
 
 /**
- * Returns whether `/proc` shows a process with `pid` as its only ID, because the process is in the PID namespace of
- * `/proc` itself and not in a nested one.
+ * Returns whether `pid` is the only process ID that `/proc` lists for a process. If so, the process is in the PID
+ * namespace that `/proc` shows, and not in a nested namespace.
  */
 function hasOneNumber(name: "self" | number, pid: number): boolean {
   const status = readSmallFile(`/proc/${name}/status`);

@@ -18,7 +18,8 @@ import {
 import { errno, shim, shimRefusal, SystemError } from "./shim.ts";
 
 /**
- * The state of a slot: whether a process has taken it, and whether that process has left, or has ended without leaving.
+ * The state of a slot: `"free"`, `"taken"` by a running process, or last taken by a process that has released it
+ * (`"left"`) or has ended without releasing it (`"ended"`).
  */
 export type PlaceState = "free" | "taken" | "left" | "ended";
 
@@ -30,13 +31,13 @@ const namePrefix = "poolpass-ranks-";
 const keyDigits = 32;
 /**
  * The name of the file with the keys of this user's rosters. It makes the rosters of killed processes discoverable
- * without searching `/dev/shm`, where other users may have created any number of files. The name has the format's
- * version.
+ * without searching `/dev/shm`, where other users may have created any number of files. The number at the end of the
+ * name is the version of the file format.
  */
 const indexName = "poolpass-rosters-1";
 /**
- * The layout of the index file: the total number of slots, the number of slots in which a key may be stored, which
- * depend on the key's digits, and the size of a slot in bytes.
+ * The layout of the index file: the total number of slots, the number of consecutive slots in which a key may be stored
+ * (the key's first digits select the first of these slots), and the size of a slot in bytes.
  */
 const index = { slots: 512, slotsOfKey: 8, slotByteLength: keyDigits / 2 } as const;
 /**
@@ -88,8 +89,8 @@ export class Roster {
       const range = { offset: place * stride, byteLength: stride };
       if (isRangeLocked(fd, range)) return closeAs(fd, "taken");
       lockRange(fd, range);
-      // Checks the lock again and the slot's state, because another process may be claiming the slot at the same time,
-      // or may have held it before.
+      // Check the lock again, and check the slot's state, because another process may be claiming the slot at the same
+      // time, or may have held it before.
       const state = new Uint32Array(1);
       readAt(fd, new Uint8Array(state.buffer), range);
       if (isRangeLocked(fd, range) || state[0] !== numbers.free) {

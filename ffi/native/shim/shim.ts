@@ -191,7 +191,7 @@ const duplicateCloseOnExec = 1030;
 /**
  * The lowest number for the descriptor from which the shim is loaded. Most processes do not use descriptors with such
  * high numbers, although their limit allows them. If the process's limit is lower, the shim is loaded from the memory
- * file's first descriptor.
+ * file's original descriptor.
  */
 const highDescriptor = 1000;
 

@@ -10,7 +10,7 @@ import { cString, shim, unwrap } from "./shim.ts";
 /** The maximum number of descriptors in one message. */
 export const maximumDescriptors = 253;
 
-/** A file's device and inode, which identify it for as long as it exists, whatever happens to its path. */
+/** A file's device and inode, which identify it for as long as it exists, even if it is renamed. */
 export type FileIdentity = BigUint64Array<ArrayBuffer>;
 
 /** The process at the other end of a connection. */
@@ -32,8 +32,8 @@ export interface ReceivedMessage {
   /** The number of descriptors that arrived with the bytes. */
   readonly arrived: number;
   /**
-   * The received descriptors. Empty if more arrived than `capacity`, or some were lost: all of them are then being
-   * closed.
+   * The received descriptors. Empty if more than `capacity` arrived, or if some were lost: all descriptors that arrived
+   * are then closed, possibly after this result is returned.
    */
   readonly fds: readonly number[];
   /** Whether descriptors were lost, because this process cannot open more. */
@@ -49,7 +49,7 @@ const receivedBytes = new Uint8Array(receivedTable.buffer);
 
 /** The options of `listenAt`. */
 export interface ListenAtOptions {
-  /** The maximum permissions of the socket file, as mode bits. */
+  /** The permissions of the socket file, as mode bits. */
   readonly mode: number;
   /**
    * Whether connecting processes may send descriptors. Linux before 6.16 cannot refuse descriptors: they may arrive

@@ -26,7 +26,10 @@ const symbols = {
 const appending = 0o2006401;
 /** `O_CREAT | O_EXCL`: fails if the name exists, even as a symbolic link. */
 const creating = 0o300;
-/** Matches paths of this process's own descriptors, whose files another user may have opened for it. */
+/**
+ * Matches the paths of this process's own descriptors. The owner of their files is not checked, because another user's
+ * process may have opened a file and passed the descriptor to this process.
+ */
 const ownDescriptor = /^(?:\/dev\/(?:stdout|stderr|fd\/\d+)|\/proc\/self\/fd\/\d+)$/;
 /** `O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`. */
 const reading = 0o2004400;
@@ -69,10 +72,10 @@ let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
  * Appends text to a file, which is created if it does not exist. Text that several processes append to the same file is
- * not interleaved. A file, a pipe or a link of a user other than this one and root is refused: it may refer to a file
- * that only this user may write to.
+ * not interleaved. Refuses a file, a pipe or a symbolic link that belongs to a user other than this one and root: that
+ * user could redirect the text to a file that only this user may write to.
  *
- * @throws {Error} If that fails. The message is only the reason
+ * @throws {Error} If the text cannot be written. The message contains only the reason
  */
 export function appendToFile(path: string, text: string): void {
   const native = libcFiles();
@@ -90,7 +93,7 @@ export function appendToFile(path: string, text: string): void {
 /**
  * Reads a file of at most 1 MiB.
  *
- * @throws {Error} If that fails. The message is only the reason
+ * @throws {Error} If the file cannot be read. The message contains only the reason
  */
 export function readTextFile(path: string): string {
   const native = libcFiles();
@@ -243,7 +246,7 @@ export interface StandardError {
   write(line: string): boolean;
 }
 
-/** The destination of the log that `POOLPASS_LOG=1` enables; undefined without it. */
+/** The destination of the log that `POOLPASS_LOG=1` enables; undefined if that variable is not set to 1. */
 export function openLog(): StandardError | undefined {
   return environmentVariable("POOLPASS_LOG") === "1" ? openStandardError() : undefined;
 }
