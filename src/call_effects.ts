@@ -37,8 +37,8 @@ export interface CallEffects {
    */
   readonly blocksOn?: "stream" | "event" | "device" | "all devices";
   /**
-   * The work that the call may or may not wait for: programs must not rely on the wait. Copies wait only if the host
-   * memory is pageable.
+   * Work that the call may wait for. Programs must not rely on the wait. Copies wait only if the host memory is
+   * pageable.
    */
   readonly mayBlockOn?: "stream" | "device";
   /** Whether the call loads or unloads device code. Such a call blocks only if the driver's `loadingBlocks` is true. */

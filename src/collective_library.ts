@@ -77,8 +77,8 @@ export interface Extent {
 }
 
 /**
- * The prefix of a communicator's completed work whose results are valid. Later results were computed from the leftover
- * data of a rank that has ended or aborted.
+ * The prefix of a communicator's completed work whose results are valid. Later results are invalid, because they were
+ * computed from incomplete data of a rank that has ended or aborted.
  */
 export interface ValidPrefix extends Extent {
   /** The reason why later results are invalid. */
@@ -125,8 +125,8 @@ export interface CollectiveLibrary {
    * Returns the state of a communicator. Returns an error, also from all later calls, once a rank on this machine has
    * ended or the library has detected a failure.
    *
-   * @param options.onlyOfWork whether to report only errors of the communicator's work, and not the end of a rank,
-   * after which the work may still be complete
+   * @param options.onlyOfWork whether to report only errors of the communicator's work. The end of a rank is then not
+   * reported, because the work may be complete nevertheless
    */
   commGetAsyncError(comm: bigint, options?: { readonly onlyOfWork?: boolean }): CommunicatorState;
   /**

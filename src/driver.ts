@@ -277,10 +277,10 @@ export interface Driver {
   readonly runsOnHost: boolean;
   /**
    * Whether `close` drops pending work and releases everything. A GPU continues with pending work, so the resources
-   * that the work uses must stay.
+   * that the work uses must remain allocated.
    */
   readonly dropsWork: boolean;
-  /** Observes and checks kernels for the sanitizer. Undefined if the driver cannot. */
+  /** Observes and checks kernels for the sanitizer. Undefined if the driver does not support this. */
   readonly checker: KernelChecker | undefined;
   /** Whether devices execute machine code, and instructions that are specific to an architecture. */
   readonly executesMachineCode: boolean;
@@ -340,9 +340,10 @@ export interface Driver {
   eventDestroy(device: number, event: bigint): void;
   eventRecord(device: number, event: bigint, stream: bigint): void;
   /**
-   * `cuCtxRecordEvent`: records an event after the work so far of all streams of the device, including those of other
-   * libraries and those that were destroyed. No stream waits for it. Fails with `cudaErrorCallRequiresNewerDriver`
-   * before CUDA 12.5; during a capture, fails with `cudaErrorStreamCaptureUnsupported` and invalidates the capture.
+   * `cuCtxRecordEvent`: records an event after all work enqueued so far on any stream of the device, including streams
+   * of other libraries and destroyed streams. Later work does not wait for the event. Fails with
+   * `cudaErrorCallRequiresNewerDriver` before CUDA 12.5; during a capture, fails with
+   * `cudaErrorStreamCaptureUnsupported` and invalidates the capture.
    */
   ctxRecordEvent(device: number, event: bigint): void;
   /** Returns the ordinals of the devices that have a context. */
@@ -396,7 +397,10 @@ export interface Driver {
    * `allocationGranularity`.
    */
   memGetAllocationGranularity(props: MemAllocationProps, option: number): number;
-  /** `cuMemCreate`: creates memory without an address. `byteLength` must be a multiple of the granularity. */
+  /**
+   * `cuMemCreate`: creates physical memory, which has no address until it is mapped. `byteLength` must be a multiple of
+   * the granularity.
+   */
   memCreate(props: MemAllocationProps, byteLength: number): bigint;
   /** Releases a handle. The memory itself exists while it is mapped, or while any process has a descriptor of it. */
   memRelease(memory: bigint): void;

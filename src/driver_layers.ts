@@ -22,8 +22,8 @@ export function intercept(
 ): Driver {
   // On first use, a property is defined on the layer itself: engines find an own property faster than they call a trap.
   const layer: Driver = Object.create(
-    // The proxy's target is not `driver`: if `driver` is itself a layer, a trap would have to return its own properties
-    // unchanged wherever they are not configurable.
+    // The proxy's target is an empty object and not `driver`: a trap must return the target's own non-configurable
+    // properties unchanged, and a `driver` that is itself a layer may have such properties.
     new Proxy({}, {
       get(_, name) {
         const value: unknown = calls[name as keyof Driver] ?? Reflect.get(driver, name, driver);

@@ -44,7 +44,7 @@ export interface Issuer {
   readonly watchdog: CollectiveWatchdog;
 }
 
-/** The buffers' allocations that a collective reads (`source`) and writes (`target`), and the numbers of bytes. */
+/** The allocations that a collective reads (`source`) and writes (`target`), and the number of bytes of each access. */
 export interface UsedMemory {
   readonly source: Allocation | undefined;
   readonly readByteLength: number;
@@ -236,7 +236,8 @@ interface UsedRange {
  */
 function checkNoConflicts(collectives: readonly Collective[]): void {
   const used = collectives.flatMap(rangesOf).sort((one, other) => one.begin - other.begin);
-  // The ranges checked so far that end last: `last` of all ranges, `lastWritten` of the written ones.
+  // Of the ranges checked so far, the range with the highest end: `last` of all ranges, `lastWritten` of those that are
+  // written.
   let last: UsedRange | undefined, lastWritten: UsedRange | undefined;
   for (const range of used) {
     const earlier = range.isWritten ? last : lastWritten;

@@ -33,7 +33,7 @@ const timerInterval = 50;
  * saturated: it then records no further marker when another communicator is about to use its stream.
  */
 const maximumMarkers = 64;
-/** The maximum number of calls for which one reservation takes space in the launch queue. */
+/** The maximum number of launch-queue slots that are reserved at once. Each collective takes one slot. */
 const maximumReservation = 16;
 
 /** The total number of collectives that a communicator had enqueued when an epoch of logical time ended. */
@@ -52,8 +52,8 @@ interface WatchedWork extends UnfinishedWork {
   /** The total number of collectives that the communicator had enqueued up to the last one of this work. */
   count: number;
   /**
-   * For each epoch before `last` in which collectives were added to this work, the total count at its end; oldest
-   * first. The collectives of epochs before `first` are complete.
+   * The total counts at the end of each epoch before `last` in which collectives were added to this work, oldest first.
+   * The collectives of epochs before `first` are complete.
    */
   earlierCounts: EpochCount[] | undefined;
   /** Whether this work includes sends or receives. */
@@ -126,8 +126,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Call after a group was enqueued. Makes the next collective of this communicator ask other communicators for end
-   * markers again: when they were asked last, they had not yet enqueued their part of the group.
+   * Call after a group was enqueued. Makes the next collective of this communicator request end markers from the other
+   * communicators again: at the last request, these communicators had not yet enqueued their part of the group.
    */
   afterGroup(): void {
     this.#lastStream = undefined;
@@ -136,8 +136,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   /** Call before a collective is enqueued on a stream. May poll, so check `failure` afterwards. */
   beforeEnqueue(stream: CudaStream): void {
-    // If another communicator has used the stream since, it has called `recordEnd` of this one, which clears
-    // `#lastStream`, unless this communicator was saturated.
+    // If another communicator has used the stream since the last collective, it has called this communicator's
+    // `recordEnd`, which clears `#lastStream`. It does not do so if this communicator is saturated.
     const isSameStream = stream === this.#lastStream;
     if (isSameStream && this.#slotsLeft > 0) {
       this.#slotsLeft--;
@@ -271,7 +271,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   /** Stops the timer. Drops the unfinished work, unless the library is aborting it. */
   stop(): void {
     this.#timer.stop();
-    // While the library is aborting the work, keep track of it, so that waits do not block on it.
+    // While the library is aborting the work, keep track of that work, so that waits do not block on it.
     if (this.#revocation === undefined) this.#clear();
   }
 
@@ -344,11 +344,11 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /**
-   * Retires work: removes that which is complete with its end marker, and changes `first` of work that is partially
-   * complete. Keeps completed work whose results are invalid because another rank has aborted.
+   * Retires work: removes complete work together with its end marker, and advances `first` of partially complete work.
+   * Keeps completed work whose results are invalid because another rank has aborted.
    *
    * @param completedBefore returns the epoch before which the given work is complete
-   * @returns the other rank's error, if there are such results, or if the remaining work can never complete
+   * @returns the other rank's error, if some results are invalid or the remaining work can never complete
    */
   #retire(completedBefore: (work: WatchedWork, index: number) => Epoch): Error | undefined {
     const epochs = this.#endMarkers.map(({ work }, index) => completedBefore(work, index));
@@ -369,7 +369,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       this.#remove(marker);
       return false;
     });
-    // Work after the valid prefix can never complete validly. An idle communicator fails, too.
+    // Work after the valid prefix can never complete with valid results: return the error. Return it even if the
+    // communicator has no unfinished work.
     if (
       prefix !== undefined && (this.#hasNoWork || this.#endMarkers.some(({ work }) => isBehindPrefix(work, prefix)))
     ) {
@@ -432,7 +433,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   #recordEndOf(work: WatchedWork): void {
     const { session, timeout } = this.#parts;
     const deadline = performance.now() + timeout;
-    // Do not record an event on an idle stream: even there, an event is not complete at once.
+    // Do not record an event on an idle stream, because even there an event does not complete immediately.
     if (this.#isIdleStream(work)) {
       work.deadline = deadline;
       this.#endMarkers.push({ work, event: undefined });
@@ -484,8 +485,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     try {
       driver.eventRecord(device, event, handle);
     } catch (error) {
-      // The stream may be wrapped and destroyed by its owner. If so, record the event after the work of all streams of
-      // the device, which includes the work of the destroyed stream.
+      // The stream may have been created by other code, and destroyed by it. If so, record the event after the work of
+      // all streams of the device, which includes the work of the destroyed stream.
       this.#throwIfOver(error);
       if (!driver.hasContextEvents) throw error;
       driver.ctxRecordEvent(device, event);

@@ -178,10 +178,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Calls a function, and enqueues the collectives that it has called together when it returns. Needed for sends and
-   * receives that would wait for each other, and if one thread works for several ranks. The collectives of a group are
-   * unordered; copies and kernels that the function enqueues come before all of them. If the function throws, none of
-   * its collectives is enqueued.
+   * Calls a function, and enqueues the collectives that it has called together when it returns. A group is needed for
+   * sends and receives that would otherwise wait for each other, and if one thread makes the calls of several ranks.
+   * The collectives of a group are unordered; copies and kernels that the function enqueues come before all of them. If
+   * the function throws, none of its collectives is enqueued.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
    * @param body Calls collectives of any communicators. Must not be asynchronous.
@@ -424,7 +424,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Receives a buffer of the same size that another rank sends. The first receive blocks as the first send does.
+   * Receives the contents of a buffer of the same size that another rank sends. On a GPU, the first receive from a rank
+   * of this machine blocks until that rank sends, for up to the timeout, because NCCL then connects the ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
    * @param peer The rank that sends the buffer.

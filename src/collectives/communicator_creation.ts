@@ -120,7 +120,7 @@ export function beginCreation({ name }: CreationOptions, start: () => bigint): b
 /**
  * Resolves when the creation, split or shrink is complete.
  *
- * @param comm the handle of the new communicator, or of the one that is split if this rank joins no new one
+ * @param comm the handle of the new communicator or, if this rank joins none, of the communicator that is split
  */
 export async function untilReady(
   { session, library, timeout }: Pick<CommunicatorParts, "session" | "library" | "timeout">,

@@ -77,7 +77,8 @@ export class LaunchThrottle {
     if (events.length >= maximumOutstandingChecks) {
       this.#events.await(events[events.length - maximumOutstandingChecks]!);
     }
-    // Reuse only an event older than the awaited one, whose completion still tells how far the stream has progressed.
+    // Reuse an event only if it is older than the awaited one: the completion of the awaited event still shows how far
+    // the stream has progressed.
     const event = events.length > maximumOutstandingChecks ? events.shift()! : this.#events.createEvent(device);
     events.push(event);
     this.#events.record(device, event, stream);

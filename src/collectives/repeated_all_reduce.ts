@@ -39,8 +39,8 @@ export class RepeatedAllReduce {
   readonly #watchdog: CollectiveWatchdog;
   readonly #collective: Collective;
   /**
-   * The stream's progress when the uses of the two allocations were last recorded. The uses need not be recorded again
-   * until this progress or the stream of an allocation changes.
+   * The stream's progress when the uses of the two allocations were last recorded. The uses are recorded again only if
+   * the progress or the stream of an allocation has changed.
    */
   #usesNotedAt = -1;
   /** The streams of the source's and the target's allocation when the uses were last recorded. */

@@ -41,8 +41,8 @@ import {
 
 const errorsOfSessions = new WeakMap<Session, StreamErrors>();
 /**
- * The errors of the sessions that have unfinished collectives, and whose drivers share contexts. With shared contexts,
- * some calls of one session wait for the streams of all of these sessions.
+ * The `StreamErrors` of each session that has unfinished collectives and whose driver shares its contexts with other
+ * drivers. With shared contexts, some calls of one session wait for the streams of all of these sessions.
  */
 const unfinishedInSharedContexts = new Set<StreamErrors>();
 /**
@@ -54,7 +54,7 @@ const spinMilliseconds = 5;
 const spinMillisecondsOnHost = 0.5;
 /** The requested duration of a pause in milliseconds. */
 const pauseMilliseconds = 0.02;
-/** The time in milliseconds after which a wait begins to poll the watchdogs. Most collectives complete before. */
+/** The time in milliseconds after which a wait begins to poll the watchdogs. Most collectives complete earlier. */
 const quietMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
 /** The maximum number of failures stored per stream. */
@@ -203,8 +203,9 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Returns all streams that depend on `stream` by event waits or by the default stream. `since` of each is the
-   * earliest epoch after which its work depends on work that was enqueued on `stream` after the parameter `since`.
+   * Returns all streams that depend on `stream` by event waits or by the implicit order of the default stream. In the
+   * result, `since` is an epoch: work enqueued on the dependent stream after that epoch depends on work that was
+   * enqueued on `stream` after the epoch in the parameter `since`.
    */
   #dependents(stream: StreamState, since: Epoch): Map<StreamState, { since: Epoch; isImplicit: boolean }> {
     const reached = new Map<StreamState, { since: Epoch; isImplicit: boolean }>();
@@ -220,8 +221,8 @@ export class StreamErrors implements WaitErrors {
       for (const edge of stream.waitEdges) {
         if (edge.before > since) next.push({ stream: edge.stream, since: edge.since, isImplicit: false });
       }
-      // Do not take two implicit steps in a row: the default stream orders two blocking streams only if it has work
-      // between the work of both, which is unknown.
+      // Do not follow two implicit dependencies in a row: the default stream orders two blocking streams only if it has
+      // work between theirs, and it is not known whether it has.
       if (isImplicit) continue;
       for (const other of this.#implicitDependents(stream)) next.push({ stream: other, since, isImplicit: true });
     }
@@ -361,8 +362,8 @@ export class StreamErrors implements WaitErrors {
       const ofDefault = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
       const created = this.#created.get(key) ?? 0;
       for (const failure of ofDefault?.failures ?? []) {
-        // The failure affects this stream unless it was created after a wait has thrown the failure: from then on, the
-        // program knew of it.
+        // The failure affects this stream unless the stream was created after a wait had thrown the failure's error:
+        // the program then knew about the failure.
         if (!failure.isImplicit && failure.thrownAt > created) state.failures.push({ ...failure, isImplicit: true });
       }
     }
@@ -380,8 +381,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Returns the state of a stream, if the stream is tracked. A tracked default stream causes the stream to be tracked,
-   * too.
+   * Returns the state of a stream, if the stream is tracked. If the device's default stream is tracked, starts to track
+   * the given stream, too.
    */
   #stateIfRelevant(device: number, stream: bigint): StreamState | undefined {
     return this.#streams.get(keyOf(device, stream)) ??
@@ -500,7 +501,7 @@ export class StreamErrors implements WaitErrors {
     try {
       return this.#guarded.streamQuery(device, stream, forLibrary);
     } catch (error) {
-      // An invalid handle means that the stream was wrapped and that its owner has destroyed it.
+      // An invalid handle means that the stream was created by other code, which has destroyed it.
       if (!isInvalidHandle(error)) throw error;
       this.onStreamReleased(device, stream);
       return true;
@@ -554,7 +555,8 @@ export class StreamErrors implements WaitErrors {
     };
     return intercept(driver, calls, (name, method) => {
       const effects = effectsOf(name);
-      // Wrap launches without a rest parameter, which would take longer than the rest of the wrapper.
+      // The wrapper of a launch has no rest parameter, because creating its array would take longer than the rest of
+      // the wrapper.
       if (effects.stream === "launch") {
         return (launch, attributes) => {
           const { device, stream } = launch as KernelLaunch;
@@ -562,8 +564,8 @@ export class StreamErrors implements WaitErrors {
           return method.call(driver, launch, attributes);
         };
       }
-      // If a call takes a slot of the launch queue, it needs no polling: copies of pageable memory, which would block,
-      // go through page-locked memory.
+      // A call that takes a slot of the launch queue needs no polling, because it does not wait for work: pageable
+      // memory, whose copies would block, is copied through page-locked memory.
       const before = takesSlot(effects) ? this.#slotReservation(effects) : this.#pollingWait(effects);
       if (before === undefined) return method.bind(driver);
       return (...parameters) => {

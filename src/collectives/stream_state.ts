@@ -74,8 +74,8 @@ export interface FailureCause {
   readonly error: Error;
   readonly revocation: RevocationProgress;
   /**
-   * The identity of the failed communicator. Ranks of it that are in the same process have different errors but the
-   * same identity.
+   * The identity of the failed communicator. The communicator's ranks in one process have different errors but the same
+   * identity.
    */
   readonly identity: string;
 }
@@ -93,7 +93,10 @@ export interface StreamFailure extends FailureCause {
 export interface WaitEdge {
   /** The stream that waits for the event. */
   readonly stream: StreamState;
-  /** The epoch in which the event was recorded. The wait is for work that was enqueued on the other stream before. */
+  /**
+   * The epoch in which the event was recorded. The wait covers work that was enqueued on the other stream before this
+   * epoch.
+   */
   readonly before: Epoch;
   /** The epoch of the wait. Work that is enqueued on `stream` afterwards is ordered after the wait. */
   readonly since: Epoch;
@@ -142,13 +145,13 @@ export function isSameCause(one: FailureCause, other: FailureCause): boolean {
   return one.identity === other.identity;
 }
 
-/** Returns whether no wait has thrown the error of a failure yet. */
+/** Returns whether the failure's error has not yet been thrown by any wait. */
 export function isUnthrown({ thrownAt }: StreamFailure): boolean {
   return thrownAt === Infinity;
 }
 
 /**
- * Returns whether aborting the failed work has exceeded its time limit. If so, streams with later work may never be
+ * Returns whether aborting the failed work has exceeded its time limit. If so, streams with later work may never become
  * idle.
  */
 export function isStuck({ revocation: { begin, isOver } }: FailureCause): boolean {

@@ -8,10 +8,7 @@ import { nameErrors } from "../support/errors.ts";
 import { escapeControlsInLines } from "../support/printing.ts";
 import type { CompilerInput } from "./compilers.ts";
 
-/**
- * The error of a source that the compiler has rejected. The message is the compiler's first error, with the line of the
- * source.
- */
+/** Thrown if the compiler rejects a source. The message is the compiler's first error, with the source line. */
 export class CompileError extends Error {
   /** Always `"CompileError"`. */
   declare readonly name: "CompileError";
@@ -19,19 +16,16 @@ export class CompileError extends Error {
   readonly log: string;
   /** The file of the first error: the source's name, or that of a header. */
   readonly file: string;
-  /** The line of the first error; 1 is the first. 0 if the compiler names none. */
+  /** The 1-based line of the first error; 0 if the compiler reports none. */
   readonly line: number;
-  /**
-   * The column of the first error, in characters of the line as a JavaScript string, from 1; undefined if the compiler
-   * names none.
-   */
+  /** The 1-based column of the first error, in UTF-16 code units; undefined if the compiler reports no column. */
   readonly column: number | undefined;
 
   static {
     nameErrors(this, "CompileError", ["file", "line", "column", "log"]);
   }
 
-  /** Creates the error of a source that a compiler refused. */
+  /** Creates the error for a source that a compiler has rejected. */
   constructor(
     message: string,
     { log, file, line, column }: { log: string; file: string; line: number; column?: number | undefined },
@@ -113,7 +107,10 @@ export function compileError(
   return new CompileError(said, { log, file, line, column });
 }
 
-/** Converts a column to JavaScript's count, in which characters above U+FFFF count as two. */
+/**
+ * Converts a column in characters or bytes to a column in UTF-16 code units, in which a character above U+FFFF counts
+ * as two.
+ */
 function columnInString(line: string, column: number, widthOf: (character: string) => number): number {
   let [index, width] = [0, 0];
   for (const character of line) {
@@ -204,7 +201,7 @@ function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
 function excerpt(source: string, line: number, column: number | undefined): string {
   const gutter = `  ${line} | `;
   if (column === undefined) return `\n${gutter}${source}`;
-  // Tabs are kept, so that the caret is below the column whatever the width of a tab is.
+  // Tabs are kept, so that the caret is below the column regardless of the tab width.
   const before = source.slice(0, column - 1).replaceAll(/[^\t]/g, " ");
   return `\n${gutter}${source}\n${" ".repeat(gutter.length - 2)}| ${before}^`;
 }
@@ -217,7 +214,7 @@ const missingHeader =
   /(?:could not|cannot) open source file "(?<nvrtc>[^"]+)"|'(?<clang>[^']+)' file not found|^(?<gcc>[^:]+): No such file/;
 /** Matches headers whose functions are available in device code without an include. */
 const declaredAlready = /^(?:c?(?:assert|math|stdio|stdlib|string|time)(?:\.h)?|(?:host|device)_[a-z_]+\.h)$/;
-/** C headers that libcu++ has, by their C++ names without the `c`. */
+/** The C headers that libcu++ provides, without the prefix `c` of the C++ names: `float` stands for `<cfloat>`. */
 const headersOfC = ["float", "limits", "stddef", "stdint"];
 /** Other C++ headers that libcu++ has. */
 const headersOfCpp = [

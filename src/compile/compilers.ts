@@ -30,7 +30,7 @@ export interface CompilerInput {
 /** The output of a compilation. */
 export interface CompilerOutput {
   readonly ptx: string;
-  /** The cubin; undefined if the architecture is a `compute_`. */
+  /** The cubin; undefined if the architecture is virtual, such as `compute_90`. */
   readonly cubin: Uint8Array | undefined;
   /** The compiler's warnings; empty if there are none. */
   readonly log: string;
@@ -164,7 +164,7 @@ function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: 
   const { architectures } = compiler;
   const isSpecific = target.executesMachineCode && own >= firstSpecificCapability;
   if (architectures === undefined || architectures.includes(own)) return `compute_${own}${isSpecific ? "a" : ""}`;
-  // Machine code also runs on later minor versions, and PTX on all later devices.
+  // Machine code also runs on later minor versions of the same compute capability, and PTX on all later devices.
   const usable = architectures.filter((each) => each < own && (!needsCubin || Math.floor(each / 10) === major));
   if (usable.length === 0) {
     throw new Error(
@@ -179,8 +179,8 @@ function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: 
 }
 
 /**
- * Throws if the driver accepts only machine code from the compiler, and machine code for `architecture` does not run on
- * the device.
+ * Throws if machine code for `architecture` does not run on the device. Called if the driver accepts only machine code
+ * from the compiler, because the driver is older than the compiler's PTX.
  */
 function checkMachineCode(architecture: string, target: CompileTarget, compiler: Compiler): void {
   const number = Number(/\d+/.exec(architecture));

@@ -54,7 +54,8 @@ export interface AllocationOwner {
    */
   useEnd?: string | undefined;
   /**
-   * Returns a device's access to the memory. Only for memory in an address range, where each device's access is set.
+   * Returns a device's access to the memory. Only for memory in an address range, in which access is set separately for
+   * each device.
    */
   accessOf?(device: CudaDevice): Access;
   /** The `PhysicalMemory` that is mapped at the address, if other processes can import it. */
@@ -186,7 +187,7 @@ export class Allocation {
    * Frees the memory in stream order; if it has holders, defers the release until the last of them has released it.
    * Called for the user after `checkFreeable`, and by the owner, who may also free memory with a `freeRefusal`.
    *
-   * @throws {ReferenceError} If the stream was disposed; nothing has changed then
+   * @throws {ReferenceError} If the stream was disposed. The allocation is then unchanged
    */
   free(stream: CudaStream): void {
     // Throws for a disposed stream before anything changes, because the memory could not be freed later.
@@ -283,8 +284,8 @@ export class Allocation {
   }
 
   /**
-   * Returns a stream whose next work runs after the recorded uses of the memory and after the work so far of `stream`:
-   * `stream` itself, or one of the library's own streams.
+   * Returns a stream whose next work runs after the recorded uses of the memory and after the work enqueued so far on
+   * `stream`: `stream` itself, or one of the library's own streams.
    */
   releaseStream(stream: CudaStream): CudaStream {
     const otherStreams = this.#rareData?.otherStreams;

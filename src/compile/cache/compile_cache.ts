@@ -193,7 +193,7 @@ export class CompileCache {
 
   /**
    * Opens a folder, and creates it if it does not exist. A user who can write to the folder controls the code that
-   * runs, so only this user and root may be able to.
+   * runs, so only this user and root may have write access.
    *
    * @throws {Error} If the folder cannot be used, or another user can change its contents
    */
@@ -302,7 +302,8 @@ function entryAt(path: string): Entry | undefined {
 }
 
 /**
- * Returns the message of a runtime's error, with control characters escaped: such a message quotes a path unchanged.
+ * Returns the message of a runtime's error. Escapes control characters, because the message may quote a path that
+ * contains them.
  */
 function messageOf(error: unknown): string {
   return escapeControls(error instanceof Error ? error.message : String(error));

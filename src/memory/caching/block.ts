@@ -60,7 +60,7 @@ export class SlabBlock implements AllocationOwner {
   sizeClass = 0;
   /** The next block in the linked list of free blocks to which this block belongs. */
   next: SlabBlock | undefined = undefined;
-  /** The previous block in that linked list of free blocks. */
+  /** The previous block in the linked list of free blocks to which this block belongs. */
   previous: SlabBlock | undefined = undefined;
   #address: bigint | undefined = undefined;
 
@@ -154,8 +154,8 @@ export interface CachingAllocatorUsage {
   /** Size in bytes of the largest buffer that fits without another slab, once all streams are idle. */
   largestFree: number;
   /**
-   * The fraction of free bytes outside the largest free piece: 0 if all free memory is in one piece, towards 1 if it is
-   * scattered.
+   * The fraction of free bytes outside the largest free piece: 0 if all free memory is in one piece, close to 1 if it
+   * is in many small pieces.
    */
   fragmentation: number;
 }

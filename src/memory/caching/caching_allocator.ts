@@ -58,12 +58,12 @@ import {
  * no memory left, or `maxSize` is reached, a stream also gets memory that other streams have freed while their work
  * with it is still pending. It then waits for an event before it uses the memory.
  *
- * Slabs are released to the pool when `trimTo` is called, when the allocator is disposed, when too little memory is
- * left for a buffer otherwise, and when growing buffers have left many unused slabs. The host waits for work only if
- * there would otherwise be too little memory, and for at most 2 milliseconds.
+ * Slabs are released to the pool when `trimTo` is called, when the allocator is disposed, when there would otherwise be
+ * too little memory for a buffer, and when buffers that grow in size have left many slabs unused. The host waits for
+ * work only if there would otherwise be too little memory, and for at most 2 milliseconds.
  *
- * An `Exporter` shares its buffers as parts of their slabs, each of which is exported and mapped once. Comes from
- * `MemoryPool.createCachingAllocator`.
+ * An `Exporter` shares its buffers as parts of their slabs, each of which is exported and mapped once. Allocators are
+ * created by `MemoryPool.createCachingAllocator`.
  *
  * @example
  * ```ts
@@ -113,7 +113,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /**
-   * Allocators come from `MemoryPool.createCachingAllocator`.
+   * Allocators are created by `MemoryPool.createCachingAllocator`.
    *
    * @ignore
    */
@@ -196,9 +196,9 @@ export class CachingAllocator implements Disposable {
   }
 
   /**
-   * Allocates memory like `allocate`, but waits while too little is left: for buffers that this process or another one
-   * frees, and for streams that still have to execute the frees. Waiting calls get memory in the order in which they
-   * were made; a call of `allocate` may overtake them. Unlike `allocate`, it never blocks.
+   * Allocates memory like `allocate` but, if too little memory is left, waits until this process or another one has
+   * freed buffers and the streams have executed the frees. Waiting calls get memory in the order in which they were
+   * made; a call of `allocate` may overtake them. Unlike `allocate`, this method never blocks.
    *
    * @param byteLength Size in bytes, at least 1.
    * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when
@@ -206,9 +206,9 @@ export class CachingAllocator implements Disposable {
    * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
    * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
-   * @throws {ReferenceError} If the allocator or the stream was disposed, or is while the call waits
-   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the allocator, its pool or the device can never have
-   * so much memory
+   * @throws {ReferenceError} If the allocator or the stream was disposed, or is disposed while the call waits
+   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the allocator, its pool or the device can never
+   * provide that much memory
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
     checkOptions(options, allocateAsyncOptions);
@@ -252,8 +252,8 @@ export class CachingAllocator implements Disposable {
   }
 
   /**
-   * Returns how many buffers and free pieces there are of each size class, and their bytes: a row for each class that
-   * has any, by size. Visits every buffer and every free piece.
+   * Returns the number and the total size of the buffers and of the free pieces in each size class, ordered by size.
+   * Omits classes that have neither. Visits every buffer and every free piece.
    */
   usageBySizeClass(): SizeClassUsage[] {
     return sizeClassesOf(this.#slabs);
@@ -384,7 +384,8 @@ export class CachingAllocator implements Disposable {
   }
 
   #release(block: SlabBlock, stream: CudaStream): void {
-    // Throws if the `Cuda` object was disposed, by accessing the driver, as freeing any other buffer does.
+    // If the `Cuda` object was disposed, access its driver, which throws the same error as for any other buffer that is
+    // freed.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
     // The block is already free if an earlier call freed it and then failed to release the slab.
     if (block.freeList === undefined) {

@@ -45,8 +45,8 @@ export interface SlabsOptions {
 /** Number of times that a stream may take memory freed by other streams before it gets a slab of its own. */
 const maximumTakesFromOthers = 8;
 /**
- * Number of allocations after a refusal for which the pool is not asked for memory again, unless memory is returned to
- * the pool.
+ * After the pool has refused an allocation, the number of further allocations for which the pool is not asked for
+ * memory again, unless memory is returned to it.
  */
 const skippedRequests = 64;
 /** Maximum time to wait for a stream on which a slab was freed to become idle, in milliseconds. */
