@@ -265,8 +265,8 @@ export class Exporter implements AsyncDisposable {
    * same synchronous code enqueues on the stream after the offer.
    *
    * @param name a name that no other offer uses, 1 to 255 bytes in UTF-8
-   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator; or such a pool
-   * itself; or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
+   * @param source a buffer in a pool that was created with handleType "posix-fd", allocated directly or through an
+   * allocator; such a pool as a whole; or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
    * @param options metadata for importers, and the stream that writes the memory
    * @throws {TypeError} If the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
@@ -346,7 +346,8 @@ export class Exporter implements AsyncDisposable {
     }, (hub) => record.channel = hub);
     this.#publish(record, ring.stream);
     undo.move();
-    // The ready events have two users: importers until the offer has ended, and the producer until it is disposed of.
+    // Importers use the ready events until the offer has ended, and the producer until it is disposed of. Release the
+    // events when both are done.
     let users = 2;
     const releaseEvents = (): void => {
       users--;
@@ -501,7 +502,7 @@ export class Exporter implements AsyncDisposable {
 
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
-    // No consumer can join the channel after its offer is withdrawn, so no more frames may be sent.
+    // Withdrawing the offer of a channel ends the channel: no frames may be sent any longer.
     record.channel?.close();
     record.isWithdrawn = true;
     if (isLogging) logOffer("withdraw", record);
@@ -529,7 +530,7 @@ export class Exporter implements AsyncDisposable {
     else this.#memory.removeOffer(record.buffer, record);
   }
 
-  /** Destroys the events if all offers have ended, so that no importer can query the events any longer. */
+  /** Destroys the events if all offers have ended. Importers no longer query the events then. */
   #closeEvents(): void {
     if (this.#records.size === 0) this.#events.close();
   }

@@ -170,7 +170,7 @@ export interface OfferRecordParts {
   readonly byteLength: number;
 }
 
-/** The exporter's state of an offer. */
+/** The state that the exporter keeps for an offer. */
 export class OfferRecord {
   readonly #parts: OfferRecordParts;
   /** When the offer was made, in milliseconds since 1970. */

@@ -25,7 +25,7 @@ export interface RemoteOfferOwner {
   importPool(state: RemoteOfferState): ImportedMemoryPool;
 }
 
-/** The importer's state of an offer. */
+/** The state that the importer keeps for an offer. */
 export class RemoteOfferState {
   readonly message: OfferMessage;
   /** The CHANNEL message, which states how the ring is divided into slots. Undefined if the offer is not a channel. */

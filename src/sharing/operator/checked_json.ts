@@ -7,8 +7,8 @@ import { badMessage } from "../protocol/messages.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
 /**
- * The maximum nesting depth of JSON of any form. Some runtimes cannot serialize JSON whose depth greatly exceeds this
- * maximum.
+ * The maximum nesting depth of JSON whose structure is not checked otherwise, such as metadata. Some runtimes cannot
+ * serialize JSON that is nested much more deeply.
  */
 export const maximumDepth = 200;
 

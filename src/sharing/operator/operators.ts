@@ -48,7 +48,7 @@ export class Operators {
   readonly #connected = new Set<ConnectedOperator>();
   /** The operators with pending requests, to which the next status will be sent. */
   readonly #asking = new Set<ConnectedOperator>();
-  /** The `performance.now()` before which no other status is generated. */
+  /** The `performance.now()` time before which no other status is generated. */
   #pauseEnd = 0;
   readonly #timer = new Timer(() => this.#answer(), 0);
 

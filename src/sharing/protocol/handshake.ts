@@ -12,7 +12,7 @@ import { type ConnectionRole, type Message, protocolVersions, reasonOfError, ver
 export interface HandshakeOptions extends WaitOptions {
   /** The time limit for the whole handshake, in milliseconds. */
   readonly handshakeTimeout: number;
-  /** The `performance.now()` at which the handshake began. Defaults to the time of the call. */
+  /** The `performance.now()` time at which the handshake began. Defaults to the time of the call. */
   readonly since?: number;
   /** The path at which the peer listens, for error messages; absent on the listener's side. */
   readonly path?: string;
@@ -22,7 +22,7 @@ export interface HandshakeOptions extends WaitOptions {
  * Performs the connecting side of the handshake: sends HELLO and waits for WELCOME. Afterwards, the stream is paused
  * until `start` is called again. If the promise is rejected, the stream has ended.
  *
- * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone`, `not-permitted` ...
+ * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone`, `not-permitted` and others
  */
 export async function greet(
   stream: MessageStream,
@@ -45,7 +45,7 @@ export async function greet(
  * until `start` is called again. If the promise is rejected, the stream has ended.
  *
  * @param options `beforeWelcome` is called after a valid HELLO, and may throw to reject the peer
- * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone` ...
+ * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone` and others
  */
 export async function answerGreeting(
   stream: MessageStream,

@@ -132,7 +132,7 @@ export class MessageStream {
   #lastPoll = 0;
   #turnEnd = 0;
   #wasBacklogged = false;
-  /** The `performance.now()` at which the partially received message must be complete. */
+  /** The `performance.now()` time at which the partially received message must be complete. */
   #deadline: number | undefined;
   readonly #timer = new Timer(() => this.#onDeadline(), Infinity);
 

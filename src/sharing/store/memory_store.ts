@@ -177,7 +177,8 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Listens at the path. Returns undefined if another store listens there, so that this store must be its standby.
+   * Listens at the path. Returns undefined if another store listens there, in which case this store must become its
+   * standby.
    *
    * @param hasMemory whether this store has taken over the allocations of another store
    */

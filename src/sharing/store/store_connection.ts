@@ -166,7 +166,8 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    // Perform the releases that the client has sent before it disconnected without waiting for the answers.
+    // A client may disconnect right after it has sent releases, without waiting for the answers. Perform these
+    // releases.
     for (const { request, document } of this.#queue.splice(0)) {
       if (document.do === "release" || document.do === "leave") {
         this.#perform(document, new PendingRequest(request, this));
@@ -248,8 +249,8 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /**
-   * Starts the answer to the next finished request, or else starts the next request. Returns false if there is neither,
-   * or if too many requests are started.
+   * Starts the answer to the next finished request, or else starts the next request. Returns false if nothing could be
+   * started, because no request is finished or queued, or because too many requests are already being processed.
    */
   #beginNext(): boolean {
     const finished = this.#finished.shift();

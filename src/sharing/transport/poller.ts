@@ -88,7 +88,7 @@ let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
 /** The number of calls of `attendRequests` that are in effect. */
 let attentiveCount = 0;
-/** The `performance.now()` at which a wait last began or ended. */
+/** The `performance.now()` time at which a wait last began or ended. */
 let lastEvent = 0;
 /**
  * Whether a wait has ended since the last pause. `lastEvent` is then set at the next pause, which reads the time

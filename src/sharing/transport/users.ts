@@ -28,8 +28,8 @@ const maximumUser = 2 ** 32 - 2;
  * open to everyone, and the caller must pass each accepted peer to `checkUser`. Throws if users other than this one and
  * root could replace the socket. Connecting processes cannot send descriptors.
  *
- * @throws {SharingError} `not-permitted` if other users can change a folder or a link on the path, and everything that
- * `UnixListener.listen` throws
+ * @throws {SharingError} `not-permitted` if other users can change a folder or a link on the path, or in the same cases
+ * as `UnixListener.listen`
  */
 export function listenFor(path: string, users: readonly number[]): UnixListener {
   checkSocketPath("listen at", path);
@@ -76,8 +76,8 @@ export function allowedUsers(users: readonly number[]): readonly number[] {
 }
 
 /**
- * Returns whether a peer is known to run as this process's user. Such a peer could also harm this process in other
- * ways.
+ * Returns whether a peer is known to run as this process's user. Such a peer may be trusted, because processes of one
+ * user can harm each other in other ways anyway.
  */
 export function isOwnUser({ uid }: Peer): boolean {
   const own = effectiveUserId();

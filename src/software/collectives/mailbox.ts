@@ -141,7 +141,10 @@ export class Mailbox {
     };
   }
 
-  /** Fills `bytes` with the mailbox's data from an offset. Returns false if the mailbox has too few bytes there. */
+  /**
+   * Fills `bytes` with the mailbox's data that begins at `offset`. Returns false if the mailbox ends before `bytes` is
+   * full.
+   */
   read(bytes: Uint8Array, offset: number): boolean {
     if (!Number.isSafeInteger(offset) || offset < 0) return false;
     return this.#file.readInto(bytes, offset) === bytes.length;

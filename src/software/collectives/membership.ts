@@ -87,7 +87,7 @@ export interface MembershipOptions {
   readonly rank: number;
   readonly size: number;
   readonly deviceUuid: Uint8Array;
-  /** The parent of the communicator. Undefined if the communicator was created by an id. */
+  /** The parent of the communicator. Undefined if the communicator was created from an id. */
   readonly origin?: ParentRanks | undefined;
 }
 
@@ -289,7 +289,10 @@ export class Membership {
     return state === "taken" || this.isReady ? undefined : this.#goneError(rank, "has left");
   }
 
-  /** Returns an error if a rank that has not joined never can, because it is gone from the parent communicator. */
+  /**
+   * Returns an error if a rank that has not joined yet can no longer join, because it is gone from the parent
+   * communicator.
+   */
   #reasonNotToJoin(rank: number): SharingError | undefined {
     if (this.#origin === undefined || this.#origin.membership.hasLeft) return undefined;
     const { membership, ranks } = this.#origin;

@@ -185,7 +185,8 @@ export class SoftwareCommunicator {
   }
 
   /**
-   * Like `fail`, but also publishes that this rank has failed. Use for errors that other ranks do not find themselves.
+   * Like `fail`, but also publishes that this rank has failed. Use for errors that other ranks do not detect by
+   * themselves.
    */
   failAndPublish(error: unknown, phase: number = phases.failed): void {
     if (this.#failure === undefined && !this.#isDestroyed) this.#membership?.publish(phase);

@@ -260,7 +260,7 @@ export class CollectiveOperation extends StreamOperation {
     const { rank, size, own } = this.membership;
     const sources = this.#findSources();
     const disagreement = this.#findDisagreement(sources);
-    // Do not publish the error: the other ranks find the same disagreement themselves.
+    // Do not publish the error, because the other ranks detect the same disagreement by themselves.
     if (disagreement !== undefined) return this.communicator.fail(disagreement);
     this.#checkLengths(sources);
     const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operationNumbers;
@@ -398,7 +398,7 @@ export class SendOperation extends MessageOperation {
     const { own, rank } = this.membership;
     own.release(this.#posted!);
     const received = this.peerEntry(receivedFrom(rank));
-    // Do not publish the error: the receiver finds the same mismatch itself.
+    // Do not publish the error, because the receiver detects the same mismatch by itself.
     if (!this.isLike(received)) {
       this.communicator.fail(mismatch(rank, this.describe(), this.peer, describeEntry(received)));
     }

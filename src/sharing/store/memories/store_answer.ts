@@ -19,8 +19,8 @@ export interface StoreAnswer extends PiecewiseDocument {
 }
 
 /**
- * An allocation in a list, and its readers in JSON at the time of the request. The rest of the allocation's JSON never
- * changes and is generated later.
+ * An allocation in a list, and its readers at the time of the request, encoded as JSON. The rest of the allocation's
+ * JSON never changes and is therefore generated later.
  */
 interface ListedEntry {
   readonly memory: Stored;

@@ -135,7 +135,7 @@ export class Journal implements Disposable {
   #byteLength = 0;
   #isDisposed = false;
 
-  /** Creates a journal with initial records, each the JSON of an object. */
+  /** Creates a journal with initial records, each of which is a JSON object. */
   constructor(records: Iterable<string>) {
     this.fd = createMemoryFile("poolpass-store", 0);
     try {
