@@ -3,8 +3,8 @@ import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
 
 /**
- * Maps the codes of errors after which the device's context is lost to whether a kernel of this process has caused the
- * error.
+ * The codes of the errors after which the device's context is lost. The value states whether a kernel of this process
+ * caused the error.
  */
 const losses: Readonly<Record<string, boolean>> = {
   cudaErrorECCUncorrectable: false,
@@ -34,8 +34,8 @@ const fallbackAdvice: Readonly<Record<string, string>> = {
   cudaErrorNotSupported: "see CudaDevice.attribute for what the device supports",
 };
 /**
- * Maps error codes to advice that replaces the hint of the caller of `cannot`; undefined if the error's own message has
- * advice.
+ * Maps error codes to advice that replaces the `hint` passed to `cannot`. The value is undefined if the error's own
+ * message already contains advice.
  */
 const overridingAdvice: Readonly<Record<string, string | undefined>> = {
   cudaErrorOperatingSystem: "the process may have run out of file descriptors: close some, or raise ulimit -n",
@@ -50,11 +50,11 @@ const driverErrors = new WeakMap<CudaError, CudaError>();
 
 /**
  * Returns the error to throw for a failed driver call: a `CudaError` whose message states the action, the reason, and
- * advice. Its cause is that of the driver's error, such as a system error. An error that is not a `CudaError` is
+ * advice. It has the same `cause` as the driver's error, such as a system error. An error that is not a `CudaError` is
  * returned unchanged.
  *
- * @param what The failed action, as it follows "Cannot": "allocate 4 bytes from the pool on device 0".
- * @param hint The advice, unless other advice applies to this error in every call.
+ * @param what The failed action, phrased to follow "Cannot": "allocate 4 bytes from the pool on device 0".
+ * @param hint The advice, unless `overridingAdvice` has an entry for the error.
  */
 export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
@@ -89,7 +89,7 @@ export function locatesFault(error: CudaError): CudaError {
   return error;
 }
 
-/** Returns advice for another process's memory or event, named by `what`, that could not be opened. */
+/** Returns advice for a failure to open the memory or event of another process. `what` is "memory" or "event". */
 export function openingHint(error: unknown, what: string): string {
   if (error instanceof CudaError && error.code === "cudaErrorDeviceUninitialized") {
     return "a process cannot open what it has exported itself: open it in another process";
@@ -97,7 +97,7 @@ export function openingHint(error: unknown, what: string): string {
   return `it must be the result of exportHandle in another process that still has the ${what}`;
 }
 
-/** Returns the driver's error from which `cannot` created this one, for a caller that can explain it better. */
+/** Returns the driver's error from which `cannot` created the given error. Returns other errors unchanged. */
 export function driverErrorOf(error: unknown): unknown {
   return error instanceof CudaError ? driverErrors.get(error) ?? error : error;
 }
@@ -131,8 +131,8 @@ export class EndedError extends ReferenceError {
 
 /**
  * Runs a cleanup, and ignores the errors of a lost context or a disposed `Cuda` object: the resource is gone already,
- * and an error thrown from a `using` block would hide the first one. The loss of the context was thrown before, or is
- * thrown by the next wait.
+ * and an error thrown from a `using` block would hide the first one. An error about the lost context was thrown
+ * earlier, or will be thrown by the next wait.
  */
 export function ignoreLoss(release: () => void): void {
   try {

@@ -176,8 +176,8 @@ export class CudaError extends Error {
    *
    * @param number the `cudaError` that the call returned
    * @param call the name of the CUDA function
-   * @param message what could not be done, and what to try; by default the call with the error's name and number
-   * @param options a cause, and the name of an error that is not CUDA's own
+   * @param message the failed action and advice; by default, the names of the call and of the error
+   * @param options the `cause`, and a `code` for an error that does not come from CUDA
    */
   constructor(number: number, call: string, message?: string, options: ErrorOptions & { readonly code?: string } = {}) {
     const { code = cudaErrorName(number) } = options;
@@ -197,8 +197,8 @@ export function explainedError(number: number, call: string, why: string): CudaE
 }
 
 /**
- * The error thrown if CUDA cannot be used here: no permission, no driver, or no device. Other failures have other
- * errors.
+ * The error thrown if CUDA cannot be used on this system: no permission, no driver, or no device. Other failures throw
+ * other error classes.
  */
 export class CudaUnavailableError extends Error {
   /** Always `"CudaUnavailableError"`. */
@@ -210,7 +210,7 @@ export class CudaUnavailableError extends Error {
 }
 
 /**
- * The reason of a `SharingError`. New codes may be added.
+ * The reason for a `SharingError`. New codes may be added.
  *
  * - `"peer-gone"`: the other process has ended, or has closed the connection; or a rank of a communicator has ended or
  *   aborted;
@@ -224,8 +224,9 @@ export class CudaUnavailableError extends Error {
  * - `"device-lost"`: the other process or this one has lost its device: its unfinished work will never finish;
  * - `"internal-error"`: the other process or this one failed to handle a message that was correct;
  * - `"device-not-visible"`: the memory is on a device that this process does not see;
- * - `"size-mismatch"`: the memory has another size than the other process stated;
- * - `"too-large"`: no process can import so large an allocation of a pool; the message says what can be shared instead;
+ * - `"size-mismatch"`: the memory's size differs from the size that the other process stated;
+ * - `"too-large"`: a pool allocation is too large for any process to import; the message says what can be shared
+ *   instead;
  * - `"address-in-use"`: another file or another listener is at the path;
  * - `"path-too-long"`: a socket's path is longer than 107 bytes in UTF-8;
  * - `"not-found"`: there is no such file or folder, or the offer was withdrawn or never made;
@@ -277,11 +278,11 @@ export const sharingErrorCodes: readonly SharingErrorCode[] = [
   "not-supported",
 ];
 
-/** The error of a failure to share with another process. */
+/** The error thrown if sharing with another process fails. */
 export class SharingError extends Error {
   /** Always `"SharingError"`. */
   declare readonly name: "SharingError";
-  /** The reason, for programs to compare. */
+  /** The machine-readable reason. */
   readonly code: SharingErrorCode;
 
   static {
@@ -289,11 +290,11 @@ export class SharingError extends Error {
   }
 
   /**
-   * Creates the error of a failure to share.
+   * Creates an error for a failure to share with another process.
    *
-   * @param code the reason, for programs to compare
-   * @param message what could not be done, why, and what to do; control characters are escaped, because it may quote
-   * the other process
+   * @param code the machine-readable reason
+   * @param message what could not be done, why, and what to do; control characters are escaped, because the message may
+   * quote the other process
    */
   constructor(code: SharingErrorCode, message: string, options?: ErrorOptions) {
     super(escapeControls(message), options);

@@ -4,7 +4,7 @@ import { listOf } from "./printing.ts";
 export interface UnfreedBuffers {
   readonly count: number;
   readonly byteLength: number;
-  /** The disposal that ended the buffers' lifetime, as it follows "before": "the pool on device 0 was disposed". */
+  /** The disposal that ended the buffers' lifetime, phrased to follow "before": "the pool on device 0 was disposed". */
   readonly before: string;
   /** The call site of each buffer's allocation, if it was recorded. */
   readonly origins?: readonly string[];
@@ -22,7 +22,8 @@ export function reportLeak({ count, byteLength, before, origins = [], advice }: 
 }
 
 /**
- * Warns of launches that were dropped because the program has not waited for them, so that a fault would go unnoticed.
+ * Warns of launches that were dropped because the program did not wait for them. A fault of such a launch would go
+ * unnoticed.
  *
  * @param kernels The name of each launch's kernel.
  */
@@ -49,7 +50,10 @@ export function reportUnrecordedEvent(wait: string, origin: string): void {
   console.warn(`poolpass: ${wait} that was never recorded, which does not wait for anything\n${stacks}`);
 }
 
-/** Warns of a wrapped stream that was destroyed by its owner. The real driver may crash instead. */
+/**
+ * Warns that the owner of a wrapped stream destroyed it while a `CudaStream` still used it. A GPU's driver may crash
+ * instead of reporting this mistake.
+ */
 export function reportDestroyedStream(device: number): void {
   console.warn(
     `poolpass: a stream of device ${device} was destroyed by its owner while a CudaStream from wrapStream still used it; ` +

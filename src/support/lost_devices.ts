@@ -28,13 +28,13 @@ export interface LaunchObserver {
 
 /** A loss of a device's context, as the first error reported it. */
 interface Loss {
-  /** The failed action, as it follows "Cannot". */
+  /** The failed action, phrased to follow "Cannot". */
   readonly what: string;
   /** Whether the error may have reached the program. */
   isSeen: boolean;
 }
 
-/** The consequence of every lost context, for error messages. */
+/** The part of error messages that states the consequence of a lost context. */
 export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
 
 /** The maximum number of streams, and of descriptions for each stream, that a message lists. */
@@ -53,8 +53,8 @@ const firstLosses = new WeakMap<LaunchObserver, Loss>();
 const lossesByError = new WeakMap<object, Loss>();
 
 /**
- * Registers an observer, whose launches the next error of a lost device lists. Returns a function that removes the
- * observer.
+ * Registers an observer. The next error that reports a lost device lists the observer's launches. Returns a function
+ * that removes the observer.
  */
 export function observeLosses(observer: LaunchObserver): () => void {
   for (const other of observers) if (other.deref() === undefined) observers.delete(other);
@@ -66,7 +66,7 @@ export function observeLosses(observer: LaunchObserver): () => void {
 /**
  * Returns the text to append to the driver's message for the loss of a device that a kernel has caused.
  *
- * @param what The failed action, as it follows "Cannot".
+ * @param what The failed action, phrased to follow "Cannot".
  * @param error The driver's error. Calls with the same error return the same text.
  */
 export function explainLoss(what: string, error: object): string {
@@ -104,7 +104,10 @@ export function noteUnseen(error: unknown): void {
   if (loss !== undefined) loss.isSeen = false;
 }
 
-/** Resolves when all promises are settled, for a wait whose errors do not reach the program. */
+/**
+ * Resolves when all promises are settled. Marks the errors of rejected promises as unseen, because they do not reach
+ * the program.
+ */
 export async function allSettledUnseen(promises: readonly Promise<unknown>[]): Promise<void> {
   for (const end of await Promise.allSettled(promises)) if (end.status === "rejected") noteUnseen(end.reason);
 }

@@ -14,14 +14,14 @@ const maxNames = 8;
 
 /**
  * The properties that `JSON.stringify` writes for an object: property names, or names with functions that return the
- * values. Values that cannot be read, as of a disposed object, are left out.
+ * values. Values that cannot be read, such as those of a disposed object, are left out.
  */
 export type JsonFields<T> =
   readonly (Extract<keyof T, string> | readonly [name: string, read: (object: T) => unknown])[];
 
 /**
- * Sets the printed form of a class's objects in Deno, Bun and Node, also as strings and as JSON, and sets the class's
- * name.
+ * Sets how objects of a class are printed in Deno, Bun and Node, and how they are converted to strings and to JSON.
+ * Also sets the class's name.
  *
  * @example
  * ```ts
@@ -65,9 +65,9 @@ export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }
 }
 
 /**
- * Makes `using` throw a message for objects of a class, and starts their asynchronous disposal if they have one. Uses a
- * method that throws instead of a getter, because reading a property must have no side effects: some programs read it
- * to inspect an object.
+ * Makes `using` throw a `TypeError` with the given message for objects of a class, after starting the asynchronous
+ * disposal of the object, if it has one. `Symbol.dispose` is a method that throws, not a getter that throws: some
+ * programs read all properties of an object to inspect it, and reading a property must have no side effects.
  */
 export function refuseDisposal(constructor: { readonly prototype: object }, message: string): void {
   function refuse(this: Partial<AsyncDisposable>): never {
@@ -91,8 +91,8 @@ export function nameClass(constructor: object, name: string): void {
 }
 
 /**
- * Sets the printed form of one object in Deno, Bun and Node. Escapes control characters, because names may come from
- * other processes.
+ * Sets how one object is printed in Deno, Bun and Node, and how it is converted to a string and to JSON. Escapes
+ * control characters, because names may come from other processes.
  */
 export function printObjectAs<T>(object: T, format: (object: T) => string, fields: JsonFields<T>): void {
   function print(this: T): string {
@@ -108,7 +108,7 @@ export function writeAsJson<T>(object: T, fields: JsonFields<T>): void {
   function toJSON(this: T): Record<string, unknown> {
     const entries = fields.map((field) => {
       const [name, read] = typeof field === "string" ? [field, (object: T) => object[field]] : field;
-      // The property `device` is written as the device's ordinal. Devices in a list are not.
+      // The property `device` is written as the device's ordinal. Devices in a list are written by their own `toJSON`.
       return [name, valueOf(() => name === "device" ? ordinalOf(read(this)) : read(this))] as const;
     });
     return Object.fromEntries(entries.filter(([, value]) => value !== undefined));

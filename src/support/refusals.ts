@@ -14,8 +14,8 @@ export type ImportRefusal = "bad-message" | "size-mismatch" | "too-large" | "cud
 
 /**
  * The reason why an event of another process was not opened:
- * - `"forged"`: no driver has created the handle, or the driver of another process has;
- * - `"unknown-layout"`: the driver's handles do not have the known layout, so that a forged one could not be detected;
+ * - `"forged"`: the handle was not created by a driver, or not by the driver of the process from which it came;
+ * - `"unknown-layout"`: the layout of the driver's handles is unknown, so a forged handle could not be detected;
  * - `"other-user"`: the event's process runs as another user;
  * - `"other-namespace"`: the event's process is in another PID namespace.
  */
@@ -26,13 +26,13 @@ export type EventRefusal = "forged" | "unknown-layout" | "other-user" | "other-n
  * decrease. They are not specific to one exporter or importer.
  */
 export interface RefusalStatistics {
-  /** The number of refused imports of other processes' memory, by the code of the error. */
+  /** The number of refused imports of other processes' memory for each error code. */
   readonly imports: Readonly<Partial<Record<ImportRefusal, number>>>;
-  /** The number of exports that were refused because no process could import the memory, by the code of the error. */
+  /** For each error code, the number of exports that were refused because no process could import the memory. */
   readonly exports: Readonly<Partial<Record<"too-large", number>>>;
   /**
-   * The number of events of other processes that were not opened, by the reason. Except for forged ones, these are not
-   * errors: the event's process is asked for the event's state instead, which costs a message.
+   * The number of events of other processes that were not opened, by the reason. Only `"forged"` is an error. For the
+   * other reasons, the state of the event is requested from the event's process instead, which costs a message.
    */
   readonly events: Readonly<Partial<Record<EventRefusal, number>>>;
 }
@@ -44,8 +44,9 @@ const totals = {
 };
 
 /**
- * Returns how many imports and events of other processes, and how many exports, this process has refused. An exporter's
- * statistics and its operators have the same numbers; a process that only imports can pass them to `prometheusText`.
+ * Returns how many imports and events of other processes, and how many exports, this process has refused. The
+ * statistics of an exporter, which operators can request, include the same numbers. A process that only imports can
+ * pass the result to `prometheusText`.
  *
  * @example
  * ```ts

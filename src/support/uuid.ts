@@ -13,7 +13,10 @@ export function parseUuid(uuid: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(uuid.slice("GPU-".length).replaceAll("-", ""));
 }
 
-/** Returns whether two formatted UUIDs have the same 16 bytes. Ignores the prefix, which the bytes do not determine. */
+/**
+ * Returns whether two formatted UUIDs have the same 16 bytes. Ignores the prefix (`GPU-` or `MIG-`), which is not part
+ * of the bytes.
+ */
 export function isSameUuid(one: string, other: string): boolean {
   return one.slice("GPU-".length) === other.slice("GPU-".length);
 }

@@ -31,19 +31,19 @@ function refuseNumberOfBytes(value: number, what: string, minimum: number): neve
   throw new RangeError(`Cannot use ${value} as ${what}: ${bounds}`);
 }
 
-/** The description of a function's options, for `checkOptions`. */
+/** Describes the options of a function. Used by `checkOptions` to validate them. */
 export interface KnownOptions<Options extends object> {
-  /** The action of the function, as it follows "Cannot" in error messages: `"create a stream"`. */
+  /** The action of the function, phrased to follow "Cannot" in error messages: `"create a stream"`. */
   readonly action: string;
   /** The name of every option. */
   readonly names: OptionNames<Options>;
-  /** The options that must be given, as JavaScript: `"{ grid, block }"`. */
+  /** The options that must be given, as a JavaScript expression: `"{ grid, block }"`. */
   readonly required?: string;
-  /** Advice for the names of other libraries' options, by the name: `"give a signal"`. */
+  /** Maps option names of other libraries to advice on what to use instead: `"give a signal"`. */
   readonly instead?: Readonly<Record<string, string>>;
   /**
-   * Returns, as JavaScript, the options that a caller probably means by passing a value in their place: `"{ priority:
-   * -1 }"`.
+   * Given a value that was passed in place of the options, returns the options that the caller probably meant, as a
+   * JavaScript expression: `"{ priority: -1 }"`.
    */
   readonly meantBy?: (value: unknown) => string | undefined;
 }
@@ -66,9 +66,9 @@ export function checkOptions<Options extends object>(options: Options, known: Kn
 }
 
 /**
- * Throws the error for the name of a property that is not a known option. Does not throw if the caller did not set the
- * property: it is inherited from `Object.prototype`, or is an inherited method, such as those of an AbortController,
- * which is often passed in place of `{ signal }`.
+ * Throws the error for a property that is not a known option. Does not throw for properties that the caller did not
+ * set: those of `Object.prototype`, and inherited methods. For example, an AbortController, which is often passed in
+ * place of `{ signal }`, has inherited methods.
  */
 export function refuseUnknownOption<Options extends object>(
   options: Options,
@@ -100,8 +100,7 @@ function mayBeOptions<Options extends object>(options: Options, { names }: Known
 
 function refuseOptions(options: unknown, { action, names, required, meantBy }: KnownOptions<object>): never {
   const known = Object.keys(names);
-  // Finds the option that the caller means by the value's class: a CudaStream in place of the options is the option
-  // "stream".
+  // Guesses the option that the caller meant from the class of the value: a CudaStream suggests the option "stream".
   const className = whatIs(options).toLowerCase();
   const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
   const advice = required ?? `an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;
@@ -196,11 +195,11 @@ export function errorOfAnotherCuda(what: string): TypeError {
 export interface KnownProperties {
   readonly name: string;
   /**
-   * The properties that the constructor adds. Without this list, setting these properties would be refused in code from
-   * a compiler that translates class fields to assignments.
+   * The properties that the constructor adds. Without this list, setting these properties would be refused if a
+   * compiler has translated the class fields to assignments.
    */
   readonly fields: readonly string[];
-  /** Advice for setting properties of other names, by the name. */
+  /** Maps the names of unknown properties to the advice for programs that set them. */
   readonly instead?: Readonly<Record<string, string>>;
 }
 
@@ -236,19 +235,19 @@ export function refuseToReplace(constructor: { readonly prototype: object }, pro
 
 /** The maximum number of names that a message lists. */
 const maximumListed = 12;
-/** The maximum number of typing errors for which a similar name is preferred to names that contain the given name. */
+/** The maximum number of typos for which a similar name is preferred to names that contain the given name. */
 const fewMistakes = 2;
-/** The minimum length of a name that suggests the names containing it: "threshold" for "releaseThreshold". */
+/** The minimum length of a name that is matched as a part of another name: "threshold" in "releaseThreshold". */
 const minimumPartLength = 4;
 /** The maximum number of names that contain the given name: if there are more, none of them is suggested. */
 const maximumContaining = 4;
-/** The maximum length of a name that is compared. A longer name is not a typing error, and comparing it takes long. */
+/** The maximum length of a name that is compared. A longer name is not a typo, and comparing it takes too long. */
 const maximumLength = 100;
 
 /**
  * Returns the names that may have been meant: the name that differs only in case and punctuation, otherwise the name
- * with the fewest typing errors, or the names that contain `name` or are contained in it. A typing error is an
- * inserted, missing or wrong letter, or two exchanged letters; one is allowed per three letters.
+ * with the fewest typos, or the names that contain `name` or are contained in it. A typo is an inserted, missing or
+ * wrong letter, or two swapped letters. One typo is allowed for every three letters.
  */
 export function nearestNames(name: string, names: Iterable<string>): readonly string[] {
   const given = lettersOf(name);
@@ -298,21 +297,19 @@ function question(nearest: readonly string[]): string | undefined {
   return `did you mean ${quoted.length === 0 ? last : `${quoted.join(", ")} or ${last}`}?`;
 }
 
-/** Returns the letters and digits of a name in lower case: "posix-fd" and "posixFd" have the same. */
+/** Returns the letters and digits of a name in lower case: "posixfd" for both "posix-fd" and "posixFd". */
 function lettersOf(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 }
 
-/**
- * Replaces words for a size in a name by one word, so that "slotByteLength", "slotBytes" and "slotSize" are the same.
- */
+/** Replaces synonyms of "size" in a name by "size", so that "slotByteLength", "slotBytes" and "slotSize" match. */
 function withSize(letters: string): string {
   return letters.replace(/bytelength|bytes/g, "size");
 }
 
 /**
- * Returns the minimum number of letters to insert, delete or replace, and of adjacent letters to exchange, that turn
- * one word into the other without changing a letter twice: the optimal string alignment distance.
+ * Returns the optimal string alignment distance of two words: the minimum number of insertions, deletions, replacements
+ * and swaps of adjacent letters that turn one word into the other, if no letter is changed twice.
  */
 function mistakesBetween(a: string, b: string): number {
   let beforeLast: number[] = [];

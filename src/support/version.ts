@@ -23,8 +23,8 @@ export interface RuntimeGlobals {
 
 /**
  * Throws if this runtime is too old. The published packages begin with the source text of this function, so that
- * importing them throws this error before anything fails for lack of a feature. The function therefore uses no names
- * from outside, and only syntax that old runtimes support.
+ * importing them throws this error before a missing feature causes another error. The function must therefore not refer
+ * to any name outside of itself, and must use only syntax that old runtimes support.
  */
 export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as RuntimeGlobals): void {
   let name = "this runtime";
@@ -36,7 +36,7 @@ export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as 
     if (bun !== undefined) name = `Bun ${bun}`;
     else if (node !== undefined) {
       name = `Node ${node}`;
-      // The version is compared, because no feature of Node shows whether FFI is available without a flag.
+      // Compares the version, because Node has no feature by which to detect whether FFI is available without a flag.
       const [major = 0, minor = 0] = node.split(".").map(Number);
       isNew = major > 26 || (major === 26 && minor >= 10);
     }

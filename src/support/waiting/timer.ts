@@ -55,8 +55,8 @@ export class Timer {
 /**
  * Resolves after `milliseconds`.
  *
- * @param awaited what is awaited, for the error of an aborted signal
- * @throws the signal's reason, or an error with it as its cause, if the signal is aborted
+ * @param awaited what is awaited, for the error message if the signal is aborted
+ * @throws if the signal is aborted: the signal's reason, or an error whose `cause` is the reason
  */
 export function delay(milliseconds: number, signal?: AbortSignal | null, awaited?: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -77,8 +77,8 @@ export function delay(milliseconds: number, signal?: AbortSignal | null, awaited
 let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
 
 /**
- * Blocks the thread for some milliseconds, by default 0.2, without using the processor, between polls of another
- * process.
+ * Blocks the thread for the given time, by default 0.2 milliseconds, without using the CPU. Called between polls of
+ * another process.
  */
 export function pause(milliseconds: number = pauseMilliseconds): void {
   neverChanged ??= new Int32Array(new SharedArrayBuffer(4));

@@ -12,9 +12,9 @@ import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
  *
  * If an application aborts with an error of its own, the wait rejects with that error, as in every web API. The
  * runtime's own reasons, `AbortError` and `TimeoutError`, do not state what was awaited, and one signal often ends
- * several waits. They are replaced by a new error of the same name with that information, whose `cause` is the signal's
- * reason, as in Node's own APIs. The signal's reason itself is never changed, because other waits may use the same
- * signal.
+ * several waits. So each wait rejects with a new error of the same name that states what was awaited. As in Node's own
+ * APIs, its `cause` is the signal's reason. The signal's reason itself is never changed, because other waits may use
+ * the same signal.
  *
  * @param awaited what is awaited, such as `"offer \"weights\" of process 12"`; if undefined, returns the reason
  * @param why returns why the wait had not ended, if that is known
@@ -113,20 +113,23 @@ export async function waitUntil(
 }
 
 /**
- * Returns the error with which to reject when a wait for the device has failed. For a signal aborted with the runtime's
- * own reason, and for the end of the `Cuda` object, the error states what was awaited.
+ * Returns the error with which to reject when a wait for the device has failed. The error states what was awaited if
+ * the signal was aborted with the runtime's own `AbortError` or `TimeoutError`, or if the `Cuda` object was disposed.
  *
  * @param awaited what is awaited, such as `"a stream of device 0"`
  */
 export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOptions = {}): unknown {
   if (error instanceof EndedError) return disposedMeanwhile(`complete the wait for ${awaited}`, "the Cuda object");
   if (signal?.aborted !== true) return error;
-  // The error of an inner wait may already state what was awaited.
+  // If the error comes from a nested wait, it may already state what was awaited.
   const isNamed = error instanceof DOMException && (error as Error).cause === signal.reason;
   return isNamed || error === signal.reason ? abortError(signal.reason, awaited) : error;
 }
 
-/** Returns the error of a wait that had not ended when `disposed` was disposed. `what` follows "Cannot". */
+/**
+ * Returns the error of a wait that was interrupted because an object, described by `disposed`, was disposed. `what` is
+ * the failed action, phrased to follow "Cannot".
+ */
 export function disposedMeanwhile(what: string, disposed: string): ReferenceError {
   const error = new EndedError(
     `Cannot ${
@@ -210,7 +213,7 @@ export function throwIfAborted(
   awaited?: string,
   why?: () => string | undefined,
 ): void {
-  // Null is accepted, as by the web's own functions.
+  // Accepts null, as web APIs do.
   if (signal === undefined || signal === null) return;
   if (typeof signal.throwIfAborted !== "function") {
     throw new TypeError(
@@ -235,7 +238,7 @@ export class Mutex {
   /**
    * Waits for the mutex and acquires it.
    *
-   * @param signals the first of them to be aborted rejects the wait, with the error of `abortError`
+   * @param signals when any of them is aborted, the wait rejects with the error of `abortError`
    * @param awaited what is awaited, for the error of an aborted wait
    */
   acquire(signals: readonly (AbortSignal | undefined)[], awaited?: string): Promise<void> {
