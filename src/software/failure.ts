@@ -26,7 +26,7 @@ export function translateSystemErrors<T>(call: string, action: () => T): T {
   }
 }
 
-/** Throws `cudaErrorNotSupported` if memory of software devices cannot be mapped by other processes and the host. */
+/** Throws `cudaErrorNotSupported` if software devices cannot share memory on this system. */
 export function checkSharing(call: string): void {
   const refusal = sharedMemoryRefusal();
   if (refusal !== undefined) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, refusal);

@@ -93,7 +93,9 @@ export interface ThreadOrder {
 
 /** The order in which a launch runs its blocks, warps and threads. */
 export interface KernelOrder {
-  /** Returns the index of the block that runs as number `position` of `count` blocks, counted from 0. */
+  /**
+   * Returns the index of the block at a position in the order. `count` is the number of blocks; `position` starts at 0.
+   */
   blockAt(position: number, count: number): number;
   /** Returns a permutation of the indices of a block's `count` warps. */
   warps(count: number): readonly number[];

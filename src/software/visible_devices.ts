@@ -50,7 +50,7 @@ export interface SoftwareDriverOptions {
   readonly kernelChecks?: ReadonlySet<KernelCheck> | undefined;
 }
 
-/** The failure because of which the devices were lost. */
+/** The failure that caused the loss of the devices. */
 interface Loss {
   /** The device whose work failed. */
   readonly device: number;
@@ -65,8 +65,7 @@ export class VisibleDevices {
   /** For each visible device, its ordinal among all devices, including hidden ones. */
   readonly #physicalOrdinals: readonly number[];
   /**
-   * The failure because of which the devices were lost. Every later call on any device throws the error of this
-   * failure.
+   * The failure that caused the loss of the devices. Every later call on any device throws the error of this failure.
    */
   #loss: Loss | undefined;
 
@@ -117,7 +116,10 @@ export class VisibleDevices {
     return this.#loss !== undefined;
   }
 
-  /** Throws if the devices were lost. The message names the device that failed, unless it is the device `called`. */
+  /**
+   * Throws if the devices were lost. The message names the device that failed, unless the call was for this device.
+   * `called` is the device that the call was for.
+   */
   checkAlive(call: string, called?: number): void {
     if (this.#loss === undefined) return;
     const { device, number, cause } = this.#loss;

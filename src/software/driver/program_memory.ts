@@ -52,7 +52,7 @@ export interface RangeUse {
 /** The memory that a program has allocated from a driver. */
 export class ProgramMemory {
   readonly allocations: Allocations<AnyAllocation> = new Allocations();
-  /** The parts of allocations that an allocator of the program has handed out. */
+  /** The blocks that a suballocator of the program has handed out. Each block is a part of an allocation. */
   readonly parts: Allocations<SoftwareAllocation> = new Allocations();
   /** The ranges that were freed most recently. Messages about faults look up freed memory here. */
   readonly freedRanges: FreedRanges = new FreedRanges();
@@ -160,10 +160,9 @@ export class ProgramMemory {
     this.parts.add({ begin, byteLength });
     const { shadow } = this;
     if (shadow === undefined) return;
-    // Marks the part as uninitialized only in stream order, because pending work of its previous owner may still use
-    // it.
+    // Marks the part as uninitialized in stream order, because pending work may still use the previous contents.
     const target = this.#streams.stream(device, stream, "cudaMallocFromPoolAsync");
-    // Finds the slab that contains the part now, because the slab may be freed before the stream reaches this work.
+    // Looks up the slab that contains the part immediately: it may be freed before the stream reaches this work.
     const slab = this.allocations.containing(begin, byteLength);
     const note = (): void => {
       if (slab === undefined || !this.#exported.has(slab)) shadow.noteAllocation(begin, byteLength);

@@ -198,8 +198,8 @@ export class StreamsAndEvents {
         // If the devices are lost, the wait ends, because the event will never complete.
         const isOver = () => latest === undefined || latest.done || devices.areLost;
         scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
-        // As in CUDA, waiting for an event that was recorded for all streams of a device does not allow pools to
-        // reclaim freed memory.
+        // `finishSynchronization` makes pools reclaim freed memory. As in CUDA, this is not done if the event was
+        // recorded for all streams of a device.
         if (isRecordedForDevice) devices.check(device, call);
         else core.finishSynchronization(device, call);
       },

@@ -251,10 +251,10 @@ export class Scheduler {
   #chosenTimes = 0;
   /** The index in `#busy` of the stream that runs next. */
   #turn = 0;
-  /** Whether, when the scheduler last found no work that could run, a stream was waiting for another process. */
+  /** Whether a stream was waiting for another process when the scheduler last found no work that could run. */
   #isBlockedOutside = false;
   #scheduled = false;
-  /** Polls whether another process has completed an event record for which a stream waits. */
+  /** Polls for event records of other processes for which a stream waits. */
   readonly #timer = new Timer(() => this.#schedule(), quietInterval, { unref: true });
 
   /**
@@ -365,7 +365,10 @@ export class Scheduler {
     return this.enqueue(stream, () => event.reached(), { after: [latest] });
   }
 
-  /** Returns whether the next work of `stream` is ordered after `work`, because of an event or of default streams. */
+  /**
+   * Returns whether the next work of `stream` is ordered after `work`, by an event or because one of the two streams is
+   * the default stream.
+   */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
   }

@@ -175,7 +175,7 @@ export class IpcFile {
   }
 
   /**
-   * Overwrites shared bytes from an offset on. The range may extend beyond the length in the header.
+   * Overwrites shared bytes, starting at `offset`. The range may extend beyond the length in the header.
    *
    * @throws {SystemError} If the system is out of memory
    */
@@ -183,7 +183,7 @@ export class IpcFile {
     this.#file.write(bytes, pageByteLength + offset);
   }
 
-  /** Reads shared bytes from an offset on into `bytes`. Returns the number of bytes read. */
+  /** Reads shared bytes into `bytes`, starting at `offset`. Returns the number of bytes read. */
   readInto(bytes: Uint8Array, offset = 0): number {
     return this.#file.readInto(bytes, pageByteLength + offset);
   }
@@ -239,14 +239,14 @@ function tryOpen(location: FileLocation): number | undefined {
   let found: number | undefined;
   try {
     found = openPath(path, { follow: true });
-    // Reopens the descriptor that was checked instead of the path, because the other process may replace its descriptor
-    // at any time.
+    // Opens the file through the descriptor that was checked, not through the path again, because the other process may
+    // replace its descriptor at any time.
     const { isMemoryFile } = judgeDescriptor(found);
     return isMemoryFile ? openDescriptor(`/proc/self/fd/${found}`, { writable: true }) : undefined;
   } catch (error) {
     if (isGone(error) || isWrongKind(error)) return undefined;
-    // A process that may read the links of the owner's descriptors may also open the handle's file. If opening the file
-    // is denied nevertheless, the descriptor's number now belongs to another file.
+    // A process that may read the symbolic links of the owner's descriptors may also open the file of a handle. If
+    // opening is denied although the link is readable, the descriptor's number now belongs to another file.
     if (isDenied(error) && maySee(path)) return undefined;
     throw error;
   } finally {

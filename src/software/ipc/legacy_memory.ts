@@ -56,8 +56,8 @@ export class DeviceMemory extends AccessibleRange {
   }
 
   /**
-   * Moves the contents of the memory to a file, which is mapped in its place. No work runs during the call, so nothing
-   * else writes to the memory.
+   * Moves the contents of the memory to a file, and maps the file at the same addresses. No work runs during the call,
+   * so nothing else writes to the memory.
    */
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
@@ -74,8 +74,8 @@ export class DeviceMemory extends AccessibleRange {
   }
 
   /**
-   * Maps a file with a copy of the memory in place of the memory. If the mapping fails, restores the contents without
-   * the file.
+   * Maps a file, which contains a copy of this memory, at the same addresses. If the mapping fails, copies the contents
+   * back from the file.
    */
   #map(file: IpcFile, bytes: Uint8Array): void {
     try {
@@ -140,7 +140,7 @@ export class LegacyMemory {
   readonly #devices: VisibleDevices;
   /** The memory that has not been released, including memory whose free is still pending. */
   readonly #allocated = new Set<DeviceMemory>();
-  /** The opened memory, by the device for which it was opened and the handle. */
+  /** The opened memory. The key consists of the handle and of the device for which the memory was opened. */
   readonly #opened = new Map<string, OpenedMemory>();
 
   constructor(linearMemory: LinearMemory, devices: VisibleDevices) {
@@ -195,8 +195,8 @@ export class LegacyMemory {
   }
 
   /**
-   * Maps a file into linear memory. Gives the kernels of two devices access: the device that owns the memory, and the
-   * device that opens it.
+   * Maps a file into linear memory. Grants access to the kernels of the device that owns the memory and of the device
+   * that opens it.
    */
   #map(device: number, file: IpcFile): OpenedMemory {
     const call = "cudaIpcOpenMemHandle";

@@ -196,8 +196,8 @@ export class PeerAccess {
   }
 
   /**
-   * Adds memory. Gives access to the kernels of the device that owns the memory, and of the devices for which access to
-   * that device is enabled.
+   * Adds memory. Grants access to the kernels of the device that owns the memory, and to the kernels of each device for
+   * which peer access to the owner is enabled.
    */
   add(range: AccessibleRange): void {
     this.#ranges.add(range);

@@ -66,7 +66,9 @@ export class HostMemory {
     return this.#allocated.has(buffer);
   }
 
-  /** Returns the bytes of linear memory that a view of page-locked memory shows. Returns other views unchanged. */
+  /**
+   * Converts a view of page-locked memory to a view of the same bytes in linear memory. Returns other views unchanged.
+   */
   bytesOf(view: Uint8Array): Uint8Array {
     const memory = this.#allocated.get(view.buffer);
     if (memory === undefined) return view;

@@ -30,7 +30,7 @@ export interface NamedRange extends ByteRange {
   readonly mistake?: "inaccessible" | "use-before-allocation" | "use-after-free" | undefined;
 }
 
-/** The maximum distance in bytes between an access and a buffer at which a message relates the access to the buffer. */
+/** The maximum distance in bytes from an access to the buffer that a message about the access mentions. */
 const nearBytes = 2 ** 20;
 
 /** Describes the position of an access relative to a range: "68 bytes past the end of a buffer". */

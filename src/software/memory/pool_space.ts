@@ -131,8 +131,8 @@ export class PoolSpace {
   }
 
   /**
-   * Returns the memory of freed units that no importer has mapped to the system, so that the units can be allocated
-   * again.
+   * Reclaims the freed units that no importer has mapped: returns their memory to the system, and makes the units
+   * available for allocation.
    */
   reclaim(): void {
     if (this.#freed.length === 0) return;

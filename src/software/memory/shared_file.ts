@@ -199,9 +199,9 @@ export class SharedFile {
   }
 
   /**
-   * Opens the file of a pool's exported descriptor again. The descriptor still belongs to the caller. Returns undefined
-   * if the descriptor does not refer to a pool. Locks of the result are independent of locks of the descriptor, which
-   * other processes may share.
+   * Reopens the file of a pool, given an exported descriptor, which still belongs to the caller. Returns undefined if
+   * the descriptor does not refer to the file of a pool. The reopened file has its own locks, whereas locks that are
+   * held through the exported descriptor may be shared with other processes.
    *
    * @throws {SystemError} If the file cannot be opened
    */
@@ -221,8 +221,8 @@ export class SharedFile {
   }
 
   /**
-   * Reopens the file of a descriptor, which the caller still owns. Returns undefined if the file does not start with a
-   * valid header.
+   * Reopens the file to which a descriptor refers. The caller still owns the descriptor. Returns undefined if the file
+   * does not start with a valid header.
    *
    * @param options.minimum the minimum size of a valid file in bytes
    * @param options.decode decodes a header, and returns undefined if it is not valid
@@ -261,19 +261,19 @@ export class SharedFile {
     return this.#byteLength;
   }
 
-  /** Reads bytes from an offset on. Returns fewer than `byteLength` bytes if the file ends earlier. */
+  /** Reads bytes, starting at `offset`. Returns fewer than `byteLength` bytes if the file ends earlier. */
   read(byteLength: number, offset = 0): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(byteLength);
     return bytes.subarray(0, this.readInto(bytes, offset));
   }
 
-  /** Reads bytes from an offset on into `bytes`. Returns the number of bytes read. */
+  /** Reads bytes into `bytes`, starting at `offset`. Returns the number of bytes read. */
   readInto(bytes: Uint8Array, offset: number): number {
     return readAt(this.fd, bytes, { offset });
   }
 
   /**
-   * Overwrites the bytes from an offset on.
+   * Overwrites bytes, starting at `offset`.
    *
    * @throws {SystemError} If the system is out of memory
    */
@@ -305,8 +305,9 @@ export class SharedFile {
   }
 
   /**
-   * Grows the file to the end of a range. Another process may grow the file further at the same time. The system call
-   * would then shrink the file, but the seal makes the call fail with `EPERM`, and the file is long enough.
+   * Grows the file to the end of a range. If another process has grown the file further in the meantime, the system
+   * call would shrink the file. The seal makes such a call fail with `EPERM`. That error is ignored, because the file
+   * is already long enough.
    */
   protected reserve(offset: number, rangeByteLength: number): void {
     const byteLength = offset + rangeByteLength;

@@ -328,9 +328,9 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Allocates a block when every free block is too small: joins adjacent free blocks, or replaces free units by a new
-   * reservation, where a GPU would map their memory to other addresses. Uses only blocks whose reuse costs at most
-   * `maxCost`.
+   * Allocates a block when every free block is too small. Joins adjacent free blocks if they are large enough together.
+   * Otherwise, releases free units and reserves new ones. (A GPU would instead map the memory of the free units to new
+   * addresses.) Uses only blocks whose reuse costs at most `maxCost`.
    */
   #combineFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     const runs = freeRunsOf(this.#free, (block) => this.#reuseCost(block, stream) <= maxCost);
@@ -339,8 +339,8 @@ export class SoftwarePool implements PageHolder {
     const needed = roundUpToUnits(byteLength);
     const available = runs.reduce((sum, run) => sum + unitsOf(run), 0);
     if (available === 0 || needed > this.#room + available) return undefined;
-    // If the pool's maximum size is not the reason for the failure, linear memory is full. Then only units without
-    // pending work help, because only such units can be released now.
+    // If the new units would not exceed the pool's maximum size, they could not be reserved because linear memory is
+    // full. In this case, only units without pending work are replaced, because only those can be released immediately.
     const isLimited = needed > this.#room;
     for (const run of runs) {
       if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;
@@ -429,7 +429,7 @@ export class SoftwarePool implements PageHolder {
     return detached;
   }
 
-  /** Releases units that were split off from linear memory, and frees them in the pool's address space. */
+  /** Releases detached units from linear memory, and frees them in the pool's address space. */
   #discard({ begin, offset, byteLength }: PoolBlock): void {
     this.#services.linearMemory.discardAndRelease(begin, byteLength, { isShared: this.file !== undefined });
     this.#space.free({ begin: offset, end: offset + byteLength });

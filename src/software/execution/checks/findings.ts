@@ -96,7 +96,8 @@ function nameWithin({ name, offset, byteLength, elementBytes }: Variable, begin:
   const readable = sourceNameOf(name);
   const within = begin - offset;
   if (bytes === byteLength) return readable;
-  // Compilers declare arrays of any element type as byte arrays, so the size of the elements is unknown.
+  // Names an element only if the access has the declared element size. Otherwise, the real element size is unknown,
+  // because compilers declare arrays of any type as byte arrays.
   return elementBytes === bytes && within % bytes === 0
     ? `${readable}[${within / bytes}]`
     : `${bytesFrom(within, bytes)} of ${readable}`;

@@ -11,7 +11,7 @@ import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { BlockObserver } from "../scheduling/block_records.ts";
 import type { Findings, KernelFinding } from "./findings.ts";
 
-/** The parts of a checked launch that the check `initialization` uses. */
+/** The information about a checked launch that the check `initialization` uses. */
 export interface CheckedThreads {
   readonly findings: Findings;
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread">;
@@ -70,11 +70,11 @@ const advices = {
 export class InitializationCheck {
   readonly #threads: CheckedThreads;
   readonly #shadow: MemoryShadow;
-  /** For each thread, the last load of uninitialized bits, by the thread number that compiled code reports. */
+  /** The last load of uninitialized bits by each thread. The key is the thread number that compiled code reports. */
   readonly #loads = new Map<number, Load>();
   /** The last load of uninitialized bits by any thread. */
   #last: Load | undefined;
-  /** The sizes in bytes of the heap blocks that the kernel has allocated, by the offset of the block. */
+  /** Maps the offset of each heap block that the kernel has allocated to the size of the block in bytes. */
   readonly #allocated = new Map<number, number>();
   /** The last shuffle that read from a lane that does not participate. */
   #shuffle: Shuffle | undefined;

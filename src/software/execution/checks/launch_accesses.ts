@@ -21,7 +21,7 @@ const wholeWord = 15;
 const noteWords = 1 << note.wordsShift;
 const noteBytes = pageBytes / wordBytes * noteWords * 4;
 
-/** Converts between the forms in which the threads of the running launch are identified. */
+/** Converts between the different ways to identify a thread of the running launch. */
 export interface NumberedThreads {
   /** Returns a thread's number in the grid, given the two values with which compiled code identifies the thread. */
   numberOf(place: number, thread: number): number;
@@ -34,8 +34,8 @@ class KindAccesses {
   /** The access records of the words of each accessed page, by the index of the page. */
   readonly pages = new Map<number, Int32Array>();
   /**
-   * The PTX line of each byte's first access, by the word's offset, for words whose bytes were first accessed by
-   * different lines.
+   * For each word whose bytes were first accessed by different PTX lines, the line of each byte's first access. The key
+   * is the offset of the word.
    */
   readonly divided = new Map<number, number[]>();
 }
@@ -115,7 +115,8 @@ export class RecordedAccesses {
 }
 
 /**
- * Converts a word's access record to one PTX line per byte, and sets the lines of the newly accessed bytes to `line`.
+ * Records a separate PTX line for each byte of a word whose bytes were first accessed by different lines. Sets the
+ * lines of the newly accessed bytes to `line`.
  */
 function divideNote(
   divided: Map<number, number[]>,
@@ -130,8 +131,8 @@ function divideNote(
 }
 
 /**
- * Calls `add` for each range of bytes that were first accessed by the same PTX line, with the thread that accessed the
- * range first.
+ * Calls `add` for each range of bytes that were first accessed by the same PTX line. Passes the thread that first
+ * accessed the first word of the range.
  */
 function forEachRange(
   { pages, divided }: KindAccesses,
@@ -141,8 +142,8 @@ function forEachRange(
   for (const page of [...pages.keys()].sort((a, b) => a - b)) {
     const notes = pages.get(page)!;
     for (let index = 0; index < notes.length; index += noteWords) {
-      // Fast path: if the current range ends at this word, extends the range over all following words whose bytes were
-      // all first accessed by the range's line.
+      // Fast path: if the current range ends at this word, extends the range over as many words as possible whose four
+      // bytes were all first accessed by the PTX line of the range.
       if (end === page * pageBytes + index / noteWords * wordBytes) {
         const first = index, same = line << note.lineShift | wholeWord;
         while (notes[index] === same) index += noteWords;

@@ -31,8 +31,8 @@ import { SynchronizationCheck } from "./synchronization_check.ts";
 export interface LaunchChecksOptions {
   readonly lineInfo: LineInfo;
   /**
-   * The part of the device's bounds table with the start of each granule's allocation, indexed by granule. Memory whose
-   * entry is 0 is not global memory.
+   * The part of the device's bounds table that maps each granule to the start of its allocation. Memory whose entry is
+   * 0 is not global memory.
    */
   readonly allocations: Uint32Array;
   /** The memory for the tables and cells in which compiled code records accesses. */
@@ -90,7 +90,7 @@ export class LaunchChecks {
     this.initialization = options.shadow && new InitializationCheck(this, options.shadow);
   }
 
-  /** Starts the checks of a launch. Must be called once it is known which version of the kernel runs. */
+  /** Starts the checks of a launch. Must be called after the version of the kernel has been chosen. */
   begin(launch: RunningLaunch): void {
     this.#launch = launch;
     const { racyMemory: bytes, allocations, checksSynchronization } = this.#options;
@@ -149,7 +149,7 @@ export class LaunchChecks {
     ]);
   }
 
-  /** Checks for races an access that is about to be made. `order` contains the `orderBits` of the access. */
+  /** Checks an access for races before the access is made. `order` contains the `orderBits` of the access. */
   orderedAccess(offset: number, place: number, thread: number, order: number): void {
     this.#race?.access(offset, place, thread, order);
   }
@@ -176,8 +176,8 @@ export class LaunchChecks {
   }
 
   /**
-   * Excludes the page of a module's variable from the recording of accesses, because variables belong to no buffer and
-   * have their own pages.
+   * Excludes a page that contains variables of a module from the recording of accesses. Variables belong to no buffer,
+   * and never share a page with a buffer.
    */
   accessVariable(offset: number): void {
     this.#accesses?.ignore(offset);
@@ -240,7 +240,9 @@ export class LaunchChecks {
     return { block, thread: [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))] };
   }
 
-  /** Returns the block and thread index of the thread that compiled code reports with a code location. */
+  /**
+   * Returns the block and thread index of a thread, given the code location and the number that compiled code reports.
+   */
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread"> {
     return this.#launch!.indicesOf({ place: decodePlace(place), thread });
   }
@@ -290,7 +292,7 @@ export class LaunchChecks {
 export class RunningChecks {
   #current: LaunchChecks | undefined;
 
-  /** Calls `run`, which runs a part of a launch, while `checks` receives the calls of the kernel. */
+  /** Calls `run`, which runs a part of a launch. Until `run` returns, forwards the kernel's calls to `checks`. */
   during<Result>(checks: LaunchChecks, run: () => Result): Result {
     this.#current = checks;
     checks.enter();

@@ -17,7 +17,7 @@ import type { SoftwareAllocation } from "../../memory/allocations.ts";
 
 /** The functions of the driver that the check `memory` uses. */
 interface MemoryCheckOptions {
-  /** Returns the range that an access was most likely meant to access, or undefined if none is near. */
+  /** Returns the range for which an invalid access was most likely intended, or undefined if no range is near. */
   nearest(begin: number, byteLength: number): NamedRange | undefined;
 }
 
@@ -121,7 +121,7 @@ export class MemoryCheck {
     const name = this.#nameOf(origin, kernel);
     const bytes = { begin, byteLength };
     const reached = isGlobal ? this.#options.nearest(begin, byteLength) : arrayAt(begin - origin.begin, origin, kernel);
-    // If the nearest range is the buffer itself, the access is to padding that an allocator has left after the buffer.
+    // If the nearest range is the buffer itself, the access is to the padding that an allocator adds after the buffer.
     const where = reached === undefined || reached.begin === origin.begin ? "" : `: ${positionOf(bytes, reached)}`;
     return {
       check: "memory",
@@ -179,8 +179,8 @@ function arrayAt(
 }
 
 /**
- * Returns the C++ name of an array. Undefined for the single array into which a compiler combines a function's local
- * arrays.
+ * Returns the C++ name of an array. Undefined for a compiler-generated array that contains all local arrays of a
+ * function.
  */
 function nameOfArray(name: string): string | undefined {
   return name.startsWith("__local_depot") ? undefined : sourceNameOf(name);
@@ -245,7 +245,9 @@ function elementOf(
   return `it ${verb} element ${index} (of ${count(byteLength)}), and the last is ${last}; `;
 }
 
-/** Appends the position of the argument that points to the memory, if there is one, to the memory's name. */
+/**
+ * If a kernel argument points to the start of the memory, appends the position of the argument to the memory's name.
+ */
 function withArgument(memory: NamedRange, argumentAt: (address: bigint) => number | undefined): NamedRange {
   const argument = argumentAt(addressOfOffset(memory.begin));
   return argument === undefined ? memory : { ...memory, name: `${memory.name}, argument ${argument}` };
@@ -280,7 +282,8 @@ export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): U
 }
 
 /**
- * Returns the range that a pointer points into. Returns undefined if the pointer may also be the end of another range.
+ * Returns the range that a pointer points into. Returns undefined if the pointer could also be the end pointer of the
+ * preceding range.
  */
 function rangeAt(offset: number, memory: ProgramMemory): SoftwareAllocation | undefined {
   const found = memory.allocationAt(offset);

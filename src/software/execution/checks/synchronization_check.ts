@@ -271,7 +271,7 @@ interface Passes {
   readonly counts: Uint32Array;
 }
 
-/** A pair of threads of one warp: one waits at a barrier, and the other has skipped that barrier. */
+/** Two threads of one warp: one has waited at a barrier that the other has skipped. */
 interface SkippedBarrier {
   readonly waiting: number;
   readonly skipping: number;
@@ -280,7 +280,7 @@ interface SkippedBarrier {
 /** Counts the times that each thread of a block skips each barrier. */
 class SkippedBarriers {
   readonly #threads: number;
-  /** For each barrier number in the kernel's events, the state of the barrier. */
+  /** Maps the number by which barrier events identify a barrier to the state of the barrier. */
   readonly #passes = new Map<number, Passes>();
   /** For each thread, the number of the last barrier that it reached; -1 if it has reached none. */
   readonly #last: Int32Array;
@@ -338,8 +338,8 @@ class SkippedBarriers {
       for (let other = warp * 32; other < end; other++) {
         const count = counts[other]!;
         if (waiting.has(other) && this.#last[other] === barrier) {
-          // Of two waiting lanes, the lane with the lower count has waited at the barrier, and the other lane has
-          // skipped it.
+          // If the counts of two waiting lanes differ, the lane with the higher count skipped this barrier earlier,
+          // while the other lane waited at it.
           if (count > counts[passed]!) skipping = skipping < 0 ? other : skipping;
           else if (count < counts[passed]!) {
             skipping = skipping < 0 ? passed : skipping;

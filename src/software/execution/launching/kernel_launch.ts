@@ -55,8 +55,8 @@ function runSingly(launch: LaunchRecord, index: BlockIndex): LaunchWork {
 }
 
 /**
- * Chooses how many blocks of a row a call of the kernel runs before the elapsed time is measured: as many as run in a
- * fraction of a time slice.
+ * Chooses the number of blocks that one call of the kernel runs. The elapsed time is measured after each call, so one
+ * call should only take a fraction of a time slice.
  */
 class Pace {
   readonly #isDivided: boolean;

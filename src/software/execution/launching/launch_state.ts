@@ -257,7 +257,7 @@ export class LaunchRecord {
     return { local, saved, gangs: saved + threads * savedBytes };
   }
 
-  /** Sets those fields of the launch record that have different values if the threads run in gangs. */
+  /** Sets the fields of the launch record whose values are different for threads that run in gangs. */
   writeForGangs(kernel: GangKernel): void {
     const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);

@@ -111,7 +111,8 @@ export function compiledGangs(kernel: CompiledKernel, width: GangWidth): Compile
 }
 
 /**
- * Returns the result of a call of the WebAssembly engine, or undefined if it throws, for example for lack of memory.
+ * Returns the result of `create`, which calls the WebAssembly engine. Returns undefined if the engine throws, for
+ * example because it is out of memory.
  */
 export function unlessRefused<Created>(create: () => Created): Created | undefined {
   try {

@@ -139,8 +139,8 @@ export interface GangFunctions {
 }
 
 /**
- * The possible numbers of threads of a gang, in order of preference: the wider a gang, the less often work that is the
- * same for all threads is repeated.
+ * The possible numbers of threads in a gang, in order of preference. Work that is the same for all threads is done once
+ * per gang, so wider gangs repeat it less often.
  */
 const gangWidths: readonly GangWidth[] = [32, 16, 8, 4];
 /**

@@ -47,7 +47,10 @@ export interface SkippedChecks {
   readonly writes: boolean;
 }
 
-/** The checks for which it is already known when a launch is enqueued whether the launch can skip them. */
+/**
+ * The checks whose need is determined when a launch is enqueued. The need for the other checks is determined when the
+ * launch starts.
+ */
 export type SkippedChecksOfLaunch = Omit<SkippedChecks, "initialization" | "writes">;
 
 /** A variable of a loaded module, with its offset in linear memory. */

@@ -94,9 +94,9 @@ const integerBits: Readonly<Record<string, number>> = { h: 16, l: 64, ll: 64 };
 const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfFgGaAsS%])/y;
 
 /**
- * Prints with a single call of `write`, and returns the number of printed arguments. Returns -1 if the format is a null
- * pointer, and -2 if the output is too long; neither prints anything. Throws {@linkcode UnreadableError} if the kernel
- * may not read the memory.
+ * Prints with a single call of `write`, and returns the number of printed arguments. Prints nothing and returns -1 if
+ * the format is a null pointer, or -2 if the output is too long. Throws {@linkcode UnreadableError} if the kernel may
+ * not read the memory.
  *
  * @param bytes the linear memory of the software devices
  */

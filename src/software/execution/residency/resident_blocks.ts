@@ -37,8 +37,8 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
 }
 
 /**
- * The number of turns (see {@linkcode TurnResult}) that a lone block gets before the next block starts. A block that seems to
- * wait for other blocks may only be waiting for its own threads.
+ * The number of turns (see {@linkcode TurnResult}) of a lone block after which the next block starts. A block that
+ * seems to wait for other blocks may only be waiting for its own threads.
  */
 const patience = 64;
 /**
@@ -81,7 +81,8 @@ export class ResidentBlocks implements ScratchOwner {
   #waits: boolean;
 
   /**
-   * @param index the index of the only block that has run so far and has not ended
+   * @param index the index of the block that waits for other blocks; the blocks before it have ended, and the blocks
+   * after it have not started
    * @param scheduler the scheduler of that block
    */
   constructor(launch: LaunchRecord, index: BlockIndex, scheduler: BlockScheduler) {
@@ -182,7 +183,8 @@ export class ResidentBlocks implements ScratchOwner {
     const { scheduler } = this.#add(place, this.#freestMultiprocessor());
     scheduler.start();
     this.#next = this.#residents.length - 1;
-    // If the new block must wait as well, the next block starts right after the new block's first turn.
+    // If blocks of this launch wait for other blocks, sets the count so that one turn of the new block is enough for
+    // the next block to start.
     this.#turnsSinceChange = this.#waits ? this.#next : 0;
     this.#stuckTurns = this.#stuckSteps = 0;
     return true;
@@ -228,7 +230,10 @@ export class ResidentBlocks implements ScratchOwner {
     return scheduler;
   }
 
-  /** Stops the kernel with a deadlock if the steps since any of its blocks last made progress exceed the step limit. */
+  /**
+   * Stops the kernel because of a deadlock if it has exceeded the step limit since any of its blocks last made
+   * progress.
+   */
   #checkDeadlock(): void {
     if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
     const steps = this.#stuckSteps;

@@ -7,11 +7,11 @@ import { type Suspension, warpSize } from "../../abi/launch_record.ts";
 
 /** Threads of a block that wait at the same suspend point. */
 export interface WaitingThreads {
-  /** The numbers of the waiting threads in the block, formatted as ranges: `0-31, 40`. */
+  /** The numbers of the waiting threads within their block, formatted as ranges: `0-31, 40`. */
   readonly threads: string;
   /** Whether only one thread waits. */
   readonly isOne: boolean;
-  /** The number in the block of the first waiting thread. */
+  /** The number of the first waiting thread within its block. */
   readonly first: number;
   readonly suspension: Suspension;
 }
@@ -61,7 +61,7 @@ interface Barrier {
   readonly count: number;
   /** The waiting threads, except those of the warps in `warps`. */
   readonly waiting: number[];
-  /** The warps whose threads have all arrived at once and wait. */
+  /** The warps whose threads have all arrived together and are waiting. */
   readonly warps: number[];
   /** For each warp, the mask of the lanes that have arrived, including those that do not wait. */
   readonly lanes: Map<number, number>;
@@ -83,7 +83,7 @@ export interface CompletedBarrier {
   readonly count: number;
   /** The threads that may resume, except those of the warps in `warps`. */
   readonly threads: readonly number[];
-  /** The warps whose threads arrived all at once and may resume. */
+  /** The warps whose threads all arrived together and may resume. */
   readonly warps: readonly number[];
   /** The number of threads whose predicate was true. */
   readonly held: number;
@@ -148,7 +148,7 @@ export class BlockBarriers {
   }
 
   /**
-   * Returns the completed barriers, at which all required threads have arrived or exited, and resets them.
+   * Returns and resets the completed barriers: those at which all required threads have arrived or exited.
    *
    * @param live the number of threads of the block that have not exited
    */

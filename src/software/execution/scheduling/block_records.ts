@@ -18,8 +18,8 @@ import type { KernelOrder } from "../../schedule.ts";
 import { WarpRecords } from "./warp_operations.ts";
 
 /**
- * The place in the program where a suspended thread resumes: the `order` of each active call site, starting with that
- * in the kernel, followed by the `order` of the suspend point in the innermost function.
+ * The place in the program where a suspended thread resumes: the `order` of each active call site, starting with the
+ * call site in the kernel, followed by the `order` of the suspend point in the innermost function.
  */
 export type ResumePosition = readonly number[];
 
@@ -41,7 +41,7 @@ interface PositionsOptions {
 export class ThreadPositions {
   readonly #options: PositionsOptions;
   readonly #words: Int32Array;
-  /** For each suspension of the kernel, the position of a thread that waits there while no function call is active. */
+  /** For each suspend point of the kernel, the position of a thread that waits there outside of any function call. */
   readonly #ofSuspensions: readonly ResumePosition[];
 
   constructor(options: PositionsOptions) {
@@ -123,7 +123,7 @@ export interface BlockThreads {
   /** Runs those threads of a range that can run. `lastThread` is exclusive. */
   run(firstThread: number, lastThread: number): void;
   /**
-   * Adds to the number of counted steps. `thread` is the thread, or the first thread of the warp, that made the steps.
+   * Adds to the step count. `thread` is the thread that made the steps, or the first thread of the warp that made them.
    * Throws if the step limit is exceeded.
    */
   countSteps(steps: number, thread: number): void;
@@ -258,7 +258,7 @@ export class BlockRecords {
   }
 }
 
-/** Receives events of the threads of the blocks that a scheduler runs one after another. */
+/** Receives events of the blocks that a scheduler runs, one after another, and of the threads of these blocks. */
 export interface BlockObserver {
   /** Called when a block starts. */
   start(): void;

@@ -26,17 +26,17 @@ export type TurnResult =
   /** No thread made progress: all threads wait or spin at the same suspend points as before the turn. */
   | "stuck"
   /**
-   * The turn ended because it reached the maximum length. Some threads can still run, but they may only be waiting in a
-   * loop with barriers.
+   * The turn ended because it reached the maximum length. Some threads can still run, but it is possible that they only
+   * repeat a loop with barriers until another block acts.
    */
   | "busy";
 
 /** The number of steps that are counted each time a thread yields. */
 const stepsOfYield = 64;
 /**
- * The maximum number of rounds in a turn since a thread last exited, for kernels that may wait for other blocks. In a
- * round, every warp runs that can run. Turns of observed blocks are shorter, because a block that runs far ahead of the
- * others would hide the early accesses of the others from the checks.
+ * For kernels that may wait for other blocks: a turn ends after this number of rounds in which no thread has exited. In
+ * each round, every runnable warp runs. Turns of observed blocks are shorter, because a block that runs far ahead of
+ * the others would hide the early accesses of the others from the checks.
  */
 const roundsPerTurn = { usual: 8, observed: 1 } as const;
 /**
@@ -310,9 +310,9 @@ export class BlockScheduler {
   }
 
   /**
-   * Completes the operations of a warp for which all lanes have arrived. If there are none, resumes lanes at a lockstep
-   * point, or completes an `activemask` operation: until then, other lanes may still reach the same point. `yielded` is
-   * the mask of the lanes that resume after a yield.
+   * Completes the operations of a warp for which all lanes have arrived. Only if there are none, resumes lanes at a
+   * lockstep point or completes an `activemask` operation, because lanes that resume from other operations may still
+   * reach the same point. `yielded` is the mask of the lanes that resume after a yield.
    */
   #answerGroups(warp: number, yielded: number): boolean {
     const { complete, active, atLockstepPoints } = this.#groups.of(warp);

@@ -102,8 +102,8 @@ export function isOfWarp({ kind }: SuspensionRequest): boolean {
 
 /**
  * The maximum number of times in a row that the lanes at the lowest suspend point resume while other lanes of the warp
- * wait. In a spin loop, the limit starts at `first` and is halved each time it is reached, down to `least`, because
- * locks are usually acquired many times.
+ * wait. In a spin loop, the limit starts at `first` and is halved each time it is reached, down to `least`: a program
+ * that acquires a lock usually does so many times, so later waits should be shorter.
  */
 const mostTurns = { spinning: { first: 256, least: 4 }, other: 2 ** 14 } as const;
 /**
@@ -119,7 +119,7 @@ interface WaitingLanes {
   requestOf(lane: number): number;
   positionOf(lane: number): ResumePosition;
   readonly lanes: number;
-  /** The mask of the lanes that can run only because they have yielded. */
+  /** The mask of the runnable lanes whose last request was a yield. */
   readonly yielded: number;
   /** A lane that requests the active mask. Undefined if there is none. */
   readonly active: number | undefined;
@@ -198,7 +198,7 @@ export class LockstepTurns {
       if (isOver ? this.#now % 2 === 0 : isFirst) return "active";
     }
     const first = warp * 32;
-    // When the limit is reached, chooses the lanes that have waited longest since they last resumed.
+    // When the limit is reached, chooses the lanes that resumed least recently.
     if (isOver) {
       for (const other of waiting) {
         if (this.#last[first + other.lane]! < this.#last[first + chosen.lane]!) chosen = other;

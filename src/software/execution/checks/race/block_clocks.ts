@@ -59,7 +59,7 @@ export class BlockClocks {
     return this.#numbers[clockLayout.blockTime / 4]!;
   }
 
-  /** The number in the launch of the block's first thread. Each block starts at a multiple of the warp size. */
+  /** The launch-wide number of the block's first thread, which is a multiple of the warp size. */
   get base(): number {
     return this.#numbers[clockLayout.base / 4]!;
   }
@@ -77,20 +77,26 @@ export class BlockClocks {
     this.#isInformed = false;
   }
 
-  /** Returns the state that tracks which messages a thread has read and released. Creates the state if necessary. */
+  /**
+   * Returns the state that tracks the messages (see `ReleasedKnowledge`) that a thread has read and released. Creates
+   * the state if necessary.
+   */
   orderOf(thread: number): FenceState {
     return this.#orders[thread] ??= new FenceState();
   }
 
   /**
-   * Returns the state that tracks which messages a thread has read and released. Undefined if the thread has read and
-   * released none.
+   * Returns the state that tracks the messages (see `ReleasedKnowledge`) that a thread has read and released. Undefined
+   * if the thread has neither read nor released a message.
    */
   orderIfAny(thread: number): FenceState | undefined {
     return this.#orders[thread];
   }
 
-  /** Starts a new epoch of a thread because of a release. Returns the happens-before state that the thread releases. */
+  /**
+   * Records a release operation of a thread by starting a new epoch of the thread. Returns the happens-before state
+   * that the thread releases.
+   */
   release(thread: number): Knowledge {
     const now = ++this.#time.now;
     this.epochs[thread] = now;
@@ -218,8 +224,8 @@ export class BlockClocks {
   }
 
   /**
-   * Of the given lanes of a warp, returns a mask of those whose work at `epoch` is not ordered before the next work of
-   * `thread`, a thread of this block.
+   * Returns the part of the mask `lanes` with the lanes of `warp` whose work at `epoch` is not ordered before the next
+   * work of `thread`. `thread` belongs to this block; `warp` may belong to another block.
    */
   unorderedLanes(
     thread: number,
@@ -310,8 +316,8 @@ class BlockFences {
   }
 
   /**
-   * Propagates fences among all threads of the block at a barrier. Stores the times of all threads' last fences in one
-   * array.
+   * Propagates fences among all threads of the block at a barrier. Replaces the separate entries of the threads by one
+   * array with the time of each thread's last fence.
    */
   shareAll(
     { threads, base, block, time }: { threads: readonly number[]; base: number; block: number; time: number },

@@ -39,11 +39,11 @@ export class CellAccesses {
   readonly #bytes: Uint8Array;
   #held: HeldStore | undefined;
   #clocks!: BlockClocks;
-  /** The index in the block of the accessing thread. */
+  /** The index of the accessing thread within its block. */
   #local = 0;
-  /** The number in the launch of the accessing thread. */
+  /** The launch-wide number of the accessing thread. */
   #thread = 0;
-  /** The number in the launch of the accessing thread's warp. */
+  /** The launch-wide number of the accessing thread's warp. */
   #warp = 0;
   /** A mask in which only the bit of the accessing thread's lane is set. */
   #lane = 0;
@@ -64,7 +64,7 @@ export class CellAccesses {
   /**
    * Sets the access that the following calls compare with earlier accesses.
    *
-   * @param local the index in the block of the accessing thread
+   * @param local the index of the accessing thread within its block
    * @param sharedBegin the offset of the accessed block's shared memory; negative for global memory
    */
   begin(
@@ -88,7 +88,10 @@ export class CellAccesses {
     this.#offset = offset;
   }
 
-  /** Whether the last store's effect on memory has not been examined yet. */
+  /**
+   * Whether the last store conflicts with an earlier store, and it is not yet known whether the last store changed the
+   * value.
+   */
   get isHolding(): boolean {
     return this.#held !== undefined;
   }
@@ -104,8 +107,8 @@ export class CellAccesses {
   /**
    * Compares a weak read with earlier accesses, and records it.
    *
-   * @param isLastUpdate whether the last atomic operation on these bytes was made by the reading thread, which received
-   * the result
+   * @param isLastUpdate whether the last strong write of these bytes was an atomic operation of the reading thread that
+   * returned a result
    */
   read(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): void {
     this.#isLastUpdate = isLastUpdate;

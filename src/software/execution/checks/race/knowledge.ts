@@ -137,8 +137,8 @@ function simplified(known: Known): Known {
 }
 
 /**
- * Of the given lanes of a warp, returns a mask of those whose work at `epoch` is not included in a happens-before
- * state.
+ * Returns the part of the mask `lanes` with the lanes of `warp` whose work at `epoch` is not included in a
+ * happens-before state.
  */
 export function unknownLanes(
   known: Known,
@@ -168,7 +168,7 @@ export function unknownLanes(
   return unknown;
 }
 
-/** The happens-before states that threads have released at a memory location. Immutable. */
+/** A message: the union of the happens-before states that threads have released at a memory location. Immutable. */
 export class ReleasedKnowledge {
   /** The union of all states that were released, with any scope. */
   readonly #all: Knowledge;
@@ -251,7 +251,7 @@ export class FenceState {
   /** The happens-before state that the thread's last fence with a scope wider than a block has released. */
   #wide: Knowledge | undefined;
 
-  /** Records that a strong read of the thread has read a released message at an offset. */
+  /** Records that the thread has read a message at an offset by a strong read. */
   noteRead(offset: number, message: ReleasedKnowledge, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;

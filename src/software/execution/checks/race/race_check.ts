@@ -131,7 +131,7 @@ interface RaceCheckOptions {
   readonly fields: Int32Array;
   /** All of linear memory. */
   readonly bytes: Uint8Array;
-  /** The part of the device's bounds table with the start of each granule's allocation, indexed by granule. */
+  /** The part of the device's bounds table that maps each granule to the start of its allocation. */
   readonly allocations: Uint32Array;
   readonly findings: RaceFindings;
   readonly signals: BlockSignals;
@@ -251,8 +251,8 @@ export class RaceCheck {
     if (isStrong && !isShared && !isReserved) this.#noteSignal(offset, operation);
     const isPhased = (order & orderBits.phased) !== 0;
     const releasesToo = isStrong && !isPhased && this.#options.hasReleases;
-    // Must precede the comparison, because an acquiring load is ordered after the work that was released at the
-    // location.
+    // Must precede the comparison with earlier accesses, because a load that acquires is ordered after the work that
+    // was released at the location.
     if (releasesToo && operation !== writeOperation) releases.read(block.clocks, local, offset, order);
     if (!isReserved) {
       const page = isShared ? block.shared : this.#memory.at(offset);
@@ -330,7 +330,8 @@ export class RaceCheck {
   }
 
   /**
-   * Returns the index in the block of a thread that compiled code reports. Switches to the running block if necessary.
+   * Returns the index, within its block, of a thread that compiled code reports. Switches to the running block if
+   * necessary.
    */
   #localOf(place: number, thread: number): number {
     if ((place & isIndexBit) === 0) return thread;
@@ -362,9 +363,7 @@ export class RaceCheck {
     block.publish();
   }
 
-  /**
-   * Returns an observer that passes the barriers of blocks to the check. A scheduler runs the blocks one after another.
-   */
+  /** Returns an observer that passes the barriers of blocks to the check. The blocks must run one after another. */
   observeBlock(): BlockObserver {
     const block = this.#newBlock();
     let isNew = true;
@@ -402,11 +401,11 @@ export interface RacingLaunch {
   readonly fields: Int32Array;
 }
 
-/** Parameters of the check `race` other than the launch. */
+/** The parameters of the check `race`, except for the launch. */
 interface RacePlace {
   /** All of linear memory. */
   readonly bytes: Uint8Array;
-  /** The part of the device's bounds table with the start of each granule's allocation, indexed by granule. */
+  /** The part of the device's bounds table that maps each granule to the start of its allocation. */
   readonly allocations: Uint32Array;
   /** The collection to which the check adds its findings. */
   readonly findings: Findings;

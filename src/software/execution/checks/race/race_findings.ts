@@ -28,7 +28,7 @@ export interface RaceConflict {
 
 /** Conflicts of the same kind between the same two PTX lines, which are counted together. */
 interface CountedConflict {
-  /** The conflict, among those counted, whose threads are farthest apart. */
+  /** The counted conflict with the widest `relation`, which the report describes. */
   conflict: RaceConflict;
   relation: Relation;
   count: number;
@@ -53,7 +53,7 @@ export class RaceFindings {
   readonly #stride: number;
   /** The encoded code locations of calls that free memory, which are recorded as writes. */
   readonly #frees = new Set<number>();
-  /** The counted conflicts, by kind and the two PTX lines. */
+  /** The counted conflicts. The key consists of the kind and the two PTX lines. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
   constructor(options: RaceFindingsOptions) {
@@ -90,8 +90,8 @@ export class RaceFindings {
   }
 
   /**
-   * Groups the conflicts by source lines. A source line may have several instructions, because compilers unroll loops,
-   * and an update both reads and writes.
+   * Groups the conflicts by source lines. A source line may correspond to several instructions: compilers unroll loops,
+   * and a statement such as `x += 1` both reads and writes.
    */
   #bySource(): Map<string, CountedConflict[]> {
     const bySource = new Map<string, CountedConflict[]>();
@@ -198,7 +198,7 @@ function indexIn(number: number, [x, y]: readonly [number, number, number]): [nu
 export type ConflictKind =
   /** The accesses are not ordered. */
   | "race"
-  /** The accesses would not conflict with a wider scope, which would order them or make both strong. */
+  /** A wider scope would prevent the conflict, by ordering the accesses or by making both of them strong. */
   | "scope"
   /** Both accesses are strong, but access different numbers of bytes. */
   | "size"
@@ -211,7 +211,8 @@ export type ConflictKind =
   | "cache";
 
 /**
- * The possible values of the smallest group of threads that includes both threads of a conflict, in ascending order.
+ * The kinds of thread groups, from the narrowest to the widest. A conflict is classified by the narrowest group that
+ * contains both of its threads.
  */
 const relations = ["thread", "warp", "block", "grid"] as const;
 
@@ -382,7 +383,7 @@ function adviceBetweenBlocks(accesses: RacingAccesses, areWrites: boolean): stri
   return `Let ${lines} be in two kernels, or, in a cooperative launch, put grid.sync() between them`;
 }
 
-/** Returns the advice for programs in which threads signal by flags in memory that data is ready. */
+/** Returns the advice for programs whose threads set a flag in memory to signal that data is ready. */
 function adviceForFlags({ later, earlier }: RacingAccesses): string {
   const [before, after] = [earlier, later].map(({ access, source }) => `${gerunds[access]} the data (${source})`);
   return "If a flag tells that the data is there, the writer needs __threadfence() between " +

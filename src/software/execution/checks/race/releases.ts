@@ -12,7 +12,7 @@ interface StrongWrite {
   readonly isUpdate: boolean;
 }
 
-/** An atomic operation that returned its result to the thread. */
+/** An atomic operation that returned a result. */
 interface Update {
   readonly thread: number;
   readonly bytes: number;
@@ -45,17 +45,14 @@ interface Phases {
 export class Releases {
   /** For each memory offset, the released happens-before states that a thread can acquire there. */
   readonly #messages = new Map<number, ReleasedKnowledge>();
-  /** The states that were released at each `mbarrier`, by the offset of the `mbarrier`. */
+  /** Maps the offset of each `mbarrier` to the states that were released there. */
   readonly #phases = new Map<number, Phases>();
   /**
    * For each memory offset, the happens-before state released by the sequentially consistent fences before the last
    * strong write.
    */
   readonly #fenced = new Map<number, Knowledge>();
-  /**
-   * For each memory offset, the last strong write, if it was an atomic operation that returned its result to the
-   * thread.
-   */
+  /** For each memory offset, the last strong write, if it was an atomic operation that returned a result. */
   readonly #updates = new Map<number, Update>();
 
   /** Records a strong read. */
@@ -89,8 +86,8 @@ export class Releases {
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
     const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
-    // In the common case, only threads that wrote this location have executed fences, and nothing else was released, so
-    // the message already contains the union of the two states.
+    // In the common case, only threads that wrote this location have executed fences, and nothing else was released.
+    // The message then already contains the union of `before` and `own`.
     const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
       before === (isUpdate ? message?.wide ?? Knowledge.none : Knowledge.none);
     const fenced = isOfWriters ? after!.wide : before.and(own);
@@ -99,9 +96,9 @@ export class Releases {
   }
 
   /**
-   * Returns whether the last strong write of these bytes was an atomic operation by the given thread, which received
-   * the result. The thread is then treated as ordered after all other atomic operations on these bytes, because this is
-   * how the last block of a grid determines that it is the last.
+   * Returns whether the last strong write of these bytes was an atomic operation of the given thread that returned a
+   * result. The thread is then treated as ordered after all other atomic operations on these bytes, because this is how
+   * the last block of a grid determines that it is the last.
    */
   isLastUpdate(thread: number, offset: number, bytes: number): boolean {
     const update = this.#updates.get(offset);
