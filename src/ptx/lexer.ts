@@ -2,7 +2,8 @@ import { PtxError } from "./syntax.ts";
 
 /**
  * The kind of a token. A `directive` is anything that begins with a dot: directives, types and modifiers. `unknown` is
- * a character that PTX does not use, or an unterminated string, which is an error unless it is in a skipped body.
+ * a character that PTX does not use, or an unterminated string. An `unknown` token is an error unless it is in a
+ * skipped body.
  */
 export type TokenKind = "directive" | "identifier" | "number" | "string" | "punctuation" | "unknown" | "end";
 
@@ -61,9 +62,9 @@ const numberPattern = new RegExp(
 
 /**
  * Splits PTX text into tokens. The last token has the kind `end`. Throws {@linkcode PtxError} for an unterminated
- * comment. `firstLine` is the number of the first line.
+ * comment. `firstLine` is the line number of the text's first line.
  *
- * Works on character codes, because a regular expression for strings and comments overflows its stack on long ones.
+ * Works on character codes: a regular expression would overflow the stack on long strings and comments.
  */
 export function tokenize(text: string, firstLine: number = 1): Token[] {
   const tokens: Token[] = [];

@@ -73,7 +73,7 @@ export class LineInfo {
     return path === undefined ? undefined : `${this.#shortest(path)}:${source!.line}`;
   }
 
-  /** Returns the shortest suffix of a file's path that distinguishes it from all other files. */
+  /** Returns the shortest suffix of a file's path that no other file's path ends with. */
   #shortest(path: string): string {
     const parts = partsOf(path);
     const others = [...this.#files.values()].map(partsOf).filter((other) => other.join("/") !== parts.join("/"));

@@ -18,17 +18,17 @@ import { isBefore, type Operation, type Timeline } from "./order/timelines.ts";
 export interface TrackedAccess {
   readonly operation: Operation;
   readonly kind: "read" | "write" | "atomic";
-  /** The offset in the allocation of the first accessed byte. */
+  /** The first accessed byte, as an offset in the allocation. */
   readonly begin: number;
-  /** The offset after the last accessed byte. */
+  /** The end of the last accessed byte, as an offset in the allocation. */
   readonly end: number;
   /** The line of the kernel's source that makes the access. */
   readonly source?: string | undefined;
   /** The thread that accesses the byte at `begin`. */
   readonly first?: ThreadIndex | undefined;
   /**
-   * The bytes that each source line accesses, if several do. The offsets of the parts count from the allocation's
-   * start.
+   * If several source lines make the access, the bytes that each of them accesses. Offsets are relative to the start of
+   * the allocation.
    */
   readonly parts?: AccessParts | undefined;
   /** Whether the accessed bytes are unknown, so that the access may be anywhere in the allocation or may not happen. */
@@ -39,9 +39,9 @@ export interface TrackedAccess {
 export interface Conflict {
   readonly later: TrackedAccess;
   readonly earlier: TrackedAccess;
-  /** The offset of the first byte that both accesses have in common. */
+  /** The first byte that both accesses have in common, as an offset in the allocation. */
   readonly begin: number;
-  /** The offset after the last byte that both accesses have in common. */
+  /** The end of the last byte that both accesses have in common, as an offset in the allocation. */
   readonly end: number;
 }
 
@@ -106,7 +106,10 @@ export class MemoryHistory {
     return conflicts;
   }
 
-  /** Returns the conflicts of an access with earlier accesses, one for each of these, without adding the access. */
+  /**
+   * Returns the conflicts of an access with earlier accesses, at most one for each earlier access. Does not add the
+   * access.
+   */
   conflictsWith(access: TrackedAccess): Conflict[] {
     const found = new Map<TrackedAccess, Conflict>();
     for (const segment of this.#segments) {
@@ -189,7 +192,7 @@ function addUnordered(accesses: readonly TrackedAccess[], operation: Operation, 
   for (const access of accesses) if (!isBefore(access.operation, operation)) found.push(access);
 }
 
-/** Returns the new state of a segment after an access to all of its bytes. */
+/** Returns the new state of a segment after an access that covers the whole segment. */
 function after({ begin, end, write, reads, atomics }: Segment, access: TrackedAccess): Segment {
   switch (access.kind) {
     case "write":

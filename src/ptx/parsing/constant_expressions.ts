@@ -28,9 +28,7 @@ interface Float {
   readonly value: number;
 }
 
-/**
- * A single-precision literal such as `0f3F800000`. PTX does not allow such a literal as an operand of an expression.
- */
+/** A single-precision literal such as `0f3F800000`. In PTX, such a literal cannot be an operand of an expression. */
 interface SingleFloat {
   readonly kind: "single";
   readonly bits: bigint;
@@ -45,8 +43,8 @@ const maximumDepth = 200;
 const maximumDigits = 66;
 
 /**
- * Binary operators with their precedence; higher binds tighter. Each operator precedes its own prefixes, such as `<<`
- * before `<`.
+ * Binary operators with their precedence; higher binds tighter. An operator is listed before any shorter operator that
+ * it begins with: `<<` before `<`.
  */
 const operators: readonly (readonly [operator: string, precedence: number])[] = [
   ["||", 1],
@@ -288,7 +286,7 @@ function floatResult(operator: string, a: number, b: number): number | boolean |
 }
 
 function integerResult(operator: string, left: Integer, right: Integer): Integer {
-  // The result of a shift has the type of the left operand.
+  // A shift count is taken modulo 64. The result of a shift has the type of the left operand.
   const count = BigInt.asUintN(6, right.value);
   if (operator === "<<") return integer(left.value << count, left.isUnsigned);
   if (operator === ">>") return integer(left.value >> count, left.isUnsigned);

@@ -21,7 +21,9 @@ const scalarTypes: ReadonlySet<string> = new Set(
   ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 pred texref samplerref " +
     "surfref").split(" "),
 );
-/** Types that are accepted only in the heads of kernels. Other declarations use `.b16` and `.b32` instead. */
+/**
+ * Types that are accepted only when kernel heads are parsed without bodies. Otherwise, `.b16` and `.b32` must be used.
+ */
 const laterTypes: ReadonlySet<string> = new Set(["bf16", "bf16x2"]);
 /** The length of a vector, by the name of its directive. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
@@ -31,8 +33,8 @@ const maximumDimensions = 200;
 export class DeclarationParser {
   readonly #reader: TokenReader;
   /**
-   * Whether to reject invalid declarations. False if only the heads of kernels are parsed: the PTX may then be of a
-   * newer version than this parser supports.
+   * Whether to reject invalid declarations. False if only kernel heads (names, parameters and directives) are parsed,
+   * because the PTX may then be of a newer version than this parser supports.
    */
   readonly #isStrict: boolean;
 

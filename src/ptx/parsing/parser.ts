@@ -36,8 +36,8 @@ export function parsePtx(
 }
 
 /**
- * Parses the heads of the kernels that PTX text defines. Everything else, including bodies, is skipped by matching
- * braces.
+ * Parses the heads (names, parameters and directives) of the kernels that PTX text defines. Skips everything else,
+ * including bodies, by matching braces.
  */
 export function parseKernelHeads(text: string): FunctionDeclaration[] {
   return new Parser(text, { isStrict: false }).kernelHeads();
@@ -149,7 +149,7 @@ class Parser {
     return error;
   }
 
-  /** Skips a line such as `@@DWARF .byte 0x2b`: debug information, as compilers wrote it before `.section` existed. */
+  /** Skips a line such as `@@DWARF .byte 0x2b`: debug information in the form that compilers used before `.section`. */
   #acceptDebugLine(): boolean {
     if (!this.#reader.at("@") || this.#reader.peek(1).text !== "@" || this.#reader.peek(2).text !== "DWARF") {
       return false;
@@ -233,10 +233,7 @@ class Parser {
     }
   }
 
-  /**
-   * Parses the statement that begins with a name and a colon: a list of targets, a prototype, or a label if neither
-   * follows.
-   */
+  /** Parses the statement that begins with a name and a colon: a list of targets, a prototype, or otherwise a label. */
   #named(name: string, line: number): Statement {
     switch (this.#reader.token.text) {
       case ".branchtargets":

@@ -19,8 +19,8 @@ interface Progression {
 }
 
 /**
- * A group of dimensions that each affine form contains only as a multiple of the same weighted sum of their
- * coordinates.
+ * A group of dimensions with a common weighted sum: each affine form depends on the coordinates in these dimensions
+ * only through a multiple of that sum.
  */
 interface Group {
   /** The dimensions of the group, and the weight (`factor`) of each dimension's coordinate in the weighted sum. */
@@ -108,7 +108,7 @@ function groupsOf(forms: readonly AffineForm[]): Group[] {
   return groups;
 }
 
-/** Returns whether all dimensions that an affine form depends on belong to a group. */
+/** Returns whether an affine form depends only on dimensions of the given group. */
 function isAlone({ members }: Group, { terms }: AffineForm): boolean {
   return terms.every((term, index) => term === 0 || members.some(({ dimension }) => dimension === index));
 }

@@ -15,8 +15,8 @@ export interface Domain {
   /** The largest coordinate in each dimension, which may be infinite. */
   readonly high: readonly number[];
   /**
-   * Affine forms of two or more dimensions. A point belongs to the domain only if the value of none of them is
-   * negative.
+   * Affine forms of two or more dimensions. A point belongs to the domain only if every form's value there is at least
+   * 0.
    */
   readonly constraints: readonly AffineForm[];
 }
@@ -46,7 +46,7 @@ export function rangeOf({ terms, constant }: AffineForm, { low, high, constraint
   for (const constraint of constraints) {
     const ratio = ratioOf(constraint.terms, terms);
     if (ratio === undefined) continue;
-    // The constraint is equivalent to ratio * (value - constant) + constraint.constant >= 0, for the value of the form.
+    // For a value of the form, the constraint is equivalent to ratio * (value - constant) + constraint.constant >= 0.
     const bound = constant - constraint.constant / ratio;
     if (ratio > 0) least = Math.max(least, Math.ceil(bound));
     else most = Math.min(most, Math.floor(bound));
@@ -83,7 +83,8 @@ export function simplified(form: AffineForm, { low, high }: Domain): AffineForm 
 }
 
 /**
- * Returns true or false if a condition has this value in all points of a domain. Undefined if it varies or is unknown.
+ * Returns the truth value of a condition if it is the same at all points of a domain. Undefined if it varies or is
+ * unknown.
  */
 export function decide(domain: Domain, condition: Condition): boolean | undefined {
   switch (condition.kind) {
@@ -154,7 +155,7 @@ export class TooComplex extends Error {}
 /**
  * Returns the part of a domain in which an affine form is not negative. Undefined if that part is empty.
  *
- * @throws {TooComplex} If `wanted` is undefined
+ * @throws {TooComplex} If `wanted` is undefined, which means that it could not be computed
  */
 export function constrain(domain: Domain, wanted: AffineForm | undefined): Domain | undefined {
   if (wanted === undefined) throw new TooComplex();
@@ -171,7 +172,7 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
     else high[index] = Math.min(high[index]!, Math.floor(constant / -term));
     return low[index]! > high[index]! ? undefined : { low, high, constraints: domain.constraints };
   }
-  // Derive a finite bound from the constraint for an infinite dimension, which counts the iterations of a loop.
+  // A dimension without an upper bound counts the iterations of a loop. Derive a bound for it from the constraint.
   for (const index of dimensions) {
     const term = terms[index]!;
     if (high[index] !== Infinity || term > 0) continue;
@@ -236,7 +237,8 @@ export function isUniform({ terms }: AffineForm): boolean {
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {
-    // Equal bases cancel only if they are parameters: the address of a variable depends on the state space.
+    // Equal bases cancel only if they are parameters: the address that a variable's base stands for depends on the
+    // state space.
     if (factor === -1 && a.base === b.base && a.base > untrackedBase) base = noBase;
     else if (factor === 1 && a.base === noBase) base = b.base;
     else return undefined;

@@ -27,8 +27,8 @@ export interface Dimension {
 }
 
 /**
- * A byte range that one source line, or several interleaved ones, access. `begin` and `end` are offsets from the value
- * of the parameter `base`.
+ * A byte range that is accessed by one source line, or by several interleaved ones. `begin` and `end` are offsets from
+ * the value of the parameter `base`.
  */
 interface ExactRange extends ByteRange {
   readonly base: number;
@@ -52,7 +52,7 @@ export interface ExactAccesses {
   readonly ranges: readonly ExactRange[];
   /** For each parameter and kind of access, the extent, rounded outward to whole words. */
   readonly extents: readonly Extent[];
-  /** For each parameter's offset, the alignment in bytes that the parameter's value must have. */
+  /** The alignment in bytes that each parameter's value must have, keyed by the parameter's offset. */
   readonly alignments: ReadonlyMap<number, number>;
 }
 
@@ -64,7 +64,7 @@ interface KernelAccesses {
   readonly reachesUntracked: boolean;
 }
 
-/** The byte ranges that one source line, or several interleaved instructions, access. */
+/** The byte ranges that are accessed by one source line, or by several interleaved instructions. */
 interface LineAccesses {
   readonly of: { readonly line: number } | InterleavedAccesses;
   readonly base: number;

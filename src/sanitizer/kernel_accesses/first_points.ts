@@ -75,8 +75,8 @@ function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolea
       for (let index = 0; index < terms.length; index++) {
         const term = terms[index]!;
         if (term === 0) continue;
-        // The maximum distance of this coordinate from its most favorable bound, if all other coordinates are at
-        // theirs.
+        // The maximum distance of this coordinate from its most favorable bound, if all other coordinates are at their
+        // most favorable bounds.
         const slack = Math.floor(most / Math.abs(term));
         if (term > 0 && high[index]! - low[index]! > slack) {
           low[index] = high[index]! - slack;

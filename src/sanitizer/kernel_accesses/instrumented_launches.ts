@@ -16,8 +16,8 @@ import type { RangeAccess } from "../order/stream_order.ts";
 interface ObservedKernel {
   readonly handle: bigint;
   /**
-   * The offset in bytes, in the packed parameters, of the parameter that the instrumented version has in addition. It
-   * is the address of the table of observed ranges.
+   * The offset in bytes, in the packed parameters, of the additional parameter of the instrumented version: the address
+   * of the table of observed ranges.
    */
   readonly tableOffset: number;
 }
@@ -42,7 +42,7 @@ interface Notes {
   readonly event: bigint;
 }
 
-/** A launch whose recorded accesses were not processed yet. */
+/** A launch whose recorded accesses have not been processed yet. */
 interface PendingNotes {
   readonly notes: Notes;
   readonly ranges: readonly ObservedRange[];
@@ -63,9 +63,9 @@ export class InstrumentedLaunches {
   readonly #modules = new Set<bigint>();
   /** The instrumented versions of kernels, keyed by the handle of the original kernel. */
   readonly #kernels = new Map<bigint, ObservedKernel>();
-  /** The launches whose recorded accesses were not processed yet, in launch order. */
+  /** The launches whose recorded accesses have not been processed yet, in launch order. */
   readonly #pending: PendingNotes[] = [];
-  /** The memory of launches whose recorded accesses were processed. Later launches reuse it. */
+  /** The memory of launches whose recorded accesses have been processed. Later launches reuse it. */
   #free: Notes[] = [];
 
   constructor(driver: Driver) {
@@ -73,8 +73,8 @@ export class InstrumentedLaunches {
   }
 
   /**
-   * Returns wrappers of driver calls that hide the instrumented kernels, and that apply settings of kernels to these,
-   * too.
+   * Returns wrappers of driver calls. They hide the instrumented kernels from the program, and apply the settings of a
+   * kernel to its instrumented version as well.
    */
   calls(): Partial<Driver> {
     const driver = this.#driver;

@@ -60,11 +60,11 @@ const maximumDivergences = 400;
 /** A symbolic run of a kernel, which covers all threads of a launch. */
 export class KernelRun {
   readonly prepared: PreparedCode;
-  /** The accesses found so far, each of which all threads of its domain certainly make. */
+  /** The accesses found so far. All threads of an access's domain certainly make the access. */
   readonly certain: CertainAccess[] = [];
   /** The instructions that may access memory in addition to the accesses in `certain`. */
   readonly possible: Set<ResolvedInstruction> = new Set();
-  /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
+  /** Whether the kernel accesses variables, shared memory or local memory through generic addresses. */
   reachesUntracked = false;
   /** The accesses to shared memory. Undefined before `run` is called. */
   phases: SharedPhases | undefined;
@@ -114,7 +114,8 @@ export class KernelRun {
 
   /**
    * Executes a state's threads until each has ended or has reached a block at which to stop. Returns the states of the
-   * threads that have stopped. With `isMidway`, execution begins inside a block, and does not stop at this block first.
+   * threads that have stopped. With `isMidway`, execution starts inside `state.block`, and does not stop at the start
+   * of that block even if `stop` is true for it.
    */
   walk(state: ThreadState, stop: StopPredicate, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {
@@ -133,8 +134,8 @@ export class KernelRun {
   }
 
   /**
-   * Executes diverged threads up to their reconvergence point. If all of them arrive there with equal states, merges
-   * these.
+   * Executes diverged threads up to their reconvergence point. If all of them arrive there with equal states, returns
+   * one merged state.
    */
   #reconverge(state: ThreadState, { parts, isMidway }: Divergence, stop: StopPredicate): ThreadState[] {
     const meeting = this.prepared.reconvergenceOf(state.block);
@@ -154,7 +155,8 @@ export class KernelRun {
       arrivals: state.arrivals,
       loopConditions: state.loopConditions,
       writes: allWrites(arrived.map(({ writes }) => writes)),
-      // If only some of the threads have passed a barrier, keep the settled writes from before the divergence.
+      // `settled` contains the writes before the last barrier. If only some of the threads have passed a barrier since
+      // the divergence, only the writes that were settled before the divergence count.
       settled: arrived.every((part) => part.settled === settled) ? settled : state.settled,
     }];
   }
@@ -227,7 +229,8 @@ export class KernelRun {
   }
 
   /**
-   * Splits a state into states whose threads all satisfy a condition, and states whose threads all do not satisfy it.
+   * Splits a state by a condition. In each returned state, the condition is either true for all threads or false for
+   * all threads.
    */
   #parts(state: ThreadState, condition: Condition): ThreadState[] {
     return [true, false].flatMap((truth) =>
@@ -269,7 +272,7 @@ export class KernelRun {
 
   /**
    * Ends the execution of a state at a call, because the called function may do anything, including ending the thread.
-   * All later accesses become possible ones.
+   * Records all later accesses as possible accesses.
    */
   #abandon(state: ThreadState): undefined {
     const { end } = this.#code;
@@ -280,7 +283,7 @@ export class KernelRun {
 
   /**
    * Skips to the reconvergence point of a branch with an unknown condition. Registers that the skipped blocks may write
-   * become unknown, and their accesses become possible ones.
+   * become unknown. Accesses in the skipped blocks are recorded as possible accesses.
    */
   #skip(state: ThreadState): void {
     const meeting = this.prepared.reconvergenceOf(state.block);
@@ -449,7 +452,8 @@ function fillsRegister({ form, choices, type }: ResolvedInstruction, register: R
 }
 
 /**
- * Returns the number that a value is in all threads. Undefined if the threads have different numbers, or an address.
+ * Returns the value as a number if it is the same number in all threads. Undefined if the number varies, or if the
+ * value is an address.
  */
 function numberOf(value: AbstractValue): number | undefined {
   const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;

@@ -39,8 +39,8 @@ export interface KnownAccesses {
   /** The accesses that the launch certainly makes. */
   readonly certain: readonly RangeAccess[];
   /**
-   * The possible accesses, if they are to be reported. Each has the value of an argument from which the instruction may
-   * compute the accessed address.
+   * The possible accesses, if they are to be reported. The `address` of each is the value of an argument from which the
+   * instruction may compute the accessed address.
    */
   readonly possible: readonly PossibleAccess[];
   /**
@@ -98,7 +98,7 @@ export class LaunchAccesses {
     };
   }
 
-  /** Registers a kernel, to be analyzed by its module's PTX. */
+  /** Registers a kernel of a module. Launches of the kernel are analyzed from the module's PTX. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     const loaded = this.#modules.get(module);
     if (loaded === undefined || this.#kernels.has(kernel)) return;
@@ -130,8 +130,8 @@ export class LaunchAccesses {
   }
 
   /**
-   * Returns all global memory that a launch accesses. Undefined if some of it is unknown, or if the launch may read
-   * other memory that it has not written before.
+   * Returns all global memory that a launch accesses. Undefined if some of the accesses are unknown, or if the launch
+   * may read other memory before writing it.
    */
   allOf(launch: KernelLaunch): GlobalAccesses | undefined {
     return this.#kernels.get(launch.kernel)?.allOf(launch);
@@ -182,7 +182,7 @@ class AnalyzedKernel {
   readonly #cost = new AnalysisCost();
   /** Statistics of the analyses for `hasUniformBarriers`. */
   readonly #costOfBarriers = new AnalysisCost();
-  /** The parameters whose values any result depends on, keyed by offset and size. */
+  /** The parameters on whose values the analysis results depend, keyed by offset and size. */
   #parameters = new Map<string, LaunchResult["parameters"][number]>();
 
   constructor(module: LoadedModule, name: string) {
@@ -288,7 +288,7 @@ class AnalyzedKernel {
 
   /**
    * Returns whether a launch has the same shape as another one, and the same values of the used parameters. This is the
-   * common case: programs mostly repeat a launch with other pointers.
+   * common case: programs mostly repeat a launch with different pointers.
    */
   #isLike({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: KernelLaunch, other: LaunchShape): boolean {
     const { grid, block } = other;
@@ -305,8 +305,8 @@ class AnalyzedKernel {
     const result = launchResult(code, ptx.lineInfo, shapeOf(launch));
     const count = this.#parameters.size;
     for (const used of result.parameters) this.#parameters.set(`${used.offset} ${used.bits}`, used);
-    // If this result depends on a parameter that was not used before, the keys of earlier results lack its value, so
-    // drop these.
+    // If this result depends on a parameter that no earlier result used, the keys of the earlier results lack the
+    // parameter's value. Drop the earlier results.
     if (this.#parameters.size > count || this.#results.size >= mostResults) this.#results.clear();
     this.#results.set(this.#keyOf(launch), result);
     return result;
@@ -377,7 +377,7 @@ export function withSources(noted: readonly RangeAccess[], { certain, sources }:
 
 /** The minimum number of threads of a launch for which analyzing the launch is faster than observing each thread. */
 const fewThreads = 4096;
-/** The number of launches of a kernel that are analyzed before statistics decide. */
+/** The number of launches of a kernel that are always analyzed. For later launches, statistics decide. */
 const trials = 8;
 
 /** Returns whether a launch has so many threads that analyzing it is faster than observing each thread. */
@@ -397,8 +397,7 @@ export class AnalysisCost {
   #declined: LaunchShape | undefined;
 
   /**
-   * Returns whether to analyze a launch. If a launch for which the answer was false is repeated, the answer becomes
-   * true.
+   * Returns whether to analyze a launch. Returns true for a repetition of the last launch for which it returned false.
    */
   pays(launch: KernelLaunch, isLike: (launch: KernelLaunch, other: LaunchShape) => boolean): boolean {
     const { gridX, gridY, gridZ, blockX, blockY, blockZ, parameters } = launch;

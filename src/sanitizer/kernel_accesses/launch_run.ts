@@ -55,8 +55,8 @@ export interface LaunchResult {
   /** Returns all accesses, with the first accessing thread of each. Undefined if some accesses are unknown. */
   exact(): ExactAccesses | undefined;
   /**
-   * Returns whether `known` contains all accesses to global memory, and the launch reads no local memory, no variables,
-   * and no shared memory that it has not written before.
+   * Returns whether `known` contains all accesses to global memory, and all other memory that the launch reads is known
+   * to be initialized: it reads no local memory and no variables, and reads shared memory only after writing it.
    */
   isAll(): boolean;
   /** The parameters on whose values this result depends. */
@@ -70,11 +70,11 @@ export interface UsedParameter {
 }
 
 /**
- * The maximum number of accessed ranges that are listed for a launch. Accesses that would exceed it are only possible
- * ones.
+ * The maximum number of accessed ranges that are listed for a launch. Accesses beyond the limit are listed as possible
+ * accesses.
  */
 const mostRanges = 60_000;
-/** The maximum number of accessed ranges up to which interleaved accesses are not merged. */
+/** The number of accessed ranges beyond which interleaved accesses are merged. */
 const mostRangesAtFirst = 2048;
 /** The maximum number of times that dimensions are split for one launch. */
 const mostSplits = 12;
@@ -119,8 +119,8 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
 }
 
 /**
- * Returns the dimensions with one of them split into two. If its extent is not divisible by `size`, adds it to `whole`
- * instead.
+ * Returns the dimensions with one of them split into two. If the dimension's extent is not divisible by `size`, adds
+ * the dimension to `whole` and does not split it.
  */
 function splitAt(
   dimensions: readonly Dimension[],
@@ -150,8 +150,8 @@ class Numbers implements LaunchNumbers {
   readonly #specials = new Map<string, AffineForm | undefined>();
 
   /**
-   * @param whole the dimensions that must not be split, as strings of register and weight; undefined if none may be
-   * split
+   * @param whole the dimensions that must not be split, each as a string of its register and weight; undefined if no
+   * dimension may be split
    */
   constructor(shape: LaunchShape, dimensions: readonly Dimension[], whole: ReadonlySet<string> | undefined) {
     this.#shape = shape;
@@ -213,7 +213,7 @@ function readsOnlyWhatIsKnown({ reachesUntracked, phases, prepared: { code } }: 
   return !readsSharedMemory(code) || phases!.readOnlyWritten();
 }
 
-/** Returns a function that computes the ranges accessed in a run when it is first called. */
+/** Returns a function that returns the ranges accessed in a run. Its first call computes them. */
 function rangesOf(run: KernelRun, lineInfo: LineInfo): () => Pick<LaunchResult, "known" | "possible"> {
   let found: Pick<LaunchResult, "known" | "possible"> | undefined;
   return () => found ??= findRanges(run, lineInfo);
@@ -250,7 +250,7 @@ function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<
   return { known: knownAccesses(all), possible: [...new Set([...possible, ...unknown])] };
 }
 
-/** The byte ranges that one source line, or several lines with interleaved accesses, access. */
+/** The byte ranges that are accessed by one source line, or by several lines with interleaved accesses. */
 interface AccessesOfSource extends Pick<KnownAccess, "base" | "access"> {
   readonly ranges: readonly ByteRange[];
   sourceAt(offset: number): string;
@@ -279,8 +279,8 @@ function interleavedOfSource(
 }
 
 /**
- * Returns the known accesses without overlaps: each byte is attributed to the first of `groups` with an access of the
- * same kind.
+ * Returns the known accesses without overlaps. A byte that several groups access in the same way is attributed to the
+ * first of these groups.
  */
 function knownAccesses(groups: readonly AccessesOfSource[]): KnownAccess[] {
   const covered = new Map<string, readonly ByteRange[]>();

@@ -27,7 +27,7 @@ import { areEqual, type LoopArrival, type LoopCondition, type ThreadState } from
 import type { AbstractValue } from "./values.ts";
 
 /**
- * The maximum number of attempts to accelerate a loop. Each failed attempt makes those registers unknown that do not
+ * The maximum number of attempts to accelerate a loop. Each failed attempt makes registers unknown: those that do not
  * change by the same constant in each iteration.
  */
 const mostAttempts = 4;
@@ -70,7 +70,8 @@ export function accelerate(
       if (done === "changed") continue;
       return isProven = done !== undefined && leave(run, state, done, dimension);
     } finally {
-      // Without a proof, the run may not make the accesses that were recorded for all iterations, so roll them back.
+      // If the loop could not be accelerated, the run may not make the accesses that were recorded for all iterations.
+      // Roll them back.
       if (!isProven) {
         run.certain.length = mark;
         if (shared !== undefined) run.phases?.reset(shared);
@@ -101,8 +102,8 @@ function iterate(run: KernelRun, before: ThreadState, { values, domain, changes,
   values: readonly AbstractValue[];
   domain: Domain;
   /**
-   * For each register, the constant by which an iteration changes its value. This function sets it to undefined for
-   * registers that change otherwise.
+   * For each register, the constant by which an iteration changes its value. This function sets the entry to undefined
+   * if the register changes in any other way.
    */
   changes: (number | undefined)[];
   next: Domain;
@@ -217,7 +218,7 @@ function extended({ low, high, constraints }: Domain, dimension: number): Domain
   return { low: filled(low, 0), high: filled(high, Infinity), constraints };
 }
 
-/** Restricts a domain to the loop iterations that are executed and that at least `ahead` further iterations follow. */
+/** Restricts a domain to the loop iterations that are executed and are followed by at least `ahead` more iterations. */
 function boundedDomain(
   domain: Domain,
   bounds: readonly Bound[],
@@ -242,8 +243,8 @@ function differenceOf(before: AbstractValue, value: AbstractValue): number | und
 }
 
 /**
- * Returns the affine form of a value that changes by `change` in each iteration, with the iteration number as
- * dimension. Undefined if the value is not affine.
+ * Returns the affine form of a value that changes by `change` in each iteration. The coordinate in `dimension` is the
+ * iteration number. Undefined if the value is not affine.
  */
 function moved(value: AbstractValue, change: number | undefined, dimension: number): AbstractValue {
   if (value?.kind !== "affine" || change === undefined) return undefined;

@@ -10,8 +10,8 @@ import type { KernelCode } from "./kernel_code.ts";
 import { accessOf, type CertainAccess, isAsynchronous, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
 /**
- * A byte range that contains accesses of a launch that do not conflict with each other. `begin` and `end` are offsets
- * from the value of a parameter.
+ * A byte range of a launch's accesses that do not conflict with each other. `begin` and `end` are offsets from the
+ * value of a parameter.
  */
 export interface SeparateRange {
   /** The parameter's offset in the packed parameters; -1 if `begin` and `end` are absolute addresses. */
@@ -25,7 +25,7 @@ export interface SeparateRange {
 interface KernelAccesses {
   readonly certain: readonly CertainAccess[];
   readonly possible: ReadonlySet<ResolvedInstruction>;
-  /** Whether the kernel uses generic addresses to access variables, or shared or local memory. */
+  /** Whether the kernel accesses variables, shared memory or local memory through generic addresses. */
   readonly reachesUntracked: boolean;
 }
 
@@ -42,15 +42,15 @@ interface Cluster {
   /** The largest coordinate in each dimension of thread indices. */
   readonly high: number[];
   readonly accesses: CertainAccess[];
-  /** The offset from the base of the first accessed byte. */
+  /** The first accessed byte, as an offset from the base. */
   first: number;
-  /** The offset from the base after the last accessed byte. */
+  /** The end of the last accessed byte, as an offset from the base. */
   last: number;
   /** Whether any of the accesses is a write or atomic. */
   isWritten: boolean;
 }
 
-/** The state spaces that only the thread itself can access, or that a kernel cannot write. */
+/** The state spaces whose memory is private to a thread, or that kernels cannot write. */
 const harmlessSpaces: ReadonlySet<string> = new Set(["local", "param", "const"]);
 /** The maximum number of clusters to compare. If there are more, nothing is proven. */
 const mostClusters = 64;
@@ -71,8 +71,8 @@ function isWeak(instruction: ResolvedInstruction): boolean {
 }
 
 /**
- * Returns the ranges that a launch accesses, if it is proven that no two threads conflict by accesses through the same
- * parameter. Otherwise returns undefined. Use `areSeparate` to compare the ranges of different parameters.
+ * Returns the ranges that a launch accesses, if it is proven that no two threads make conflicting accesses through the
+ * same parameter. Otherwise returns undefined. Use `areSeparate` to compare the ranges of different parameters.
  *
  * @param dimensions the number of dimensions of thread indices; further dimensions are loop iterations
  */
@@ -97,16 +97,16 @@ export function separateRanges(
 }
 
 /**
- * Returns whether it is proven that no two threads conflict by these accesses, which must have the same terms in the
- * first `dimensions`.
+ * Returns whether it is proven that none of these accesses by different threads conflict. The accesses must have the
+ * same terms in the first `dimensions` dimensions.
  */
 export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return isApart(clusterOf(accesses, dimensions));
 }
 
 /**
- * Returns whether it is proven that no two threads access the same byte by these accesses, which must have the same
- * terms in the first `dimensions`.
+ * Returns whether it is proven that no two threads access the same byte by any of these accesses. The accesses must
+ * have the same terms in the first `dimensions` dimensions.
  */
 export function threadsHaveOwnBytes(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return hasOwnBytes(clusterOf(accesses, dimensions));
@@ -139,21 +139,23 @@ function add(cluster: Cluster, access: CertainAccess): void {
 }
 
 /**
- * Returns whether no two threads conflict by accesses of a cluster: the threads access disjoint bytes, or only read.
+ * Returns whether the accesses of a cluster cannot conflict: different threads access disjoint bytes, or all accesses
+ * are reads.
  */
 function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
-  // The kernel must not write memory that it reads through a noncoherent cache, not even by the same thread.
+  // Memory that is read through a noncoherent cache must not be written by the kernel, even by the thread that reads
+  // it.
   if (accesses.some(({ instruction }) => instruction.form.traits.isNotCoherent === true)) return false;
   return hasOwnBytes(cluster);
 }
 
 /**
- * Returns whether the threads access disjoint bytes by accesses of a cluster.
+ * Returns whether different threads access disjoint bytes in a cluster.
  *
- * In one loop iteration, all threads together access a tile of memory. A loop advances by whole tiles, so that it
- * suffices to prove that the threads access disjoint bytes within a tile.
+ * In one loop iteration, all threads together access a tile of memory. A loop advances by whole tiles, so it suffices
+ * to prove that different threads access disjoint bytes within a tile.
  */
 function hasOwnBytes(cluster: Cluster): boolean {
   const { terms, low, high } = cluster;
@@ -171,8 +173,9 @@ function hasOwnBytes(cluster: Cluster): boolean {
 }
 
 /**
- * Returns the size in bytes of a cluster's tile: the greatest common divisor of all loop steps that are at least as
- * large as the range that the threads reach in one iteration, or of such differences of constants. 0 if there are none.
+ * Returns the size in bytes of a cluster's tile. Considers only distances that are at least as large as the range that
+ * the threads reach in one iteration. The size is the greatest common divisor of all such loop steps or, if there are
+ * none, of all such differences between the accesses' constants. Returns 0 if there are neither.
  */
 function tileOf({ terms, accesses }: Cluster, reach: number): number {
   const loops = accesses.flatMap(({ form }) => form.terms.slice(terms.length));
@@ -204,8 +207,8 @@ function windowOf({ terms, accesses }: Cluster, tile: number, reach: number): nu
 }
 
 /**
- * Returns whether two clusters have no bytes in common, or neither has a write. Returns true for clusters of different
- * parameters, which `areSeparate` compares.
+ * Returns whether two clusters access disjoint bytes, or both only read. Returns true for clusters of different
+ * parameters: `areSeparate` compares them.
  */
 function areApart(a: Cluster, b: Cluster): boolean {
   if (!a.isWritten && !b.isWritten || a.base !== b.base) return true;

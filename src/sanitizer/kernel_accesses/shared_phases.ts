@@ -11,14 +11,14 @@ import type { CertainAccess } from "./thread_state.ts";
 import { threadsAreApart } from "./separate_accesses.ts";
 
 /**
- * An access in a phase. The dimensions of its form and domain are reordered: those of thread indices in a block come
- * first.
+ * An access in a phase. The dimensions of its form and domain are reordered, so that the dimensions of thread indices
+ * in a block come first.
  */
 interface PhaseAccess extends CertainAccess {
   readonly phase: number;
-  /** The offset in the shared variable of the first accessed byte. */
+  /** The first accessed byte, as an offset in the shared variable. */
   readonly first: number;
-  /** The offset in the shared variable after the last accessed byte. */
+  /** The end of the last accessed byte, as an offset in the shared variable. */
   readonly last: number;
 }
 
@@ -102,7 +102,7 @@ export class SharedPhases {
   add(access: CertainAccess, phase: number, before: WritesBefore): void {
     const { low, high } = rangeOf(access.form, access.domain);
     const last = high + access.byteLength;
-    // An access outside of the variable may be to another variable, because their layout is unknown.
+    // An access outside the variable may hit another variable, because the layout of the variables is unknown.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
     if (access.instruction.form.traits.access === "read") this.#reads.add(access, before);
@@ -227,7 +227,7 @@ export interface SharedWrites {
 
 /** The writes to shared memory that threads have certainly made before a point in the code. */
 export interface WritesBefore {
-  /** All of these writes. */
+  /** All writes before the point. */
   writes: SharedWrites;
   /** The writes before the last barrier, which all threads of the block can see. */
   settled: SharedWrites;
@@ -239,7 +239,7 @@ interface SharedRead extends Pick<WritesBefore, "settled" | "iterations"> {
   readonly read: CertainAccess;
 }
 
-/** The maximum number of steps for checking the reads of shared memory of a kernel. */
+/** The maximum number of steps for checking a kernel's reads of shared memory. */
 const mostSteps = 40_000;
 
 /** The empty set of writes. */
@@ -349,9 +349,9 @@ function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
 }
 
 /**
- * Returns whether a write happens at all coordinates that a read has in the fixed dimensions, and whether the addresses
- * of both depend on these coordinates in the same way, so that each block and iteration writes bytes that it reads
- * itself.
+ * Returns whether a write corresponds to a read in the fixed dimensions. The write must happen at all coordinates that
+ * the read has in these dimensions, and both addresses must depend on the coordinates in the same way. Each block and
+ * loop iteration then writes the bytes that it reads itself.
  */
 function isAsFixed({ form, domain }: CertainAccess, read: CertainAccess, fixed: readonly number[]): boolean {
   return form.base === read.form.base && fixed.every((index) => {

@@ -54,7 +54,7 @@ export interface ThreadState extends WritesBefore {
   loopConditions: LoopCondition | undefined;
 }
 
-/** The state of threads when they have arrived at a loop's header. */
+/** The state of threads on their arrival at a loop's header. */
 export interface LoopArrival {
   readonly values: readonly AbstractValue[];
   readonly domain: Domain;
@@ -151,8 +151,8 @@ function barriersOf({ analysis }: KernelCode): "none" | "block" | "other" {
 }
 
 /**
- * Returns an instruction's access to global memory or by a generic address, or "unknown" if the instruction may access
- * memory in an unknown way. Undefined if there is no such access.
+ * Returns an instruction's access to global memory or through a generic address, or "unknown" if the instruction may
+ * access memory in an unknown way. Undefined if there is no such access.
  */
 export function accessOf(instruction: ResolvedInstruction): InstructionAccess | "unknown" | undefined {
   const { form, operands } = instruction;

@@ -94,8 +94,8 @@ class Evaluation {
   }
 
   /**
-   * Replaces the base of an affine form by the value of the parameter that it stands for. Undefined if the base is the
-   * address of a variable.
+   * Replaces the base of an affine form by the value of the parameter that the base stands for. Undefined if the base
+   * is the address of a variable.
    */
   #plain(form: AffineForm): AffineForm | undefined {
     if (form.base === noBase) return form;
@@ -105,7 +105,7 @@ class Evaluation {
 
   /**
    * Returns the affine form of a register's value, interpreted as an integer of the given type. Undefined if the value
-   * may wrap around in some threads only.
+   * may wrap around in some threads but not in others.
    */
   #numeric(form: AffineForm, { bits, isSigned }: IntegerType): AffineForm | undefined {
     const plain = this.#plain(form);
@@ -220,8 +220,8 @@ export interface Undecided {
 }
 
 /**
- * Thrown if a value becomes affine when a dimension is split into two. The old coordinate is then the first new
- * coordinate plus `size` times the second.
+ * Thrown if a value becomes affine when a dimension is split into two. The coordinate in the old dimension is the first
+ * new coordinate plus `size` times the second.
  */
 export class SplitDimension extends Error {
   readonly dimension: number;
@@ -240,7 +240,7 @@ export interface OperandTools {
   /** The instruction's modifiers, by the names of their slots. */
   readonly choices: ReadonlyMap<string, string>;
   readonly domain: Domain;
-  /** Replaces the base of an affine form by the value of the parameter that it stands for. */
+  /** Replaces the base of an affine form by the value of the parameter that the base stands for. */
   plain(form: AffineForm): AffineForm | undefined;
   /** Interprets the bits of a value as an integer of the given type; by default, of the instruction's type. */
   numeric(form: AffineForm, as?: IntegerType): AffineForm | undefined;

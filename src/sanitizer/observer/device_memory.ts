@@ -139,7 +139,7 @@ export class ObservedVirtualMemory {
   readonly #work: ObservedWork;
   /** For each handle, the memory, and the number of times that the driver has returned the handle. */
   readonly #handles = new Map<bigint, { readonly memory: ObservedMemory; count: number }>();
-  /** The memory that has an identity, keyed by it. */
+  /** The memory that has an identity, keyed by the identity. */
   readonly #byIdentity = new Map<string, ObservedMemory>();
   /** The mapped memory, keyed by the address of the mapping. */
   readonly #mapped = new Map<number, ObservedMemory>();

@@ -95,7 +95,7 @@ export class ObservedHostMemory {
 
   /** Saves the source of an enqueued copy, to detect changes that the program makes before the copy is complete. */
   addSource(operation: Operation, source: Uint8Array): void {
-    // Do not save a source to which a write may be pending: the copy may read a different content.
+    // Do not save a source that a pending write may still change: the copy may read other bytes than those saved.
     const isThere = !this.#isWrittenUnseen(source.buffer) && this.#isIdle(source, "writes");
     if (isThere) this.#sources.add(operation, source);
   }

@@ -115,8 +115,8 @@ export class ObservedKernels {
   #launchObserved(launch: KernelLaunch, attributes: LaunchAttributes | undefined, operation: Operation): void {
     const { reports, work: { order }, hostMemory } = this.#parts;
     let found: readonly LaunchFinding[] = [];
-    // Runs when the launch is checked, because its buffers must be looked up before later operations free or replace
-    // them.
+    // Called when the launch is checked. The buffers must be looked up then, because later operations may free or
+    // replace them.
     const then = () => {
       for (const finding of found) {
         const { allocation = finding.range } = finding;

@@ -25,7 +25,7 @@ type TimelineCall = RankCall & { readonly timeline: Timeline };
 interface Rendezvous {
   /**
    * A timeline without operations of its own, used as a clock. It joins the clocks of all ranks that have made their
-   * call, including their work before the call and the call's reads.
+   * call: the work that those ranks enqueued before the call, and the reads of the call itself.
    */
   readonly before: Timeline;
   /** The points of the calls made so far, one for each rank. */
@@ -52,7 +52,7 @@ export class CommunicatorRank {
   readonly rank: number;
   readonly size: number;
   /**
-   * A timeline without operations of its own, used as a clock: it holds what precedes this rank's next call, because a
+   * A timeline without operations of its own, used as a clock. It holds what precedes this rank's next call: a
    * communicator runs its calls in order.
    */
   readonly before: Timeline;
@@ -66,7 +66,7 @@ export class CommunicatorRank {
     this.before = new Timeline(`rank ${rank} of ${size}`);
   }
 
-  /** Counts this rank's next call. Returns the call's name, which all participating ranks compute alike. */
+  /** Counts this rank's next call. Returns the call's name, which is the same for all participating ranks. */
   nextCall(peer: RankCall["peer"]): string {
     const ranks = peer === undefined
       ? "all"
@@ -87,8 +87,8 @@ export class ObservedCommunicators {
   /** The rendezvous for which calls of some participating ranks are still missing, keyed by name. */
   readonly #rendezvous = new Map<string, Rendezvous>();
   /**
-   * The most recent rendezvous that had a late call, which is one that was not grouped with the first call. The ranks
-   * of earlier calls may have enqueued more work before the late call.
+   * The most recent rendezvous with a late call, which is a call that was not grouped with the rendezvous's first call.
+   * The ranks of earlier calls may have enqueued more work before the late call.
    */
   readonly #lateCalls: Rendezvous[] = [];
 
@@ -141,7 +141,8 @@ export class ObservedCommunicators {
 
   /**
    * Orders a timeline after the work of ranks that made a late call, if the timeline is ordered after another rank's
-   * call of the same rendezvous. The late rank's work was enqueued after that other call, but precedes its result.
+   * call of the same rendezvous. That other call completes only after the late rank's work, although this work was
+   * enqueued later.
    */
   joinLateCalls(timeline: Timeline): void {
     if (this.#lateCalls.length === 0) return;

@@ -94,7 +94,7 @@ interface ObservedEvent {
    * device.
    */
   record: Point | undefined;
-  /** The call site in the program of the last record. */
+  /** The call site in the program that last recorded the event. */
   recorded?: CallStack;
   /** The clock of the last record, if the event was recorded after the work of all streams of a device. */
   clock: Clock | undefined;

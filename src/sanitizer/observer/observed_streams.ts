@@ -29,13 +29,16 @@ export interface StreamHandle {
 interface ObservedStreamsParts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  /** Called after each synchronization of the host, before the published records of other processes are read. */
+  /** Called after each synchronization of the host, before the published records of other processes have been read. */
   readonly beforeWait: () => void;
-  /** Called with the host's current point, after the published records of other processes were read. */
+  /** Called with the host's current point, after the published records of other processes have been read. */
   readonly afterWait: (now: Point) => void;
 }
 
-/** Returns whether the program sees the result of a query. It does not for `peek` and for queries of the library. */
+/**
+ * Returns whether the program sees the result of a query. False for `peek`, and for queries that the library makes for
+ * its own purposes.
+ */
 export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
   return !options?.peek && !options?.forLibrary;
 }
@@ -54,8 +57,8 @@ export class ObservedStreams {
   /** For each stream, the point of its last collective with ranks of other processes, while it may be pending. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
   /**
-   * The clock of work that is assumed to precede later operations, because other processes may wait for its events.
-   * Each change replaces the map, which is never mutated.
+   * The clock of work that is assumed to precede later operations: the work before records of events that other
+   * processes may wait for. Each change replaces the map, which is never mutated.
    */
   #assumed: Clock = new Map();
   /** The result of the last lookup. Cached, because programs mostly use the same stream again. */
@@ -250,8 +253,8 @@ export class ObservedStreams {
       for (const timeline of destroyed) {
         if (timeline.position > 0 && this.#knownPosition(timeline) < timeline.position) continue;
         destroyed.delete(timeline);
-        // Queued, so that operations enqueued earlier, which are still to be checked, do not count as ordered after
-        // this stream's work.
+        // Queue this step: operations that were enqueued earlier but are not checked yet must not count as ordered
+        // after this stream's work.
         const then = () => {
           timeline.isRetired = true;
           this.processes.retired(timeline);
@@ -263,8 +266,8 @@ export class ObservedStreams {
   }
 
   /**
-   * Returns the position up to which a stream's work precedes the host's current point. Includes assumed order, unless
-   * this process publishes the position to other processes.
+   * Returns the position up to which a stream's work precedes the host's current point. Includes work that is only
+   * assumed to precede the point, unless this process publishes to other processes.
    */
   #knownPosition(timeline: Timeline): number {
     const known = this.host.known().get(timeline) ?? 0;

@@ -93,7 +93,7 @@ export class Observer {
         };
       }
       return (...parameters) => {
-        // Capture the stack here instead of in a function, whose additional stack frame would cost time.
+        // Capture the stack here: a helper function would add a stack frame, which costs time.
         const limit = errorConstructor.stackTraceLimit;
         if (!(limit > frameCount)) errorConstructor.stackTraceLimit = frameCount;
         work.site = new Error();

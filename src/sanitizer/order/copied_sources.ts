@@ -23,9 +23,9 @@ type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
 export interface EarlyChange {
   readonly operation: Operation;
   readonly buffer: ArrayBufferLike;
-  /** The offset in the copy's source of the first changed byte. */
+  /** The first changed byte, as an offset in the copy's source. */
   readonly begin: number;
-  /** The offset in the copy's source after the last changed byte. */
+  /** The end of the last changed byte, as an offset in the copy's source. */
   readonly end: number;
   readonly byteLength: number;
 }
@@ -74,7 +74,7 @@ export class CopiedSources {
       if (!isWanted(each)) continue;
       this.#pending.delete(each);
       const { operation, source, copy } = each;
-      // Skip a detached buffer: it has no bytes to compare.
+      // Skip a detached buffer, which has no bytes to compare.
       const begin = source.length < copy.length ? -1 : firstDifference(source, copy);
       if (begin < 0) continue;
       const end = source.findLastIndex((byte, index) => byte !== copy[index]) + 1;

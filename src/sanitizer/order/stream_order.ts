@@ -164,8 +164,8 @@ export class StreamOrder {
       const ownConflicts = region.history.add(access);
       const conflicts = region.contents?.history.add(access) ?? ownConflicts;
       for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
-      // Do not report this in addition to a conflict: if the program orders the access after the conflicting one, it is
-      // also ordered after the allocation.
+      // Do not report this in addition to a conflict. If the program fixes the conflict by ordering the access after
+      // the conflicting access, the access is also ordered after the allocation.
       if (conflicts.length === 0 && !isBefore(region.allocated, operation)) {
         this.#reports.addUnallocated({ region, access });
       }
@@ -188,7 +188,7 @@ export class StreamOrder {
 
   #free(operation: Operation, address: number): void {
     const region = this.#regions[this.#indexFrom(address)];
-    // There may be no region: the regions of a slab's parts replace the region of the slab.
+    // A freed slab has no region of its own, because the regions of its parts have replaced it.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
     for (const access of region.history.unorderedWith(operation)) {

@@ -16,8 +16,8 @@ import type { CallStack } from "../reporting/call_stacks.ts";
 export type Clock = ReadonlyMap<Timeline, number>;
 
 /**
- * The maximum number of waits stored for each pair of timelines. Reports need more than the last one, because a kernel
- * may be checked long after it was enqueued.
+ * The maximum number of waits stored for each pair of timelines. The last wait does not suffice for reports, because a
+ * kernel may be checked long after it was enqueued.
  */
 const maximumWaits = 8;
 
@@ -108,8 +108,8 @@ export class Timeline {
   }
 
   /**
-   * Returns the last wait, before position `before`, for an event of `earlier`'s timeline that was recorded before the
-   * operation `earlier`, and thus too early to order it. Undefined if there is no such wait.
+   * Returns the last wait before position `before` for an event of `earlier`'s timeline that was recorded too early:
+   * before the operation `earlier`. Such a wait does not order that operation. Undefined if there is none.
    */
   waitFor(earlier: Point, before: number): EventWait | undefined {
     return this.#waits.get(earlier.timeline)?.findLast(({ recordedAt, waitsAfter }) => {
