@@ -110,7 +110,7 @@ export interface CompiledKernel {
   /**
    * The suspensions: the points where threads may be suspended. A kernel with suspensions runs one block at a time: the
    * caller runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one
-   * call; then all threads use the local memory of the first thread.
+   * call. In that case, all threads use the local memory of the first thread.
    */
   readonly suspensions: readonly Suspension[] | undefined;
   /**

@@ -286,8 +286,8 @@ export class FunctionEmitter {
   }
 
   /**
-   * Returns the register whose local a register shares. The two are never live at the same time. Returns the register
-   * itself if it has a local of its own.
+   * Returns the register whose local the given register uses: another register, which is never live at the same time,
+   * or the given register itself.
    */
   holderOf(register: Register): Register {
     return this.#holders.get(register) ?? register;

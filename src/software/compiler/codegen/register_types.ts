@@ -140,7 +140,8 @@ export function pushFloatLiteral(
     if (type.value === "f32") code.f32Bits(single);
     else code.i32(Number(single));
   } else {
-    // For untyped 64 bits, `ptxas` uses the bits of the single-precision number as the lower half.
+    // For untyped 64-bit operands, `ptxas` accepts a single-precision number and zero-extends its bits. The software
+    // device does not.
     if (precision === "single" && type.kind !== "float") {
       e.fail("a single-precision number is used where 64 bits are needed");
     }

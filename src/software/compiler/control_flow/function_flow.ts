@@ -40,7 +40,9 @@ export type FlowBlock = BasicBlock<CompiledStep>;
 export interface SuspendPoint {
   /** The request that the thread makes to the scheduler. Undefined for a call. */
   readonly request: SuspensionRequest | undefined;
-  /** The instruction that suspends the thread or calls. Undefined if the compiler added the suspend point. */
+  /**
+   * The instruction that suspends the thread or calls a function. Undefined if the compiler added the suspend point.
+   */
   readonly instruction: CompiledInstruction | undefined;
   readonly line: number;
   /** The block that ends with the suspension. */

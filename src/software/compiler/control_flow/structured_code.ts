@@ -62,8 +62,8 @@ class StructuredEmitter<I> {
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loops: LoopForest<I>;
   /**
-   * The blocks outside a loop whose immediate dominator is inside, to be emitted after the loop. Keyed by the loop's
-   * header.
+   * Maps the header of each loop to the blocks outside of the loop whose immediate dominator is inside. These blocks
+   * are emitted after the loop.
    */
   readonly #behind = new Map<BasicBlock<I>, BasicBlock<I>[]>();
   readonly #isBehind = new Set<BasicBlock<I>>();

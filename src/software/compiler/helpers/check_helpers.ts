@@ -116,7 +116,10 @@ export class CheckWriter extends CodeWriter {
     return this.else().i32(0).end();
   }
 
-  /** Emits a call of a host function, which checks the access outside of WebAssembly, and a return from the helper. */
+  /**
+   * Emits code that calls a host function, which checks the access outside of WebAssembly, and then returns from the
+   * helper.
+   */
   leave(name: HostFunctionName, parameters: readonly number[]): this {
     for (const parameter of parameters) this.get(parameter);
     return this.call(hostIndex(name)).ops("return");

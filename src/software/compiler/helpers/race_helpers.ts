@@ -86,7 +86,9 @@ const warpShift = 5;
 
 /** A code writer with methods for code that several steps of `compareAccess` need. */
 class ComparisonWriter extends CheckWriter {
-  /** Emits a call of `device.orderedAccess`, which handles the uncommon cases, and a return from the helper. */
+  /**
+   * Emits code that calls `device.orderedAccess`, which handles the uncommon cases, and then returns from the helper.
+   */
   leaveAccess(): this {
     return this.leave("orderedAccess", [local.offset, local.place, local.thread, local.order]);
   }

@@ -33,7 +33,8 @@ export type ValidityRule = (e: FunctionEmitter, shadows: RegisterShadows, instru
 export interface LoweringTraits extends InstructionTraits {
   /**
    * How uninitialized bits of the sources propagate to the results. `"emitted"` if the lowering itself sets the
-   * shadows, as it does for loads. Default: every result is wholly uninitialized if any bit of any source is.
+   * shadows, as it does for loads. Default: if any bit of any source is uninitialized, all bits of the results become
+   * uninitialized.
    */
   readonly validity?: ValidityRule | "emitted";
   /**
@@ -85,10 +86,10 @@ export interface LoweredRow extends Pick<LoweringTraits, "validity" | "gangForm"
   readonly lowering: Lowering;
 }
 
-/** The lowerings of a family of rows, by the names of the rows. */
+/** Maps the name of each row in a family of table rows to the row's lowering. */
 export type Lowerings<Name extends string> = Readonly<Record<Name, Lowering | LoweredRow>>;
 
-/** Combines the rows of a family with their lowerings, in the order of the rows. */
+/** Combines the table rows of a family with their lowerings, in the order of the rows. */
 export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Lowerings<Name>): InstructionForm[] {
   return (Object.keys(rows) as Name[]).flatMap((name) => {
     const found: Lowering | LoweredRow = lowerings[name];

@@ -171,8 +171,7 @@ export const warpBarrier: SuspendingInstruction = {
 };
 
 /**
- * The lowering of `shfl.sync`, with or without a second result, a predicate that is true if the source lane was in
- * range.
+ * The lowering of `shfl.sync`. The second result is optional: a predicate that is true if the source lane was in range.
  */
 export const shuffle: SuspendingInstruction = {
   gathersWarp: namesWholeWarp,

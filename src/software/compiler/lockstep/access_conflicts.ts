@@ -66,8 +66,8 @@ export class AccessConflicts {
     // final values.
     if (first.isPlainStore && second.isPlainStore && changed.size === 0 && isSame(first, second)) return false;
     const isKnown = this.#mayTouch(first, second, changed);
-    // If the addresses of plain stores in loops cannot be compared, the loops most likely store to distinct array
-    // elements.
+    // If the addresses of two plain stores in loops cannot be compared, assume that the stores do not conflict: the
+    // loops most likely store to distinct array elements.
     const isOfLoop = first.isPlainStore && second.isPlainStore && first.isRepeated && second.isRepeated &&
       (first.instruction === second.instruction || first.space !== "shared");
     return isKnown ?? !isOfLoop;
@@ -276,8 +276,8 @@ export interface MemoryAccess {
   /** Whether the instruction only writes, without any ordering guarantees. */
   readonly isPlainStore: boolean;
   /**
-   * For an atomic instruction whose result is unused: the operation and type. Two such operations with equal operation
-   * and type may be made in any order. Undefined for other accesses.
+   * For an atomic instruction whose result is unused: its operation and type. The order of two such instructions is
+   * irrelevant if their operations and types are equal. Undefined for other accesses.
    */
   readonly reduction: string | undefined;
 }

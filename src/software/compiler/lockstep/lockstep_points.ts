@@ -192,8 +192,8 @@ const unchanged: ReadonlySet<LinearTerm> = new Set();
 interface FinderContext {
   readonly rules: LaunchRules;
   /**
-   * Whether the function is called by the kernel or by another function. The caller may have made accesses before the
-   * call.
+   * Whether the function is a callee of the kernel, as opposed to the kernel itself. The code before the call may have
+   * made accesses.
    */
   readonly isCalled: boolean;
   /** The functions that access shared or global memory. */
@@ -365,8 +365,9 @@ class PointFinder {
   }
 
   /**
-   * Returns the term that describes how an instruction changes a register. Outside of loops, the new value of the
-   * register is unrelated to the old one.
+   * Returns the term to record when an instruction changes a register: the register itself if the instruction is in a
+   * loop. Outside of loops, returns {@linkcode anyChange}, because the new value of the register is unrelated to the
+   * old one.
    */
   #changeBy(instruction: CompiledInstruction, register: Register): LinearTerm {
     return this.#addresses.isRepeated(instruction) ? register : anyChange;
@@ -396,7 +397,10 @@ function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]
   return Map.groupBy(accesses, ({ group }) => group);
 }
 
-/** Returns a predicate: whether an access may touch the same variable or allocation as any of the given accesses. */
+/**
+ * Returns a function that tells whether an access may touch the same variable or allocation as any of the given
+ * accesses.
+ */
 function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {
   const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));

@@ -12,14 +12,9 @@ import type { ResolvedKernel } from "../typing/resolver.ts";
 
 /** The number of iterations that the cost model assumes for every loop. */
 export const timesAround = 8;
-/**
- * The inverse of the minimum share of a kernel's executed instructions that gangs must execute: 4 for a share of 1/4.
- */
+/** Gangs must execute at least 1 / `leastGangShare` of the instructions that a kernel executes. */
 const leastGangShare = 4;
-/**
- * The minimum number of instructions that gangs must execute at once for each instruction that is executed for one
- * thread at a time.
- */
+/** Gangs must execute at least this many instructions for each loop over the threads of a gang that they execute. */
 export const instructionsPerLoop = 6;
 
 /**

@@ -525,8 +525,8 @@ export class GangEmitter {
   }
 
   /**
-   * Converts mask vectors with 32 bits of ones or zeros for each thread to the width of the register's values: returns
-   * a function that pushes the converted vectors.
+   * Converts mask vectors, which have a 32-bit lane for each thread, to the width of the register's values. Returns a
+   * function that pushes the converted vectors.
    */
   lanesOf(register: Register, push: PushVector): PushVector {
     if (!isWide(register)) return push;
@@ -552,8 +552,8 @@ export class GangEmitter {
   }
 
   /**
-   * Emits code that pushes a vector of 32-bit ones or zeros for four threads, converted from the two vectors of 64-bit
-   * ones or zeros that `push` pushes.
+   * Emits code that converts two mask vectors with 64-bit lanes, which `push` pushes, to one mask vector with 32-bit
+   * lanes for four threads.
    */
   narrow(push: PushVector, part: number): CodeWriter {
     push(2 * part);

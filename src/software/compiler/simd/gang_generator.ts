@@ -57,8 +57,8 @@ export interface GeneratedGangKernel {
   /** The kernel compiled for individual threads, which runs threads after they have left their gang. */
   readonly resumable: ResumableKernel;
   /**
-   * The function that saves the threads of a gang as individual threads, at a scalar exit. The three functions call
-   * each other by the indices in {@linkcode GangFunctionIndices}.
+   * The function that saves the threads of a gang as individual threads, at a scalar exit. The functions of a gang
+   * kernel call each other by the indices in {@linkcode GangFunctionIndices}.
    */
   readonly scalarExit: FunctionDefinition;
   /** The function that merges individual threads into a gang again. */

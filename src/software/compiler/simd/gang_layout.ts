@@ -10,7 +10,7 @@
  */
 export type GangWidth = 4 | 8 | 16 | 32;
 
-/** The byte offsets of the fields in the header of a gang's save area, and its length. */
+/** The byte offsets of the fields in the header of a gang's save area, and the header's length. */
 export const gangHeader = { state: 0, mask: 4, threadIndex: 8, byteLength: 16 } as const;
 
 /**

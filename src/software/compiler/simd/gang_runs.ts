@@ -54,7 +54,7 @@ function isInVectors(gang: GangEmitter, instruction: CompiledInstruction): boole
 
 /** Returns the registers whose values from before a run must be restored if the run is executed again. */
 function restoredBy(gang: GangEmitter, run: readonly CompiledStep[]): Register[] {
-  // Registers may share a local or a slot in memory, so registers are compared by the register whose storage they use.
+  // Registers may share a local or a slot in memory. Identify each register by the register that owns its storage.
   const holderOf = (register: Register) => gang.emitter.holderOf(register);
   const set = new Set(run.flatMap(({ instruction }) => resultsOf(instruction!)).map(holderOf));
   return readFirst(run).filter((register) => set.has(holderOf(register)));

@@ -33,7 +33,7 @@ export interface MaskedLoop {
   readonly header: FlowBlock;
   readonly blocks: ReadonlySet<FlowBlock>;
   /**
-   * The blocks of the loop outside of inner loops, and the inner loops, in topological order without back edges. The
+   * The blocks of the loop outside of inner loops, and the inner loops, in topological order, ignoring back edges. The
    * header is the first.
    */
   readonly parts: readonly (FlowBlock | MaskedLoop)[];
@@ -97,8 +97,8 @@ class RegionChooser {
   /** The loops that can be masked, with outer loops before inner ones. */
   readonly #candidates: MaskedRegion[] = [];
   /**
-   * Maps each register that a candidate loop sets to the blocks at whose start the register is live, among the blocks
-   * of the loop and their successors.
+   * Maps each register that a candidate loop sets to the blocks at whose start the register is live. Contains only
+   * blocks of the loop and their successors.
    */
   readonly #liveAt = new Map<Register, Set<FlowBlock>>();
   /** Maps each loop's header to the registers that are live on entry to the loop. */
@@ -202,8 +202,8 @@ class RegionChooser {
   }
 
   /**
-   * Computes the registers that are live on entry to each loop and, for each register that a loop sets, the blocks at
-   * whose start the register is live, among the blocks of the loop and their successors.
+   * Computes the registers that are live on entry to each loop. Also computes, for each register that a loop sets, the
+   * blocks at whose start the register is live; only the blocks of the loop and their successors are considered.
    */
   #findLive(loops: readonly Loop<FlowBlock>[]): void {
     const { entry } = this.#flow;

@@ -242,8 +242,8 @@ function selectedElements(
   const letter = count === 2 ? "h" : "b";
   const selector = i.choices.get(`selector${index}`) ?? letter + otherwise;
   const digits = [...selector.slice(1)].map(Number).reverse();
-  // The elements of a destination must be in ascending order, and may be fewer than `count`. The elements of a source
-  // are selected from both sources.
+  // A destination selects its elements in ascending order, and may select fewer than `count`. A source operand selects
+  // `count` elements from those of both sources.
   const isMask = index === 0;
   const isValid = selector[0] === letter && digits.every((digit) => digit < (isMask ? count : 2 * count)) &&
     (isMask ? digits.every((digit, at) => at === 0 || digits[at - 1]! < digit) : digits.length === count);

@@ -317,8 +317,8 @@ function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old 
 }
 
 /**
- * Emits code that pushes the sum, the minimum or the maximum of two numbers. If one number is a NaN, the other one is
- * the minimum and the maximum.
+ * Emits code that pushes the sum, the minimum or the maximum of two numbers. The minimum or maximum of a NaN and
+ * another number is the other number.
  */
 function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
   const operation = i.choices.get("operation");
