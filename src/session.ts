@@ -40,11 +40,14 @@ export interface WaitErrors {
   /** Throws the error of a device, if there is one. Called after a wait has found all work of the device complete. */
   throwErrorOfDevice(device: number): void;
   /**
-   * Calls a function whose waits are the library's own. These waits do not throw the errors, which are left to the
-   * program's own waits.
+   * Calls a function in which the library waits for its own purposes. Such waits do not throw the errors of failed
+   * work. Only the program's own waits throw them.
    */
   withoutErrors<Result>(action: () => Result): Result;
-  /** Called when an event that completes with a default stream's work was recorded on a separate stream. */
+  /**
+   * Called when an event was recorded on a separate stream that waits for the device's default stream. The event
+   * completes when the default stream's earlier work does.
+   */
   onDefaultStreamRecorded(device: number, event: bigint): void;
   /** Called when the program no longer uses a stream, which may be destroyed at any time from then on. */
   onStreamReleased(device: number, stream: bigint): void;
@@ -71,7 +74,7 @@ export class Session {
   readonly exportDataLayout: ExportDataLayout;
   /** Whether the layout of legacy IPC handles is known, so that they can be checked before they are opened. */
   readonly ipcHandleLayouts: IpcHandleLayouts;
-  /** The work that the program has found complete without a synchronization. */
+  /** The work that the program knows to be complete from queries, without a synchronization. */
   readonly completed: CompletedEvents;
   /** The library's own streams for freeing memory that several streams have used. */
   readonly releaseStreams: ReleaseStreams;
@@ -100,12 +103,12 @@ export class Session {
   readonly opened: OpenedObjects;
   /** The streams that may have pending work: default streams, open streams, and disposed streams with pending work. */
   readonly streams: Set<CudaStream> = new Set();
-  /** The launches that the error of a lost device lists. */
+  /** The recent launches, which the error about a lost device lists. */
   readonly launches: RecentLaunches;
   #driver: Driver;
   #waitErrors: WaitErrors | undefined;
   readonly #deferred = new DeferredReleases();
-  /** The page-locked allocations, each by its buffer. */
+  /** The page-locked allocations, keyed by their buffers. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
   /** The size in bytes of each host view. */
   readonly #hostViews = new Map<ArrayBuffer, number>();
@@ -169,8 +172,8 @@ export class Session {
   }
 
   /**
-   * Calls a function that waits for the library's own purposes. Within it, waits do not throw the errors of
-   * collectives, which are left to the program's own waits.
+   * Calls a function in which the library waits for its own purposes. Waits in the function do not throw the errors of
+   * collectives. Only the program's own waits throw them.
    */
   withoutCollectiveErrors<Result>(wait: () => Result): Result {
     return this.#waitErrors === undefined ? wait() : this.#waitErrors.withoutErrors(wait);
@@ -290,7 +293,8 @@ export class Session {
    * Releases everything that the session has opened, in reverse order, and reports memory that was not freed.
    *
    * Never blocks until work is complete, because the work may wait for a process that has died. If work is pending and
-   * the driver cannot drop it, everything is released once the work is complete, if the process lives that long.
+   * the driver cannot discard it, the release is deferred until the work is complete, and does not happen if the
+   * process exits first.
    */
   end(): void {
     if (this.hasEnded) return;
@@ -354,8 +358,9 @@ export class Session {
   }
 
   /**
-   * Returns the pending work of all users of the devices' contexts, such as other Workers. Some releases block until
-   * all work of a context is complete, and meanwhile block the code that could complete that work.
+   * Returns the pending work of all users of the devices' contexts, such as other Workers. Some releases block this
+   * thread until all work of a context is complete. If that work can only be completed by code of this thread, such a
+   * release would deadlock.
    */
   #contextWork(): AwaitedWork[] {
     const { driver } = this;
@@ -384,7 +389,7 @@ export class Session {
   }
 
   #releaseAll(driver: Driver, opened: readonly OpenedObject[]): void {
-    // The stack runs the releases in reverse order, and all of them even if one fails.
+    // The `DisposableStack` calls the releases in reverse order, and calls all of them even if one throws.
     using releases = new DisposableStack();
     releases.defer(() => this.#close(driver));
     const later = (release: () => void) => releases.defer(() => ignoreLoss(release));
@@ -423,7 +428,7 @@ function noteSession(session: Session): void {
 
 /**
  * Calls a function for each session whose driver shares its contexts with other sessions, and for each such session
- * opened later. Only the first call of `forEachSessionOfSharedContexts` has an effect.
+ * that is opened later. Only the first call of this function has an effect.
  */
 export function forEachSessionOfSharedContexts(call: (session: Session) => void): void {
   if (noted !== undefined) return;

@@ -51,7 +51,7 @@ export class Sanitizer {
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
   readonly #unfreed = new LeakCandidates((at) => this.#observer?.allocationAt(at));
-  /** Called before the process ends, if the process ends without a call of `finish`. */
+  /** Called before the process ends, unless `finish` was called. */
   #beforeEnd: () => void = () => {};
 
   /**
@@ -89,7 +89,9 @@ export class Sanitizer {
     return this.#observer.layer();
   }
 
-  /** Call when the program receives a buffer of page-locked memory. Its accesses to the buffer cannot be observed. */
+  /**
+   * Call when the program receives a buffer of page-locked memory. The program's own accesses to it cannot be observed.
+   */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#observer?.onExposedToProgram(buffer);
   }
@@ -123,21 +125,21 @@ export class Sanitizer {
   }
 
   /**
-   * Call when an allocator has allocated a part of its memory to the program, in the order of a stream: no driver call
-   * shows this.
+   * Call when an allocator has allocated a part of its memory to the program in the order of a stream. The allocator
+   * makes no driver call for this that could be observed.
    */
   partAllocated(stream: StreamHandle, part: MemoryRange): void {
     this.#observer?.partAllocated(stream, part);
   }
 
-  /** Call when the program has freed a part of an allocator's memory, in the order of a stream. */
+  /** Call when the program has freed a part of an allocator's memory in the order of a stream. */
   partFreed(stream: StreamHandle, address: bigint): void {
     this.#observer?.partFreed(stream, address);
   }
 
   /**
-   * Adds memory that the program has not freed before the memory's pool or allocator was disposed. The memory is a leak
-   * unless the program frees it later.
+   * Adds memory that was still allocated when its pool or allocator was disposed. The memory is a leak unless the
+   * program frees it later.
    *
    * @returns whether the check for leaks is enabled
    */
@@ -148,7 +150,7 @@ export class Sanitizer {
   }
 
   /**
-   * Reports leaks: the given unfreed memory and the memory added before, if it is still not freed.
+   * Reports leaks: the given memory, and memory from earlier calls of `addUnfreed` that is still not freed.
    *
    * @param before the event before which the memory should have been freed: "the Cuda object was disposed"
    * @returns whether the check for leaks is enabled
@@ -161,7 +163,7 @@ export class Sanitizer {
     return true;
   }
 
-  /** Sets a function to call before the process ends, if it ends without a call of `finish`. */
+  /** Sets a function to call before the process ends, unless `finish` is called first. */
   beforeProcessEnd(report: () => void): void {
     this.#beforeEnd = report;
   }
@@ -185,8 +187,7 @@ export class Sanitizer {
   /**
    * Delivers the last reports, and stops observing.
    *
-   * @param called the library's function that the program called; the error's stack begins at the caller of this
-   * function
+   * @param called the public function that the program has called; the stack of the thrown error begins at its caller
    * @throws {SanitizerError} If there were reports and there is no listener
    */
   finish(called: () => void): void {
@@ -206,7 +207,7 @@ export class Sanitizer {
    * Delivers the last reports and prints a summary. Called if the process ends before the `Cuda` object is disposed.
    */
   #endWithProcess(hasFailed: boolean): void {
-    // Do not report leaks of a program that fails, because it does not free its memory.
+    // Do not report leaks if the program fails: it ends before it can free its memory.
     if (!hasFailed) this.#beforeEnd();
     this.#reports.deliver();
     const { all } = this.#reports;

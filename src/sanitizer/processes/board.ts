@@ -20,7 +20,7 @@ import {
 } from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
-/** The tenure of one process in a slot of the board. */
+/** The tenure of a slot of the board by one process. Each later process in the slot has a different generation. */
 export interface BoardSlot {
   readonly slot: number;
   /** The number of processes that have held the slot so far, including this one. */
@@ -64,7 +64,7 @@ const tableByteLength = slotCount * entryByteLength;
  * this range.
  */
 const bystanders = { offset: tableByteLength, byteLength: 8 };
-/** The number at which generations wrap around, so that they fit in a record whatever the file contains. */
+/** The modulus of generations. Because of it, a generation fits in a record even if the file is corrupt. */
 const generationCount = 2 ** 48;
 /** The offset in bytes of the first ring in the file. */
 const ringsBegin = 4096;
@@ -87,8 +87,8 @@ interface Entry {
 }
 
 /**
- * The board, as a process sees it that holds a slot: the process appends records to its own ring and reads the other
- * rings.
+ * The board as seen by a process that holds a slot. The process appends records to its own ring, and reads the rings of
+ * the other processes.
  */
 export class Board {
   readonly own: BoardPeer;
@@ -186,7 +186,8 @@ export class Board {
     this.#bystanderCount = bystanderCount;
     // Report a bystander both before and after the records are read: a process may become one in between.
     if (mayHaveBystander) reader.onBystander();
-    // Another generation in this process's own entry means that the file was cleared, and records may have been lost.
+    // A different generation in this process's own entry means that the file was cleared, so records may have been
+    // lost.
     if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.onRecordsLost(this.own);
     for (let slot = 0; slot < slotCount; slot++) {
       // Skip slots without new records: those for which the low words of the generation and of the byte count are
@@ -200,8 +201,8 @@ export class Board {
   }
 
   /**
-   * Makes other processes act as if there were a bystander. Call when records were lost: this process may then have
-   * missed an order between operations, which its later records would lack.
+   * Makes other processes act as if there were a bystander. Call when records were lost: a lost record may have ordered
+   * operations, and the later records of this process would lack that order.
    */
   warn(): void {
     countBystander(this.#fd);
@@ -316,8 +317,8 @@ export class Board {
 }
 
 /**
- * A sanitized process that does not publish its operations. As it may synchronize other processes unobserved, these
- * report no conflicts between processes while it runs.
+ * A sanitized process that does not publish its operations. It may synchronize other processes unobserved. While it
+ * runs, the other processes therefore report no conflicts between processes.
  */
 export class Bystander {
   readonly #fd: number;

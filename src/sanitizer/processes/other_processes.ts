@@ -117,7 +117,7 @@ export class OtherProcesses implements BoardReader {
   }
 
   /**
-   * Call when this process has mapped virtual memory that processes share without an owner.
+   * Call when this process has mapped virtual memory that is shared between processes and belongs to none of them.
    *
    * @param identity a name of the memory that is the same in all processes that map the memory
    */
@@ -197,7 +197,7 @@ export class OtherProcesses implements BoardReader {
   /** Reads the new records of other processes. */
   read(): void {
     if (!this.hasJoined) return;
-    // If a connected process has ended, it may have synchronized all work enqueued until now, but no later work.
+    // A connected process that has ended may have synchronized the work enqueued until now, but not later work.
     if (this.#publisher.publishConnections()) this.onBystander();
     try {
       this.#publisher.board?.read(this);
@@ -221,13 +221,13 @@ export class OtherProcesses implements BoardReader {
     const record = decodeRecord(text);
     switch (record?.type) {
       case undefined:
-        // A record that is damaged or of another version may have ordered any operations.
+        // The record is damaged or of another version. It may have ordered any operations, so treat it as lost.
         return this.onRecordsLost();
       case "share":
         return state.addMemory(record);
       case "free":
         state.deleteMemory(record.share);
-        // Queued, because kernels of this process that are still in the queue must be compared with the peer's earlier
+        // Queue this step: kernels of this process that are still in the queue must be compared with the peer's earlier
         // accesses.
         return this.#inOrder(() => this.#accesses.forget([peer.slot, peer.generation, record.share]));
       case "known":
@@ -257,7 +257,7 @@ export class OtherProcesses implements BoardReader {
 
   /** Assumes that all operations so far are ordered, because lost records may have ordered any of them. */
   onRecordsLost(): void {
-    // Later records of this process may lack the lost order as well, so warn the processes that read them.
+    // The lost order may be missing from later records of this process as well, so warn the processes that read them.
     this.#publisher.board?.warn();
     this.onBystander();
   }
@@ -317,16 +317,16 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const made: RemoteAccess = { operation, kind: access, begin, end, source, peer };
-    // Take the host's point now: work that the host learns to be complete later does not order operations enqueued
-    // before.
+    // Capture the host's point now. Work that the host finds complete only later does not order operations that were
+    // enqueued before.
     const known = lastPoint(this.#parts.host);
     this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
   }
 
   /**
-   * Returns whether a conflict with an access of another process may be reported. False if the other process has ended,
-   * because the order of its work is unknown, and if a process that publishes nothing may have synchronized the two
-   * processes.
+   * Returns whether a conflict with an access of another process may be reported. False if the order of the two
+   * operations may be unknown: the other process has ended, or a process that publishes nothing may have synchronized
+   * the two processes.
    */
   #isReportable(own: Operation, { peer, operation }: RemoteAccess): boolean {
     const { board } = this.#publisher;
@@ -345,8 +345,8 @@ export class OtherProcesses implements BoardReader {
   #retire(timeline: PeerTimeline | undefined): void {
     if (timeline === undefined) return;
     timeline.peer.timelines.delete(timeline.number);
-    // Queued, so that operations enqueued earlier, which are still to be checked, do not count as ordered after this
-    // stream's work.
+    // Queue this step: operations that were enqueued earlier but are not checked yet must not count as ordered after
+    // this stream's work.
     this.#inOrder(() => {
       timeline.isRetired = true;
       this.#publisher.retire(timeline);

@@ -53,7 +53,10 @@ export class PeerState implements BoardPeer {
   readonly pid: number;
   /** The sequence number up to which the peer's operations are assumed to be ordered with all other operations. */
   horizon = 0;
-  /** Whether the peer has enqueued collectives with ranks of other processes that it does not know to be complete. */
+  /**
+   * Whether the peer has enqueued collectives with ranks of other processes, and does not yet know all of them to be
+   * complete.
+   */
   hasCollectives = false;
   /** The timelines of the peer's streams, keyed by the stream's number. */
   readonly timelines: Map<number, PeerTimeline> = new Map();
@@ -61,7 +64,10 @@ export class PeerState implements BoardPeer {
   readonly #memory: Map<number, PeerMemory> = new Map();
   /** For each handle of exported memory, the memory's number. */
   readonly #shares: Map<string, number> = new Map();
-  /** The IDs of the processes that the peer is connected to, except those that it knows to publish their work. */
+  /**
+   * The IDs of the processes that the peer is connected to, except processes that, as far as the peer knows, publish
+   * their work.
+   */
   readonly connected: Set<number> = new Set();
   /**
    * For each handle of an event, the clock of the event's last record by the peer. Undefined if all work is assumed to

@@ -12,7 +12,10 @@ import type { Board, Bystander } from "./board.ts";
 import { isPublisher, PeerTimeline } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
-/** The maximum number of accessed ranges published for one operation: a kernel may access every other element. */
+/**
+ * The maximum number of accessed ranges published for one operation. A kernel may access many ranges, for example every
+ * other element of an array.
+ */
 const maximumPieces = 64;
 
 /** Publishes this process's records on the board, and numbers the streams for them. */
@@ -28,8 +31,8 @@ export class Publisher {
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
   /**
-   * For each timeline, the position up to which all processes can already know the work to be complete, from published
-   * or received records.
+   * For each timeline, the position up to which the work is complete, as this process has published, or learned from
+   * the records of other processes. All processes can already know of this work.
    */
   readonly #published = new Map<Timeline, number>();
   /** The operation whose access was published last. */
@@ -112,8 +115,8 @@ export class Publisher {
   }
 
   /**
-   * Publishes, for each stream, the position up to which the work precedes the host's current point, if that has
-   * changed.
+   * Publishes, for each stream, the position up to which the work precedes the host's current point. Omits streams for
+   * which this position is already published.
    */
   publishKnown(): void {
     if (this.#board === undefined) return;
@@ -130,8 +133,8 @@ export class Publisher {
   }
 
   /**
-   * Call when another process's record has advanced the host's clock for a timeline. Prevents that the position is
-   * published again.
+   * Call when another process's record has advanced the host's clock for a timeline. Marks the new position as
+   * published, so that this process does not publish it again.
    */
   addReceived(timeline: Timeline): void {
     const position = this.#host.known().get(timeline);
@@ -149,8 +152,9 @@ export class Publisher {
   }
 
   /**
-   * Publishes new connections to processes, which may synchronize the work of this process, and which connected
-   * processes have ended. Returns whether a process has newly ended that never published its own work.
+   * Publishes to which processes this process is newly connected, because they may synchronize its work. Also publishes
+   * which connected processes have ended. Returns whether a process that never published its own work has ended since
+   * the previous call.
    */
   publishConnections(): boolean {
     const ended = endedProcesses({ isLeftOut: isPublisher, hasEnded });
@@ -167,8 +171,8 @@ export class Publisher {
   }
 
   /**
-   * Publishes an access to shared memory, even if the host knows by now that the access is complete: other processes
-   * may have enqueued conflicting work before this was published.
+   * Publishes an access to shared memory, even if the host already knows that the access is complete. Another process
+   * may have enqueued conflicting work before it could learn of the completion.
    */
   publishAccess(share: ShareName, { operation, kind, begin, end, source }: TrackedAccess): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
@@ -177,8 +181,8 @@ export class Publisher {
     if (++this.#pieceCount > maximumPieces) return;
     const clock = this.#sentClock(new Map([...operation.clock].filter(([each]) => each instanceof PeerTimeline)));
     const [point] = this.#pointsOf(new Map([[operation.timeline, operation.position]]));
-    // Do not publish an access with an incomplete clock: other processes would report conflicts that the omitted part
-    // excludes.
+    // Do not publish an access with an incomplete clock. Other processes would report conflicts with operations that
+    // the complete clock shows to be ordered.
     if (clock === undefined || point === undefined) return;
     this.publish({
       type: "access",

@@ -67,8 +67,8 @@ export type SentRecord =
   | { readonly type: "ended"; readonly pid: number }
   /**
    * The sender has enqueued a collective with ranks of other processes (`isPending`), or knows all such collectives to
-   * be complete. Everything in between is assumed to be ordered, because the collective orders work that other
-   * processes have enqueued before it before work that the sender enqueues after it.
+   * be complete. All work in between is assumed to be ordered: the collective makes the sender's later work wait for
+   * earlier work of the other processes.
    */
   | { readonly type: "collective"; readonly isPending: boolean }
   /** A stream of the sender was destroyed, and all of its work is complete. */

@@ -33,16 +33,14 @@ export interface FreedMemory {
   readonly byteLength: number;
 }
 
-/** The maximum number of accesses by other processes that are stored for one shared memory. */
+/** The maximum number of accesses by other processes that are stored for each name of shared memory. */
 const maximumAccesses = 256;
-/** The maximum number of shared memories for which accesses are stored. */
+/** The maximum number of names of shared memory for which accesses are stored. */
 const maximumNames = 16_384;
-/** The maximum number of freed shared memories that are stored. */
+/** The maximum number of frees of shared memory that are stored. */
 const maximumFreed = 1024;
 
-/**
- * The shared memory that this process has mapped, and accesses of other processes to this and to other shared memory.
- */
+/** The mappings of shared memory in this process, and the accesses of other processes to any shared memory. */
 export class SharedMemories {
   /** The mappings of shared memory in this process, sorted by address. */
   readonly #memories: SharedMemory[] = [];
@@ -53,8 +51,8 @@ export class SharedMemories {
   readonly #accesses = new Map<string, RemoteAccess[]>();
 
   /**
-   * The shared memory that this process has freed most recently, keyed by name. Records of accesses before the free may
-   * arrive later.
+   * The shared memory that this process has freed most recently, keyed by name. Other processes' records of accesses
+   * before the free may arrive later.
    */
   readonly #freed = new Map<string, FreedMemory>();
 
@@ -80,13 +78,13 @@ export class SharedMemories {
     return found;
   }
 
-  /** Returns this process's mappings of the shared memory with a name. */
+  /** Returns this process's mappings of the shared memory with the given name. */
   named(name: ShareName): SharedMemory[] {
     const key = name.join();
     return this.#memories.filter((memory) => memory.name.join() === key);
   }
 
-  /** Returns the stored accesses of other processes to a shared memory. */
+  /** Returns the stored accesses of other processes to the shared memory with the given name. */
   remoteAccessesOf(name: ShareName): readonly RemoteAccess[] {
     return this.#accesses.get(name.join()) ?? [];
   }
@@ -104,18 +102,18 @@ export class SharedMemories {
     if (this.#accesses.size > maximumNames) this.#accesses.delete(this.#accesses.keys().next().value!);
   }
 
-  /** Stores that this process has freed a shared memory. */
+  /** Records that this process has freed the shared memory with the given name. */
   addFreed(name: ShareName, freed: FreedMemory): void {
     this.#freed.set(name.join(), freed);
     if (this.#freed.size > maximumFreed) this.#freed.delete(this.#freed.keys().next().value!);
   }
 
-  /** Returns the free of the shared memory with a name. Undefined if this process has not freed that memory. */
+  /** Returns the free of the shared memory with the given name. Undefined if this process has not freed that memory. */
   freedOf(name: ShareName): FreedMemory | undefined {
     return this.#freed.get(name.join());
   }
 
-  /** Drops the stored accesses of other processes to a shared memory. */
+  /** Drops the stored accesses of other processes to the shared memory with the given name. */
   forget(name: ShareName): void {
     this.#accesses.delete(name.join());
   }
@@ -134,7 +132,7 @@ export class SharedMemories {
 }
 
 /**
- * Returns whether `second` makes storing `first` unnecessary: they have the same stream, kind and range, so an
+ * Returns whether `first` need not be stored once `second` is. Both have the same stream, kind and range, so any
  * operation that is ordered after `second` is also ordered after `first`.
  */
 function supersedes(first: RemoteAccess, second: RemoteAccess): boolean {
@@ -143,8 +141,9 @@ function supersedes(first: RemoteAccess, second: RemoteAccess): boolean {
 }
 
 /**
- * Returns a name, the same in all processes, of the memory that a handle refers to. Undefined for a file descriptor of
- * GPU memory, because it refers to a device file. Call after a driver has created or accepted the handle.
+ * Returns a name for the memory that a handle refers to. The name is the same in all processes. Undefined for a file
+ * descriptor of GPU memory, because such a descriptor refers to a device file. Call after a driver has created or
+ * accepted the handle.
  */
 export function identityOf(handle: OsHandle): string | undefined {
   if (typeof handle !== "number") return `fabric ${handle.toHex()}`;
@@ -208,7 +207,7 @@ export class SharedAccesses {
     this.#memories.addFreed(memory.name, freed);
   }
 
-  /** Drops the stored accesses of other processes to a shared memory. */
+  /** Drops the stored accesses of other processes to the shared memory with the given name. */
   forget(name: ShareName): void {
     this.#memories.forget(name);
   }

@@ -13,8 +13,9 @@ export interface CallStack {
 }
 
 /**
- * The minimum number of stack frames to capture, which is the engines' default. The two to seven innermost frames are
- * the library's own. On V8, each frame costs every call of the program 0.25 to 0.5 microseconds.
+ * The minimum number of stack frames to capture: the default of the engines. The two to seven innermost frames are the
+ * library's own. On V8, each captured frame adds 0.25 to 0.5 microseconds to every call that the program makes to the
+ * library.
  */
 export const frameCount = 10;
 /** `Error`, typed with the property `stackTraceLimit` of V8 and JavaScriptCore, which TypeScript does not declare. */
@@ -105,7 +106,7 @@ export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undef
 }
 
 /**
- * Returns the location of a report for summaries: the kernel's source line if the mistake concerns single threads,
+ * Returns the location of a report for summaries: the kernel's source line if the report names the accessing block,
  * otherwise the innermost stack frame, such as `script.ts:14`. Undefined if the location is unknown.
  */
 export function shortLocationOf(report: SanitizerReport): string | undefined {

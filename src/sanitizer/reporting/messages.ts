@@ -26,7 +26,8 @@ export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "co
   /** A description of the report's subject if it is not a buffer: "the array tile in shared memory". */
   readonly place?: string | undefined;
   /**
-   * The operations whose streams the message describes, each with the location in the program at which it was created.
+   * The operations whose streams the message describes. For each stream, the message says where in the program the
+   * stream was created.
    */
   readonly operations?: readonly Operation[];
   /** The affected bytes of the memory. Undefined if all bytes are affected. */
@@ -54,7 +55,7 @@ export function messageOf(finding: UnwordedReport): string {
 }
 
 /**
- * Returns a line for each distinct stream of the operations, which says where in the program the stream was created.
+ * Returns a line for each distinct stream of the operations. The line says where in the program the stream was created.
  */
 function creationsOf({ operations = [] }: UnwordedReport): string[] {
   return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {

@@ -28,8 +28,8 @@ export class ReportLog {
   readonly #file: LogFile;
   readonly #pid: number;
   /**
-   * A random identifier, in each line, of the `Cuda` object. The process ID does not suffice: it may be reused, and
-   * Workers share it.
+   * A random identifier of the `Cuda` object, which each line contains. The process ID does not suffice: it may be
+   * reused, and Workers share it.
    */
   readonly #run: string = crypto.randomUUID();
   /** The number of each appended report, counted from 1. */
@@ -41,7 +41,7 @@ export class ReportLog {
     this.#pid = pid;
   }
 
-  /** Appends a report at once, because the process may crash before it ends. */
+  /** Appends a report immediately, so that the report is not lost if the process crashes. */
   add(report: SanitizerReport): void {
     const number = this.#numbers.size + 1;
     this.#numbers.set(report, number);
@@ -84,7 +84,7 @@ export interface Outputs {
 
 /** The parsed suppression files, keyed by path. A process reads each file, and lists its unused entries, only once. */
 const known = new Map<string, Suppressions>();
-/** The paths of report files that cannot be written, and about which a warning was printed. */
+/** The paths of report files that cannot be written. A warning has been printed for each of them. */
 const refused = new Set<string>();
 
 /**
@@ -114,8 +114,8 @@ function suppressionsOfEnvironment(): Suppressions | undefined {
 }
 
 /**
- * Opens the file that `POOLPASS_SANITIZE_REPORT` names. If it cannot be written, prints a warning instead of throwing,
- * because the variable is set outside of the program.
+ * Opens the file that `POOLPASS_SANITIZE_REPORT` names. If the file cannot be written, prints a warning instead of
+ * throwing, because the variable is set outside of the program.
  */
 function logOfEnvironment(): ReportLog | undefined {
   const pattern = environmentVariable("POOLPASS_SANITIZE_REPORT");

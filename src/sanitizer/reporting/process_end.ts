@@ -17,14 +17,14 @@ interface Process {
   exitCode?: number | string | undefined;
 }
 
-/** The objects for which `letProcessFail` was called, but not yet `letProcessSucceed`. */
+/** The objects that were passed to `letProcessFail`, but have not been passed to `letProcessSucceed` yet. */
 const failing = new Set<object>();
 /** Whether this module has set the exit code to 1. */
 let isFailing = false;
 /** The exit code that the program had set before this module changed it. */
 let exitCodeBefore: number | string | undefined;
 
-/** Makes the process exit with code 1, unless `letProcessSucceed` is called with the same object before the end. */
+/** Makes the process exit with code 1, unless `letProcessSucceed` is called with the same object before it exits. */
 export function letProcessFail(who: object): void {
   failing.add(who);
   setExitCode();
@@ -41,7 +41,7 @@ function setExitCode(): void {
   if (process === undefined || (failing.size > 0) === isFailing) return;
   isFailing = failing.size > 0;
   if (isFailing) exitCodeBefore = process.exitCode;
-  // Restore with 0 instead of undefined, because Bun ignores an assignment of undefined.
+  // Restore 0 instead of undefined: Bun ignores an assignment of undefined.
   process.exitCode = isFailing ? 1 : exitCodeBefore ?? 0;
 }
 
@@ -56,8 +56,8 @@ export type EndListener = (hasFailed: boolean) => void;
 let listeners: Set<EndListener> | undefined;
 
 /**
- * Adds a listener, which is called once when the process ends, unless it is killed. Returns a function that removes the
- * listener.
+ * Adds a listener that is called once when the process ends, unless the process is killed. Returns a function that
+ * removes the listener.
  */
 export function atProcessEnd(listener: EndListener): () => void {
   listeners ??= listen();
@@ -92,12 +92,12 @@ function listen(): Set<EndListener> {
 const printed = new Set<(error: unknown) => boolean>();
 
 /**
- * Prints, from now on, all errors contained in an uncaught `SuppressedError` if one of them is of a certain kind.
- * JavaScript throws a `SuppressedError` if an error ends a `using` block and the disposal throws another error, and
- * runtimes print neither of these. The process still fails with the uncaught error, because a monitor does not handle
- * it.
+ * Prints the errors contained in an uncaught `SuppressedError`, from now on, if `isOfKind` returns true for one of
+ * them. JavaScript throws a `SuppressedError` if an error ends a `using` block and the disposal throws another error.
+ * Runtimes print neither of the two errors. The process still fails with the uncaught error, because an
+ * `uncaughtExceptionMonitor` listener does not handle the error.
  *
- * @param isOfKind returns whether an error is of that kind
+ * @param isOfKind the predicate that at least one of the contained errors must satisfy
  */
 export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
   if (printed.has(isOfKind)) return;
@@ -112,8 +112,8 @@ export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
 }
 
 /**
- * Returns the errors contained in a `SuppressedError`, in the order in which they were thrown. Returns any other error
- * alone.
+ * Returns the errors contained in a `SuppressedError`, in the order in which they were thrown. For any other error, the
+ * returned array contains only that error.
  */
 function partsOf(error: unknown): unknown[] {
   if (!(error instanceof Error) || error.name !== "SuppressedError") return [error];

@@ -16,9 +16,7 @@ import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitiz
 
 /** One occurrence of a mistake in the program. */
 export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
-  /**
-   * The two conflicting operations. A pair is counted once, regardless of how many ranges the operations conflict in.
-   */
+  /** The two conflicting operations. A pair is counted once, even if the operations conflict in several ranges. */
   readonly operationPair?: readonly [later: object, earlier: object] | undefined;
   /** The number of occurrences to add. Default: 1. */
   readonly count?: number | undefined;
@@ -135,7 +133,7 @@ export class Reports {
     return this.#found.suppressed;
   }
 
-  /** Adds a mistake: two accesses to the same bytes are unordered. */
+  /** Adds a report of two unordered accesses to the same bytes. */
   addConflict({ region, conflict }: { region: ReportedMemory; conflict: Conflict }): void {
     for (const part of partsOfConflict(conflict)) this.#addConflict(region, part);
   }
@@ -153,7 +151,7 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: an access may happen, or happens, after its memory was freed. */
+  /** Adds a report of an access that happens, or may happen, after its memory was freed. */
   addFreed({ region, access, freed }: { region: ReportedMemory; access: TrackedAccess; freed: Operation }): void {
     for (const part of partsOfAccess(access)) this.#addFreed(region, part, freed);
   }
@@ -177,7 +175,7 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: an access may happen before its memory is allocated. */
+  /** Adds a report of an access that may happen before its memory is allocated. */
   addUnallocated({ region, access }: { region: Required<ReportedMemory>; access: TrackedAccess }): void {
     for (const part of partsOfAccess(access)) this.#addUnallocated(region, part);
   }
@@ -195,7 +193,7 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: memory may be freed before it is allocated. */
+  /** Adds a report of memory that may be freed before it is allocated. */
   addFreedBeforeAllocation({ region, freed }: { region: Required<ReportedMemory>; freed: Operation }): void {
     this.#add({
       kind: "use-before-allocation",
@@ -207,7 +205,7 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: the program has changed page-locked memory that a pending copy may still read. */
+  /** Adds a report that the program has changed page-locked memory that a pending copy may still read. */
   addEarlyChange({ operation, begin, end, byteLength }: EarlyChange, allocated: Operation | undefined): void {
     this.#add({
       kind: "source-overwritten",
@@ -228,15 +226,14 @@ export class Reports {
   }
 
   /**
-   * Adds a mistake in a kernel.
+   * Adds a report of a mistake in a kernel.
    *
    * @param finding the driver's description of the mistake
    * @param operation the operation of the launch
    * @param region the affected buffer, if there is one
    */
   addOfKernel({ finding, operation, region }: KernelMistake): void {
-    // The check "stream-order" finds mistakes of these two kinds from the order of calls, independently of a run's
-    // timing.
+    // The check "stream-order" also finds mistakes of these two kinds, and does so regardless of the timing of a run.
     const isOfOrder = finding.kind === "use-after-free" || finding.kind === "use-before-allocation";
     if (isOfOrder && region !== undefined && this.#checks.has("stream-order")) return;
     const { check, kind, problem, advice, memory, range, accesses, count } = finding;
@@ -258,7 +255,9 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: memory was not freed. `before` describes the event that the free should have preceded. */
+  /**
+   * Adds a report of memory that was not freed. `before` describes the event before which it should have been freed.
+   */
   addLeak({ kind, count, byteLength, operation }: LeakGroup, before: string): void {
     this.#add({
       check: "leak",
@@ -272,8 +271,8 @@ export class Reports {
   }
 
   /**
-   * Adds a mistake: memory that a kernel's malloc has allocated was not freed. `before` describes the event that the
-   * free should have preceded.
+   * Adds a report of memory that a kernel's malloc has allocated and that was not freed. `before` describes the event
+   * before which it should have been freed.
    */
   addHeapLeak({ kernel, source, count, byteLength }: UnfreedHeap, before: string): void {
     const operation = kernel === undefined ? "a kernel" : `kernel ${kernel}`;
@@ -294,7 +293,7 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: a copy to the host reads uninitialized bytes. `at` is the address of the first such byte. */
+  /** Adds a report of a copy to the host that reads uninitialized bytes. `at` is the address of the first such byte. */
   addUnwritten({ operation, region, at }: {
     operation: Operation;
     region: KernelMistake["region"];
@@ -312,7 +311,7 @@ export class Reports {
     });
   }
 
-  /** Adds a mistake: a wait for an event that was never recorded. */
+  /** Adds a report of a wait for an event that was never recorded. */
   addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallStack; created: CallStack }): void {
     this.#add({
       kind: "unrecorded-event",
@@ -335,7 +334,8 @@ export class Reports {
   }
 
   /**
-   * Passes new reports to the listener. Call when no driver call is in progress: mistakes may be found during a call.
+   * Passes new reports to the listener. Call only when no driver call is in progress: a report may be added in the
+   * middle of a driver call.
    */
   deliver(): void {
     if (this.#undelivered.length === 0) return;

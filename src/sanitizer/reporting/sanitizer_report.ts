@@ -17,7 +17,10 @@ export interface SanitizerAccess {
   readonly access: "read" | "write" | "atomic" | "allocate" | "free" | "barrier";
   /** The operation's stream, such as `"stream 1 of device 0"`. Undefined for an operation of the host. */
   readonly stream: string | undefined;
-  /** The lines of the call stack of the operation's call in the program, without the library's own frames. */
+  /**
+   * The call stack in the program from which the operation was called, without the library's own frames. One line per
+   * frame.
+   */
   readonly stack: string;
   /** The index of the accessing thread's block, if it is known. */
   readonly block?: readonly [x: number, y: number, z: number];
@@ -56,7 +59,7 @@ export class SanitizerError extends Error {
   }
 
   /**
-   * The reports, one for each mistake. An accessor, because runtimes would print a data property along with the error.
+   * The reports, one for each mistake. This is an accessor because runtimes print data properties along with an error.
    */
   get reports(): readonly SanitizerReport[] {
     return this.#reports;
@@ -80,7 +83,10 @@ function placesIn(reports: readonly SanitizerReport[]): string {
   return ` at ${listOf(byPlace)}`;
 }
 
-/** Returns the part of a summary with a report's count, or "" if it is 1. For a race, it counts pairs of accesses. */
+/**
+ * Returns the part of a summary that states a report's count, or "" if the count is 1. The count of a race is the
+ * number of pairs of accesses.
+ */
 function countIn({ check, count }: SanitizerReport): string {
   return check === "race" && count > 1 ? ` (in ${count} pairs of accesses)` : timesOf(count);
 }

@@ -29,7 +29,7 @@ export interface ConsumerOptions extends WaitOptions {
   stream?: CudaStream;
 }
 
-/** The description of `ConsumerOptions`, for validation. */
+/** Describes `ConsumerOptions`. Used to validate them. */
 export const consumerOptions: KnownOptions<ConsumerOptions> = {
   action: "join a channel",
   names: { stream: true, signal: true },
@@ -200,9 +200,9 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   /**
    * Returns the next frame, once it is ready to be read. Returns undefined once the producer has ended the channel.
    *
-   * @param options a signal ends the wait
+   * @param options an optional signal that ends the wait
    * @throws {ReferenceError} If the consumer was disposed
-   * @throws {SharingError} `peer-gone` and others, if the connection ends before the channel does
+   * @throws {SharingError} If the connection ends before the channel does, for example with the code `peer-gone`
    * @throws {CudaError} If the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<FrameMetadata> | undefined> {
@@ -240,8 +240,8 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 
   /**
-   * Releases the held slots, each in the order of its buffer's stream, and leaves the channel once the work that uses
-   * them is done.
+   * Releases the held slots, each in the order of its buffer's stream. Leaves the channel once the work that uses the
+   * slots is done.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();

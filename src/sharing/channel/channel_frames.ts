@@ -13,7 +13,10 @@ import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that an error message lists. */
 const maximumListed = 4;
-/** Milliseconds after which a frame that a consumer holds "in turn" counts as "kept". */
+/**
+ * Milliseconds after which the `HoldKind` of a frame changes from "in turn" to "kept" because the consumer still holds
+ * it.
+ */
 const turnMilliseconds = 1000;
 
 /** The dependencies of `ChannelFrames`, which its producer provides. */
@@ -118,8 +121,8 @@ export class ChannelFrames {
   }
 
   /**
-   * The oldest frame in `#frames` that was sent with an event, which means that its slot may still be being written.
-   * Undefined if there is no such frame.
+   * The oldest frame in `#frames` that was sent with an event, which means that the write to its slot may not be done
+   * yet. Undefined if there is no such frame.
    */
   get pending(): FrameMessage | undefined {
     for (const { message } of this.#frames) if (message.hasEvent) return message;
@@ -137,7 +140,10 @@ export class ChannelFrames {
     return slots;
   }
 
-  /** Whether any process whose end would release quarantined slots may have begun to exit. */
+  /**
+   * Whether any of the processes that hold quarantined slots may have begun to exit. Its slots become free when it
+   * ends.
+   */
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];
     return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
@@ -283,8 +289,8 @@ export class ChannelFrames {
     for (const hold of [...leaving.held.values()]) {
       const { frame } = hold;
       const { slot } = frame.message;
-      // The connection `to` may have released the frame that `from` still holds. No event reports when the GPU work of
-      // both connections with the frame is done, so the frame stays held until the process ends.
+      // The connection `to` may already have released the frame that `from` still holds. No event covers the GPU work
+      // of both connections on the frame, so the frame stays held until the process ends.
       const other = staying.held.get(slot);
       other?.cancel?.();
       if (other !== undefined) this.#removeHold(staying, other);
@@ -385,8 +391,8 @@ export class ChannelFrames {
     const now = performance.now();
     let first = Infinity;
     for (const { importer, held } of [...this.#consumers.values()]) {
-      // Do not time an importer whose connection has ended: it cannot release frames, and may hold released frames
-      // until their release events have fired.
+      // Skip an importer whose connection has ended: it cannot release frames, and its released frames stay held until
+      // their release events have fired.
       if (!importer.isConnected) continue;
       let oldest = Infinity;
       for (const hold of held.values()) {

@@ -54,7 +54,10 @@ export interface ChannelHub {
   onReleased(importer: ConsumerConnection): void;
   /** Transfers the frames that an ended connection still holds to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
-  /** Returns the ready event of a frame whose slot may still be being written; undefined if there is no such frame. */
+  /**
+   * Returns the ready event of a frame if the write to its slot may not be done yet; undefined if there is no such
+   * frame.
+   */
   pendingEvent(): LocalEvent | undefined;
   /** Called when the device is lost. */
   onLost(error: unknown): void;
@@ -103,7 +106,7 @@ export interface ChannelStatistics {
   readonly consumers: readonly ConsumerStatistics[];
 }
 
-/** The facts by which `FrameBudget` decides whether a frame may be sent to a consumer. */
+/** The information from which `FrameBudget` decides whether a frame may be sent to a consumer. */
 export interface FrameDemand {
   /** The number of consumers that frames are sent to. */
   readonly consumers: number;
@@ -147,8 +150,8 @@ export class FrameBudget {
    */
   kindOf({ consumers, isInTurn, isHeld, isKept }: FrameDemand): HoldKind | undefined {
     const kind = isInTurn ? "in turn" : "kept";
-    // No limit is needed if there are more slots than all consumers together can hold. A single consumer can only delay
-    // the producer.
+    // No limit is needed if there are more slots than all consumers together can hold. Nor is one needed for a single
+    // consumer: its holds delay only the producer, not other consumers.
     if (consumers * this.#window < this.#slots || consumers === 1) return kind;
     const held = isHeld ? this.#held : this.#held + 1;
     const producerShare = Math.max(1, this.#slots - 1);

@@ -70,7 +70,7 @@ export interface SendFrameOptions {
   stream?: CudaStream;
 }
 
-/** The description of `ChannelOptions`, for validation. */
+/** Describes `ChannelOptions`. Used to validate them. */
 export const channelOptions: KnownOptions<ChannelOptions> = {
   action: "create a channel",
   required: "{ pool, slots, slotByteLength }",
@@ -264,13 +264,13 @@ export class ChannelProducer implements AsyncDisposable {
   }
 
   /**
-   * Returns a slot, which may be written on any stream. If none is free, waits until consumers have released one and
+   * Returns a slot, which may be written on any stream. If no slot is free, waits until consumers have released one and
    * their work with it is done. A slot whose buffer is also being read in this process is free only after that read.
    *
-   * @param options a signal ends the wait
+   * @param options an optional signal that ends the wait
    * @throws {ReferenceError} If the channel has ended
-   * @throws {SharingError} `cut-off` if, for a second, all slots may have been in use by processes that still run
-   * although their connections have ended; `reserve` works again once such a process has ended
+   * @throws {SharingError} `cut-off` if, for a second, every slot may have been in use by a process whose connection
+   * has ended but that still runs; `reserve` works again once such a process has ended
    * @throws {CudaError} If the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {
@@ -278,8 +278,8 @@ export class ChannelProducer implements AsyncDisposable {
   }
 
   /**
-   * Sends a slot as a frame, in stream order: after the work that the stream has been given. The application may not
-   * use the slot afterwards.
+   * Sends a slot as a frame, in stream order: the frame can be read once the stream has finished its current work. The
+   * application may not use the slot afterwards.
    *
    * @param slot a slot returned by `reserve`
    * @param options the stream that writes the slot, the size of the frame, and metadata for consumers
@@ -376,7 +376,9 @@ function defaultWindow(slots: number): number {
   return slots < 3 ? 1 : 2;
 }
 
-/** Returns the reason, for an error message, why no slot can be reserved: too few consumers have joined. */
+/**
+ * Returns the part of an error message that says that no slot can be reserved because too few consumers have joined.
+ */
 function missingConsumers(joined: number, minimum: number): string {
   const known = joined === 0 ? "no consumer has joined yet" : `only ${countOf(joined, "consumer")} joined yet`;
   return `${known}, and reserve waits for ${minimum} (minimumConsumers)`;

@@ -55,25 +55,30 @@ export class ChannelSlots {
   readonly #parts: ChannelSlotsParts;
   readonly #session: Session;
   readonly #slotOwner: SlotOwner;
-  /** The description of a wait for a slot, for options and error messages. */
+  /**
+   * Describes a wait for a slot. Used to validate the wait's options, and quoted in the error if the wait is aborted.
+   */
   readonly #wait: AbortableDescription;
   readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
   /**
-   * The slots that no consumer reads any longer, but that are still being written, or read in this process. The values
-   * are functions that cancel the wait for the end of the write or read.
+   * The slots that no consumer reads any longer, but whose last write, or a read in this process, is not done yet. The
+   * values are functions that cancel the wait for the write or read.
    */
   readonly #settling = new Map<number, () => void>();
   /** Buffers of sent or returned slots that still have reads in progress in this process, keyed by slot. */
   readonly #beingRead = new Map<number, DeviceBuffer>();
   /**
-   * Promises that resolve when writes are done that were enqueued on streams on which the slot's event cannot be
-   * recorded.
+   * A promise for each pending write on a stream on which the slot's event cannot be recorded. It resolves when the
+   * write is done.
    */
   readonly #writing = new Set<Promise<void>>();
   /** The pending calls of `reserve`, oldest first. */
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
-  /** The error for calls of `reserve`; set once no slot can be reserved ever again. */
+  /**
+   * The error for calls of `reserve`. Set when the channel has ended or failed, so that no slot can be reserved any
+   * more.
+   */
   #refusal: { readonly error: unknown } | undefined;
   /** The error for calls of `reserve` while all slots are quarantined. */
   #shortage: { readonly error: unknown } | undefined;
@@ -325,11 +330,14 @@ export interface QuarantineParts {
   readonly slots: number;
   /** Returns the slots that processes whose connections have ended may still use, keyed by process ID. */
   readonly quarantined: () => Map<number, Set<number>>;
-  /** Returns whether any process whose end would release quarantined slots may have begun to exit. */
+  /**
+   * Returns whether any of the processes that hold quarantined slots may have begun to exit. Its slots become free when
+   * it ends.
+   */
   readonly hasEndingHolders: () => boolean;
   /** Called when all slots have been quarantined for too long: no slot becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;
-  /** Called when all slots were quarantined and at least one of the slots is usable again. */
+  /** Called when not all slots are quarantined any longer, so that slots can be reserved again. */
   readonly onAvailable: () => void;
 }
 

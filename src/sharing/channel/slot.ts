@@ -49,9 +49,9 @@ export class Slot implements Disposable {
   }
 
   /**
-   * Returns the slot to the channel, unless it was sent. The slot can be reserved again once the work that its buffer's
-   * stream has been given, and reads of the buffer, are done. If other streams have written to the slot, first make the
-   * buffer's stream wait for them.
+   * Returns the slot to the channel, unless it was sent. The slot can be reserved again once its buffer's stream has
+   * finished its current work and all reads of the buffer are done. If other streams have written to the slot, first
+   * make the buffer's stream wait for them.
    */
   [Symbol.dispose](): void {
     ignoreLoss(() => this.#owner.returnSlot(this));
@@ -115,7 +115,7 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
    *
    * @param stream the stream whose current work uses the slot; defaults to the buffer's own stream
    * @throws {TypeError} If `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {ReferenceError} If the slot was released, or the consumer or the stream disposed
+   * @throws {ReferenceError} If the slot was released, or if the consumer or the stream was disposed
    * @throws {CudaError} If no event can be recorded on the stream; the slot is then still held
    */
   release(stream: CudaStream = this.buffer.stream): void {
@@ -153,7 +153,7 @@ export function bufferOfSlot(
   return new DeviceBuffer(new Allocation(session, ownerOfBuffer, pool, address, byteLength, device, stream));
 }
 
-/** Invalidates a buffer returned by `bufferOfSlot`. `why` is the reason that the errors of later uses state. */
+/** Invalidates a buffer returned by `bufferOfSlot`. The errors of later uses state `why` as the reason. */
 export function endUseOfSlot(buffer: DeviceBuffer, why: string): void {
   const allocation = allocationOf(buffer);
   allocation.owner.useEnd = why;

@@ -36,10 +36,10 @@ interface EventWait extends EventWaiter {
 }
 
 /**
- * The pending waits for events of one peer. An event may never fire. A wait is polled at every opportunity for 16
- * milliseconds. After that, the pauses between polls grow with the time in which no event fires: an event that fires
- * later is noticed after a sixteenth of that time, or after at most a tenth of a second. The number of queries after
- * each pause is limited, however many events a peer has lent.
+ * The pending waits for events of one peer. An event may never fire. In its first 16 milliseconds, a wait is polled at
+ * every opportunity. After that, there are pauses between polls. The pauses grow to a sixteenth of the time since an
+ * event last fired, but no longer than a tenth of a second, or a second after the connection has ended. The number of
+ * queries after each pause is limited, regardless of how many events the peer has lent.
  */
 export class EventWaits {
   readonly #prompt = new Set<EventWait>();
@@ -67,8 +67,8 @@ export class EventWaits {
 
   /**
    * Handles the end of the connection. Cancels most waits, because the memory is now released when the peer's process
-   * ends. Only the oldest waits continue, so that memory that a still running peer has released can be reclaimed.
-   * Returns the numbers of the events that are still waited for.
+   * ends. Only the oldest waits continue: if the peer's process is still running, the memory that it has released can
+   * be reclaimed. Returns the numbers of the events that are still waited for.
    */
   end(): Set<number> {
     this.#hasEnded = true;
@@ -141,7 +141,8 @@ export class EventWaits {
     let left = this.#patient.size;
     let unfired = 0;
     try {
-      // Waits that were polled, and waits that callbacks add, move to the end of the set: `left` excludes them.
+      // Waits that were polled, or that callbacks have added, are at the end of the set. `left` keeps the loop from
+      // reaching them.
       for (const wait of this.#patient) {
         if (left-- === 0) break;
         if (this.#poll(wait)) {
@@ -222,8 +223,8 @@ export type FiredCallback = (error: unknown, event: number) => void;
 export class AskedEvents {
   readonly #ask: (event: number) => void;
   /**
-   * Maps each event to the callback for FIRED: `nobody` after the wait was canceled, undefined if no WAIT is
-   * unanswered.
+   * Maps each event to the callback for FIRED. The value is `nobody` after the wait was canceled, and undefined if
+   * every WAIT for the event has been answered.
    */
   readonly #waiting = new Map<number, FiredCallback | undefined>();
 

@@ -333,7 +333,7 @@ export class ReleaseEvents {
   }
 
   /**
-   * Returns an event for all releases of one slot, whereas `release` lends an event for a single release. Returns
+   * Returns an event for all releases of one slot. In contrast, `release` lends an event for a single release. Returns
    * undefined if no event is left.
    */
   tryTake(stream: CudaStream): LocalEvent | undefined {

@@ -266,8 +266,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Returns whether a ready event has fired. However many offers share the event, queries the driver at most once per
-   * microtask, and no longer once the event is known to have fired.
+   * Returns whether a ready event has fired. Queries the driver at most once per microtask, regardless of how many
+   * offers share the event. Does not query the driver once the event is known to have fired.
    */
   #isReady(known: RemoteEvent): boolean {
     if (known.hasFired || known.isKnownPending) return known.hasFired;
@@ -318,7 +318,8 @@ export class RemoteEvents {
       throw new UnopenableError();
     }
     const event = device.openEvent(handle);
-    // If the peer's process has ended, the driver may have opened a new event instead, which counts as fired.
+    // If the peer's process has ended, the driver may have opened a newly created event instead of the peer's. A query
+    // would find the new event fired, so do not use it.
     if (process.isKnownToRun) return event;
     event[Symbol.dispose]();
     throw new UnopenableError();
@@ -427,8 +428,8 @@ export class OpenedEvents {
     if (openInProcess < maximumOfProcess) return;
     let largest: OpenedEvents | undefined;
     for (const holder of holders) if (largest === undefined || holder.size > largest.size) largest = holder;
-    // A peer with at least half as many open events as the largest replaces its own event, so that peers with similar
-    // numbers of open events do not repeatedly cause each other's events to be closed.
+    // A peer with at least half as many open events as the peer with the most closes one of its own events. Otherwise,
+    // peers with similar numbers of open events would repeatedly cause each other's events to be closed.
     const hasShare = this.#events.size > 0 && largest!.size <= 2 * (this.#events.size + 1);
     if (hasShare) this.#closeOldest();
     else largest!.#closeOldest();

@@ -46,7 +46,7 @@ export interface AcceptorParts {
   readonly places: () => Iterable<ConnectionPlace>;
   /** Returns the reason why importers are no longer served, once the device is lost; undefined before. */
   readonly failure: () => string | undefined;
-  /** Throws if the listener does not serve connections of a role. */
+  /** Throws if the listener does not serve connections with the given role. */
   readonly checkRole: (role: ConnectionRole | undefined) => void;
   /** Receives each connection whose handshake is complete. */
   readonly adopt: (stream: MessageStream, role: ConnectionRole | undefined) => void;

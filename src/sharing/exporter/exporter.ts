@@ -54,7 +54,7 @@ export interface ExporterOptions {
   maximumImportersPerUser?: number;
   /**
    * The maximum number of connections that have not completed the handshake: 128 by default. Beyond the maximum, each
-   * new connection ends the oldest one of the process that has most of these connections.
+   * new connection ends the oldest one of the process that has the most such connections.
    */
   maximumHandshakes?: number;
   /**
