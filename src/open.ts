@@ -46,38 +46,43 @@ export interface OpenOptions {
   cudart?: string;
   /** Number of devices that the software driver has; 2 unless set here or in `POOLPASS_SOFTWARE_DEVICES`. */
   softwareDevices?: number;
-  /** Path of libnvrtc, which compiles CUDA C++, if it is not found under its usual names; else `POOLPASS_NVRTC`. */
+  /**
+   * Path of libnvrtc, which compiles CUDA C++. Defaults to the path in `POOLPASS_NVRTC`, or else to the library's usual
+   * names.
+   */
   nvrtc?: string;
   /**
-   * Folder in which compiled programs are cached, so that the same source is not compiled again; else `POOLPASS_CACHE`.
-   * It is created if it does not exist. A user who can write to the folder controls the code that runs. Therefore, a
-   * folder that another user owns, can write to, or could replace by another folder is an error.
+   * Folder in which compiled programs are cached, so that the same source is not compiled again. Defaults to
+   * `POOLPASS_CACHE`. The folder is created if it does not exist. A user who can write to the folder controls the code
+   * that runs. Therefore, a folder that another user owns, can write to, or could replace by another folder is an
+   * error.
    */
   compileCache?: string;
   /**
-   * The errors to look for: true for all, or the names of checks; else the checks that `POOLPASS_SANITIZE` names.
-   * Programs run more slowly then.
+   * The sanitizer's checks: true for all, or the names of the checks. Defaults to the checks that `POOLPASS_SANITIZE`
+   * names. Programs run more slowly with the sanitizer.
    *
-   * `"stream-order"` finds accesses to memory that are not ordered, and those before its allocation or after its free.
-   * On a GPU, it observes copies and fills, but not yet the accesses of kernels. `"leak"` finds memory that is never
-   * freed. The other checks observe the threads of kernels, on the software device only: `"memory"` finds accesses to
-   * memory that is not allocated, or was freed; `"initialization"` finds branches, addresses and atomics that depend on
-   * uninitialized memory or variables; `"race"` finds accesses of threads to the same memory that no barrier, fence or
-   * atomic orders; `"synchronization"` finds barriers that only some threads reach, wrong masks and deadlocks.
+   * `"stream-order"` finds accesses to the same memory that no stream or event orders, and accesses before the memory's
+   * allocation or after its free. On a GPU, it observes copies and fills, but not yet the accesses of kernels. `"leak"`
+   * finds memory that is never freed. The other checks observe the threads of kernels, on the software device only:
+   * `"memory"` finds accesses to memory that is not allocated, or was freed; `"initialization"` finds branches,
+   * addresses and atomics that depend on uninitialized memory or variables; `"race"` finds accesses of threads to the
+   * same memory that no barrier, fence or atomic orders; `"synchronization"` finds barriers that only some threads
+   * reach, wrong lane masks and deadlocks.
    */
   sanitize?: boolean | readonly SanitizerCheck[];
   /**
-   * The order in which the software device executes work whose order CUDA leaves open, in time slices of a block; else
-   * `POOLPASS_SOFTWARE_SCHEDULE`. `"oldest"` runs the stream that was created first for as long as possible, `"newest"`
-   * the one created last, `"random"` any stream. With `"newest"`, kernels run from the last block and thread to the
-   * first, with `"random"` in any order. A correct program gives the same results with each of them. If the option is
-   * set, newly allocated memory is filled with a pattern.
+   * The order in which the software device executes work whose order CUDA does not specify. The unit of scheduling is a
+   * time slice of a thread block. Defaults to `POOLPASS_SOFTWARE_SCHEDULE`. `"oldest"` runs the stream that was created
+   * first for as long as possible, `"newest"` the one created last, `"random"` any stream. With `"newest"`, the blocks
+   * and threads of a kernel run from the last to the first; with `"random"`, in any order. A correct program gives the
+   * same results with every schedule. If a schedule is set, newly allocated memory is filled with a pattern.
    *
    * With `"random"`, a seed is chosen once for the process and printed: `random:SEED` repeats the same order.
    */
   softwareSchedule?: "oldest" | "newest" | "random" | `random:${number}`;
   /**
-   * Called with every error that the sanitizer finds, once for each. Without it, errors are printed, and disposing of
+   * Called once for each error that the sanitizer finds. Without this callback, errors are printed, and disposing of
    * the `Cuda` object throws a `SanitizerError`.
    */
   onReport?: (report: SanitizerReport) => void;
@@ -123,8 +128,8 @@ const variables = [
   "SANITIZE_SUPPRESS",
 ] as const;
 /**
- * The minimum length of names, without the prefix, that are checked for typing errors: too many names are similar to a
- * shorter one.
+ * The minimum length, without the prefix, of the names that are checked for typing errors. Shorter names are similar to
+ * too many others.
  */
 const minimumNameLength = 5;
 
@@ -134,7 +139,7 @@ const minimumNameLength = 5;
  * `"auto"` uses a GPU if libcuda loads and reports a device. It uses the software device only if FFI is not permitted
  * or the runtime has none, there is no libcuda, or libcuda reports no device. Any other failure is thrown.
  *
- * These environment variables apply where the options leave a setting out:
+ * These environment variables are read. An option takes precedence over the variable for the same setting.
  *
  * - `POOLPASS_DRIVER`: `auto`, `cuda` or `software`
  * - `POOLPASS_SOFTWARE_DEVICES`: the number of devices that the software driver has
@@ -142,7 +147,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
- *   executes work whose order CUDA leaves open
+ *   executes work whose order CUDA does not specify
  * - `POOLPASS_SOFTWARE_FABRIC`: the absolute path of a folder: the software devices of all processes that name the same
  *   folder share pools and memory with `handleType: "fabric"`, and find each other by sockets in the folder
  * - `POOLPASS_NCCL`: the path of libnccl, which executes the collectives of a `Communicator`
@@ -154,8 +159,8 @@ const minimumNameLength = 5;
  *   `"initialization"`
  * - `POOLPASS_SANITIZE_INSTRUMENT`: `1` instruments kernels on a GPU to record their accesses where the PTX does not
  *   determine them
- * - `POOLPASS_SANITIZE_POSSIBLE`: `1` also reports possible accesses of kernels on a GPU to memory whose address they
- *   have
+ * - `POOLPASS_SANITIZE_POSSIBLE`: `1` also reports the possible accesses of kernels on a GPU: an access at an unknown
+ *   address may be anywhere in the buffer from whose address it is computed
  * - `POOLPASS_SANITIZE_REPORT`: a file to which the sanitizer's reports are added as lines of JSON; `%p` in the name is
  *   replaced by the process ID
  * - `POOLPASS_SANITIZE_SUPPRESS`: a file that lists errors not to be reported, in lines such as
@@ -173,9 +178,10 @@ const minimumNameLength = 5;
  *
  * Prints a warning once if a device is used through MPS: see `CudaDevice.usesMps`.
  *
- * @throws {TypeError} If `driver` is not one of the three, `cudart`, `nvrtc` or `compileCache` is not a string,
+ * @throws {TypeError} If `driver` is not a valid driver, `cudart`, `nvrtc` or `compileCache` is not a string,
  * `sanitize` is not a boolean or an array, `softwareSchedule` is not a schedule, or `onReport` is not a function
- * @throws {RangeError} If `softwareDevices` or an environment variable has an invalid value, or there is no such check
+ * @throws {RangeError} If `softwareDevices` or an environment variable has an invalid value, or `sanitize` names an
+ * unknown check
  * @throws {CudaUnavailableError} If the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
  * @throws {CudaError} If CUDA is present and fails
@@ -273,7 +279,7 @@ function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefine
 
 type Observation = Pick<SoftwareDriverOptions, "observesAccesses" | "kernelChecks">;
 
-/** Returns the options that make the software device observe kernels and accesses as the requested checks require. */
+/** Returns the software device's options for observing kernels and accesses, as required by the requested checks. */
 function observationFor(wanted: WantedChecks | undefined): Observation {
   if (wanted === undefined) return {};
   return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
@@ -339,7 +345,7 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   try {
     return new CompileCache(named);
   } catch (error) {
-    // Only warns, because the environment has requested the cache and not the program, which works without a cache.
+    // Only warns: the program itself has not requested a cache, and works without one.
     if (!hasWarnedOfCache) console.warn(`poolpass: POOLPASS_CACHE does nothing: ${(error as Error).message}`);
     hasWarnedOfCache = true;
     return undefined;
@@ -368,7 +374,7 @@ function openSoftwareDriver(
 function fabricFolder(): string | undefined {
   const folder = environmentVariable("POOLPASS_SOFTWARE_FABRIC");
   if (folder === undefined || folder === "") return undefined;
-  // A relative path would change with the process's working folder, and mean another folder in other processes.
+  // A relative path would depend on the working folder, and could refer to different folders in different processes.
   if (folder.startsWith("/")) return folder;
   throw new RangeError(`Cannot use POOLPASS_SOFTWARE_FABRIC="${folder}": give the absolute path of a folder`);
 }

@@ -95,7 +95,7 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Allocates page-locked host memory, which all devices copy from and to without blocking the host.
+   * Allocates page-locked host memory. Copies between this memory and any device do not block the host.
    *
    * @param byteLength Size in bytes, at least 1.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
@@ -113,14 +113,14 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Compiles CUDA C++ to PTX, without a device, to save it or to load it elsewhere. `CudaDevice.compile` compiles and
-   * loads.
+   * Compiles CUDA C++ to PTX, without a device, to save it or to load it elsewhere. To compile and load in one step,
+   * use `CudaDevice.compile`.
    *
    * @param source CUDA C++.
    * @param options The options of `CudaDevice.compile`, with the architecture.
    * @see https://docs.nvidia.com/cuda/nvrtc/
    * @throws {CompileError} If the compiler refuses the source
-   * @throws {TypeError} If the source is not a string, or an option is not valid or has no known name
+   * @throws {TypeError} If the source is not a string, or an option is unknown or not valid
    * @throws {RangeError} If an option's value is not valid, or the compiler refuses it
    * @throws {Error} If there is no compiler
    *
@@ -140,15 +140,16 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Creates a pool in host memory, on one NUMA node or, if the driver supports that, on any. The host accesses the
-   * memory of its buffers by `hostView`; kernels can access it only after `setAccess`. Needs CUDA 12.2.
+   * Creates a pool in host memory: on the NUMA node `numaNode`, or on any node if it is omitted, which not all drivers
+   * support. The host accesses the memory of the pool's buffers with `hostView`; kernels can access it only after
+   * `setAccess`. Needs CUDA 12.2.
    *
-   * @param options The options of `CudaDevice.createPool`, and the number of the NUMA node.
+   * @param options The options of `CudaDevice.createPool`, and the index of the NUMA node.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported
+   * @throws {TypeError} If `handleType` is not a valid type, or requests sharing where sharing is not supported
    * @throws {RangeError} If a size or the number of the node is not valid
-   * @throws {CudaError} If the driver does not support such pools; `cudaErrorCallRequiresNewerDriver` if a newer one
-   * would
+   * @throws {CudaError} If the driver does not support such pools; `cudaErrorCallRequiresNewerDriver` if a newer driver
+   * does
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
     checkOptions(options, hostPoolOptions);
@@ -164,10 +165,11 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Reserves addresses, by `cuMemAddressReserve`, in which memory of any device can be mapped. They take no memory.
+   * Reserves addresses, by `cuMemAddressReserve`, in which memory of any device can be mapped. The reservation itself
+   * uses no memory.
    *
-   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the granularity of memory: mostly 2
-   * MiB.
+   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the granularity of memory, which is
+   * usually 2 MiB.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If an option is not valid
    * @throws {RangeError} If the size or the alignment is not valid
@@ -210,8 +212,8 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Starts the profiler until the returned object is disposed, as `startProfiler` and `stopProfiler` do. Nested
-   * profiles are not counted: the end of an inner one also ends the outer one.
+   * Calls `startProfiler`, and `stopProfiler` when the returned object is disposed. Nested profiles are not counted:
+   * the end of an inner profile also ends the outer one.
    *
    * @throws {ReferenceError} If the `Cuda` object was disposed
    *

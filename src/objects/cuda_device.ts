@@ -123,7 +123,10 @@ export class CudaDevice {
     }
   }
 
-  /** Whether the device is a GPU or a MIG instance. Only the name shows it: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+  /**
+   * Whether the device is a GPU or a MIG instance. Determined from the product name, which ends with "MIG" and a
+   * profile for a MIG instance, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+   */
   get #kind(): "GPU" | "MIG" {
     return / MIG \d/.test(this.name) ? "MIG" : "GPU";
   }
@@ -162,7 +165,8 @@ export class CudaDevice {
 
   /**
    * Returns a device attribute by CUDA's name: "multiProcessorCount" for cudaDevAttrMultiProcessorCount. The value is
-   * CUDA's: sizes are in bytes, clock rates in kilohertz, and 1 or 0 for whether the device supports a feature.
+   * the one that CUDA returns: sizes are in bytes, clock rates in kilohertz, and an attribute that states whether the
+   * device supports a feature is 1 or 0.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {TypeError} If the name is not a string
@@ -228,7 +232,7 @@ export class CudaDevice {
    * Creates a stream.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
-   * @throws {TypeError} If an option has the wrong type, or there is no such option
+   * @throws {TypeError} If an option is unknown or has the wrong type
    * @throws {RangeError} If the priority is not in the device's range
    * @throws {CudaError} If the device has no resources left, or is lost
    */
@@ -258,8 +262,7 @@ export class CudaDevice {
    * Creates an event.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
-   * @throws {TypeError} If an option is not a boolean, or there is no such option; if both `timing` and `interprocess`
-   * are set
+   * @throws {TypeError} If an option is unknown or not a boolean, or both `timing` and `interprocess` are set
    * @throws {CudaError} `cudaErrorNotSupported` if `interprocess` is set and the device has no events that other
    * processes can open
    */
@@ -287,11 +290,11 @@ export class CudaDevice {
    * Creates a memory pool on the device. `maxSize` needs CUDA 12.2.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported:
+   * @throws {TypeError} If `handleType` is not a valid type, or requests sharing where sharing is not supported:
    * without FFI, or on a system other than Linux
    * @throws {RangeError} If a size is not valid
-   * @throws {CudaError} If the device does not support such pools; `cudaErrorCallRequiresNewerDriver` if it would with
-   * a newer driver
+   * @throws {CudaError} If the device does not support such pools; `cudaErrorCallRequiresNewerDriver` if a newer driver
+   * would support them
    */
   createPool(options: PoolOptions = {}): MemoryPool {
     checkOptions(options, poolOptions);
@@ -360,12 +363,12 @@ export class CudaDevice {
   }
 
   /**
-   * Allocates memory that is not from a pool, by `cudaMalloc`. Legacy IPC handles need such memory. Freeing it blocks
-   * until the device's work is done.
+   * Allocates memory outside any pool, with `cudaMalloc`. Legacy IPC handles can share only such memory. Freeing it
+   * blocks until the device's work is done.
    *
-   * With `{ handleType: "posix-fd" }`, the memory is for other processes, and may be of any size: an `Exporter` offers
-   * it like memory of a pool, of which CUDA cannot share more than 4 GiB in one allocation. It is virtual memory, in
-   * whole multiples of 2 MiB, which `cuMemCreate` allocates and only this device can access. Freeing it blocks until
+   * With `{ handleType: "posix-fd" }`, an `Exporter` can offer the memory to other processes, like memory of a pool.
+   * Unlike an allocation from a pool, which CUDA can share only up to 4 GiB, the memory may have any size. It is
+   * allocated with `cuMemCreate`, in multiples of 2 MiB, and only this device can access it. Freeing it blocks until
    * the work that uses it is done.
    *
    * @param byteLength Size in bytes, at least 1.
@@ -379,7 +382,7 @@ export class CudaDevice {
    * exporter.offer("tensor", tensor, { stream });
    * ```
    *
-   * @throws {TypeError} If `byteLength` is not a number, a stream is given, or there is no such option or handle type
+   * @throws {TypeError} If `byteLength` is not a number, a stream is given, or an option or the handle type is unknown
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
@@ -404,11 +407,11 @@ export class CudaDevice {
    * mapped several allocations next to each other, wrap each of them.
    * @param options The buffer's stream.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html
-   * @throws {TypeError} If an argument has the wrong type, or there is no such option
-   * @throws {RangeError} If the address is 0, the buffer does not end within the allocation there, or the memory is on
+   * @throws {TypeError} If an argument has the wrong type, or an option is unknown
+   * @throws {RangeError} If the address is 0, the buffer extends beyond the end of the allocation, or the memory is on
    * another device
    * @throws {ReferenceError} If the stream was disposed
-   * @throws {CudaError} `cudaErrorInvalidValue` if CUDA knows no memory at the address
+   * @throws {CudaError} `cudaErrorInvalidValue` if no memory known to CUDA is at the address
    *
    * @example
    * ```ts ignore
@@ -437,7 +440,7 @@ export class CudaDevice {
    * @throws {TypeError} If the handle is not a bigint
    * @throws {RangeError} If no stream can have the handle, or the stream does not belong to the device's primary
    * context
-   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if CUDA does not know the stream
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if CUDA does not recognize the handle
    *
    * @example
    * ```ts ignore
@@ -460,7 +463,7 @@ export class CudaDevice {
    * @param image PTX as a string, or the bytes of PTX, a cubin or a fatbin.
    * @param options Options of the driver's compiler, which compiles PTX.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-   * @throws {TypeError} If `image` is recognizably not an image, or an option is not valid or has no known name
+   * @throws {TypeError} If `image` is clearly not an image, or an option is unknown or not valid
    * @throws {RangeError} If the value of an option is out of its range
    * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. Instructions that
    * the software device does not support are refused later, by {@linkcode CudaModule.kernel}, for the kernels that use
@@ -483,14 +486,15 @@ export class CudaDevice {
    * CUDA toolkit. The software device links only PTX.
    *
    * @param images PTX as strings, or the bytes of PTX, cubins, fatbins, host objects or libraries with device code, or
-   * LTO IR. Errors and the log call an image by its name if it is given as `{ name, image }`, otherwise by its index.
+   * LTO IR. Errors and the log refer to an image by its name if it is given as `{ name, image }`, otherwise by its
+   * index.
    * @param options Options of the driver's compiler, for the images that are PTX.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @see https://docs.nvidia.com/cuda/nvjitlink/
-   * @throws {TypeError} If an image is recognizably not one, or an option is not valid or has no known name
+   * @throws {TypeError} If an element of `images` is clearly not an image, or an option is unknown or not valid
    * @throws {RangeError} If there are no images, or the value of an option is out of its range
    * @throws {CudaError} With the linker's message: `cudaErrorInvalidPtx` if PTX is not valid, `cudaErrorInvalidSource`
-   * if something is defined twice or not at all
+   * if a symbol is defined twice or not at all
    *
    * @example
    * ```ts
@@ -516,7 +520,8 @@ export class CudaDevice {
    * NVRTC compiles in this process. It needs no GPU and no CUDA toolkit: `pip install nvidia-cuda-nvrtc` in an active
    * virtual environment is enough. `threadIdx`, `sinf` and the like need no `#include`; CUDA's headers, such as
    * `<cuda_fp16.h>`, come with the toolkit, or from `pip install nvidia-cuda-runtime nvidia-cuda-cccl`. Without NVRTC,
-   * nvcc or clang on the `PATH` is run, if that is permitted. `open({ compileCache })` keeps the results on disk.
+   * nvcc or clang on the `PATH` is run, if the program may run other programs. `open({ compileCache })` keeps the
+   * results on disk.
    *
    * C++ mangles the names of kernels that are not declared `extern "C"`. To find these by their C++ names, list the
    * names in `nameExpressions`.
@@ -528,7 +533,7 @@ export class CudaDevice {
    * @param options Options of the compiler: headers, macros, templates to instantiate, the architecture.
    * @see https://docs.nvidia.com/cuda/nvrtc/
    * @throws {CompileError} If the compiler refuses the source
-   * @throws {TypeError} If the source is not a string, or an option is not valid or has no known name
+   * @throws {TypeError} If the source is not a string, or an option is unknown or not valid
    * @throws {RangeError} If an option's value is not valid, or the compiler refuses it
    * @throws {CudaError} If the driver refuses the compiled module
    * @throws {Error} If there is no compiler
@@ -559,11 +564,11 @@ export class CudaDevice {
   }
 
   /**
-   * Imports a pool of another process, by the handle that the other process has exported. The caller still owns the
+   * Imports a pool of another process from the handle that the other process has exported. The caller still owns the
    * handle.
    *
-   * @param handle The handle of the exporter's `MemoryPool.exportHandle`. `ShareableHandle.fromFd` makes one from a
-   * descriptor.
+   * @param handle The handle of the exporter's `MemoryPool.exportHandle`. `ShareableHandle.fromFd` creates a handle
+   * from a file descriptor.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the pool's memory is on another device
@@ -575,14 +580,14 @@ export class CudaDevice {
   }
 
   /**
-   * Creates memory without an address, by `cuMemCreate`. It is mapped in an `AddressRange` of `Cuda.reserveAddresses`.
-   * Such memory outlives the process that created it, as long as another process has a handle, a descriptor or a
-   * mapping of it, except for memory with handleType "fabric".
+   * Creates physical memory with `cuMemCreate`. It has no address until it is mapped in an `AddressRange`, which
+   * `Cuda.reserveAddresses` creates. Such memory outlives the process that created it, as long as another process has a
+   * handle, a descriptor or a mapping of it, except for memory with handleType "fabric".
    *
-   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity: mostly 2
-   * MiB.
+   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity, which is
+   * usually 2 MiB.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
-   * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported
+   * @throws {TypeError} If `handleType` is not a valid type, or requests sharing where sharing is not supported
    * @throws {RangeError} If the size is not valid
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left, `cudaErrorNotPermitted` for "fabric"
    * without an IMEX channel, `cudaErrorNotSupported` on a software device without FFI
@@ -592,15 +597,15 @@ export class CudaDevice {
   }
 
   /**
-   * Imports memory of another process, by the handle that `PhysicalMemory.exportHandle` has exported there. The caller
-   * still owns the handle. The memory remains allocated if the other process ends, unless the handle is a fabric
-   * handle.
+   * Imports memory of another process from the handle that `PhysicalMemory.exportHandle` has returned in that process.
+   * The caller still owns the handle. The memory remains allocated if the other process ends, unless the handle is a
+   * fabric handle.
    *
    * @param byteLength The memory's size in bytes, as created by the exporting process. CUDA does not report the size,
    * but it is checked.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
-   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
    * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory, or the exporter of a fabric
    * handle has ended: `cudaErrorInvalidResourceHandle` on a software device
    */
@@ -610,16 +615,16 @@ export class CudaDevice {
 
   /**
    * Opens an interprocess event of another process. If that process dies after recording the event, but before its
-   * stream reaches the record, streams that wait for the event wait forever. If that process has ended already, the
-   * event is a new one, which is complete.
+   * stream reaches the record, streams that wait for the event wait forever. If that process has already ended, a new
+   * event is created instead, which is complete.
    *
    * @param handle The 64 bytes of `CudaEvent.exportHandle`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {TypeError} If `handle` is not a `Uint8Array`
    * @throws {RangeError} If `handle` does not have 64 bytes
-   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that created the event,
-   * `cudaErrorMapBufferObjectFailed` if the handle does not belong to an event, or if its process cannot be examined
-   * from here, because it is in another container, for example
+   * @throws {CudaError} `cudaErrorDeviceUninitialized` if called in the process that created the event,
+   * `cudaErrorMapBufferObjectFailed` if the handle does not belong to an event, or if the process that created the
+   * event is not visible to this process, for example because it is in another container
    */
   openEvent(handle: Uint8Array): CudaEvent {
     checkIpcHandle(handle, "an event");
@@ -635,7 +640,7 @@ export class CudaDevice {
 
   /**
    * Maps memory that another process has allocated with `CudaDevice.allocate`. Enables peer access if needed. The other
-   * process must not free the memory before this one has.
+   * process must not free the memory before this process has freed the buffer.
    *
    * Freeing the memory here blocks until its stream is idle, and cannot be interrupted, even if the stream waits for an
    * event of a process that has died.
@@ -646,7 +651,7 @@ export class CudaDevice {
    * @throws {TypeError} If `handle` is not a `Uint8Array`
    * @throws {RangeError} If `handle` does not have 64 bytes, or `byteLength` is not a whole number, or is less than 1
    * @throws {SharingError} `size-mismatch` if the other process has allocated less than `byteLength` bytes
-   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that allocated the memory
+   * @throws {CudaError} `cudaErrorDeviceUninitialized` if called in the process that allocated the memory
    */
   openMemory(handle: Uint8Array, byteLength: number): DeviceBuffer {
     checkIpcHandle(handle, "memory");
@@ -669,7 +674,8 @@ export class CudaDevice {
   }
 
   /**
-   * Gives this device access to the memory of `peer` that is not from a pool. For pools, use `setAccess`.
+   * Gives this device access to the memory on `peer`, except for memory of pools and address ranges, whose own
+   * `setAccess` applies.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
    * @throws {TypeError} If `peer` is not a device of the same `Cuda` object
@@ -715,7 +721,8 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {CudaError} The work's error, if it has failed
-   * @throws {SharingError} The error of a failed collective that the work depends on, once
+   * @throws {SharingError} The error of a failed collective that the work depends on. Each such error is thrown only
+   * once.
    */
   synchronize(): void {
     try {
@@ -737,7 +744,8 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
    * @throws {CudaError} The work's error, if it has failed
-   * @throws {SharingError} The error of a failed collective that the work depends on, once
+   * @throws {SharingError} The error of a failed collective that the work depends on. Each such error is thrown only
+   * once.
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
@@ -776,7 +784,7 @@ function whyNoAttribute(name: string): string {
   return `CUDA has no ${attributePrefix} of that name${didYouMean(meant, Object.keys(deviceAttributes))}`;
 }
 
-/** Returns advice for the case that peer access cannot be enabled or disabled. */
+/** Returns advice for an error that occurred when enabling or disabling peer access. */
 function peerHint(error: unknown): string | undefined {
   switch (error instanceof CudaError ? error.code : undefined) {
     case "cudaErrorPeerAccessAlreadyEnabled":

@@ -15,7 +15,9 @@ import { CudaStream, finishStream } from "./streams/cuda_stream.ts";
 /** The parts of a device's private state that other modules use. */
 interface DeviceParts {
   readonly session: Session;
-  /** Like `CudaDevice.finished`, but does not throw errors of collectives, which are left to the program's waits. */
+  /**
+   * Like `CudaDevice.finished`, but does not throw errors of collectives, so that the program's own waits throw them.
+   */
   readonly finishedWithoutErrors: () => Promise<void>;
 }
 

@@ -33,8 +33,8 @@ const bytes = new Uint8Array(words.buffer);
 export type HandleJudgment = "good" | "forged" | "unknown";
 
 /**
- * Returns whether the driver may open the handle of another process's event on a device: `"good"` if, as far as can be
- * determined, the driver of that process has created the handle.
+ * Returns whether the driver may open the handle of another process's event on a device. `"good"` means that the handle
+ * appears to have been created by that process's driver.
  */
 export function judgeEvent(
   device: CudaDevice,
@@ -67,8 +67,8 @@ export class IpcHandleLayouts {
   }
 
   /**
-   * Throws the error of `cudaIpcOpenEventHandle` for a handle that would crash this process. If the layout is not
-   * known, the handle is passed to the driver unchecked.
+   * Throws the error that `cudaIpcOpenEventHandle` returns for an invalid handle if opening this handle would crash the
+   * process. If the layout is not known, the handle is passed to the driver unchecked.
    */
   checkEvent(device: number, handle: Uint8Array): void {
     if (this.judgeEvent(device, handle) !== "forged") return;
@@ -77,8 +77,8 @@ export class IpcHandleLayouts {
   }
 
   /**
-   * Throws the error of `cudaIpcOpenMemHandle` for a handle that would make this process lose its context. If the
-   * layout is not known, the handle is passed to the driver unchecked.
+   * Throws the error that `cudaIpcOpenMemHandle` returns for an invalid handle if opening this handle would make the
+   * process lose its context. If the layout is not known, the handle is passed to the driver unchecked.
    */
   checkMemory(device: number, handle: Uint8Array): void {
     if (this.#session.driver.checksHandles) return;
@@ -140,8 +140,8 @@ function isMemoryLayoutKnown(session: Session, device: number): boolean {
 }
 
 /**
- * Returns the result of `attempt`, or false if it fails because CUDA does not support IPC here. Rethrows errors that
- * may be temporary.
+ * Returns the result of `attempt`, or false if it fails because CUDA does not support IPC on this system. Rethrows
+ * errors that may be temporary.
  */
 function ignoreRefusal(attempt: () => boolean): boolean {
   try {

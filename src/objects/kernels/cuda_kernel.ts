@@ -51,8 +51,8 @@ import {
 /**
  * A function that runs on a device, in as many threads as a launch requests. Comes from `CudaModule.kernel`.
  *
- * `Parameters` is the tuple of the arguments that `launch` takes. Without it, the compiler accepts any arguments, and
- * the launch checks them as it always does.
+ * `Parameters` is the tuple of the arguments that `launch` takes. Without it, TypeScript accepts any arguments. At run
+ * time, `launch` always checks its arguments.
  */
 export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
   /**
@@ -80,7 +80,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
   readonly #buffers: (Allocation | undefined)[] = [];
   readonly #sharedMemory: KernelSharedMemory;
-  /** Launches the kernel with attributes. The object is created for the first such launch. */
+  /** Implements launches with attributes. Created by the first such launch. */
   #attributedLaunches: AttributedLaunches | undefined;
   #attributes: KernelAttributes | undefined;
   #cacheConfig: CacheConfig = "none";
@@ -106,7 +106,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       handle: bigint;
       signature: KernelSignature;
       isLoaded: () => boolean;
-      /** Called before a launch on another stream than that of the previous launch. */
+      /** Called before a launch if its stream differs from that of the previous launch. */
       onStream: (stream: CudaStream) => void;
     } = {} as never,
   ) {
@@ -135,15 +135,16 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @param options The numbers of blocks and threads, and the stream.
    * @param args One argument for each parameter, in order.
-   * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, a buffer is
-   * of another `Cuda` object, an option has the wrong type, or there is no option of a name
-   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, the grid is no multiple
-   * of the cluster, the priority is not in the device's range, or a block needs more shared memory than the device
-   * supports
+   * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, a buffer
+   * belongs to another `Cuda` object, or an option is unknown or has the wrong type
+   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, the grid's size is not a
+   * multiple of the cluster's, the priority is not in the device's range, or a block needs more shared memory than the
+   * device supports
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
    * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports,
-   * `cudaErrorCooperativeLaunchTooLarge` if a cooperative launch has more than fit at once,
-   * `cudaErrorInvalidClusterSize` if the device has no clusters of this size, `cudaErrorNotSupported` if it has none
+   * `cudaErrorCooperativeLaunchTooLarge` if a cooperative launch has more blocks than can run at once,
+   * `cudaErrorInvalidClusterSize` if the device does not support clusters of this size, `cudaErrorNotSupported` if it
+   * does not support clusters at all
    */
   launch(options: LaunchOptions, ...args: Parameters): void {
     if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
@@ -326,7 +327,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    *
    * @param options The dynamic shared memory of each block, and the largest block size to consider.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
-   * @throws {TypeError} If an option has the wrong type, or there is no such option
+   * @throws {TypeError} If an option is unknown or has the wrong type
    * @throws {RangeError} If a number is not valid, or the device does not support as much shared memory
    * @throws {ReferenceError} If the module was disposed
    *
@@ -364,11 +365,11 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * needs more shared memory than the device supports.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
-   * @throws {TypeError} If an option has the wrong type, or there is no such option
+   * @throws {TypeError} If an option is unknown or has the wrong type
    * @throws {RangeError} If a number is not valid
    * @throws {ReferenceError} If the module was disposed
-   * @throws {CudaError} `cudaErrorInvalidClusterSize` if the device has no clusters of this size,
-   * `cudaErrorNotSupported` if it has none
+   * @throws {CudaError} `cudaErrorInvalidClusterSize` if the device does not support clusters of this size,
+   * `cudaErrorNotSupported` if it does not support clusters at all
    */
   maxActiveClusters(options: ActiveClustersOptions): number {
     checkOptions(options, activeClustersOptions);

@@ -224,15 +224,15 @@ function wordWriter(
   };
 }
 
-/** Matches a string to which a buffer was converted, as by adding the buffer to a number. */
+/** Matches the string that a buffer is converted to, for example when a program adds a number to the buffer. */
 const printedBuffer = /^(?:Device|Host)(?:Array|Buffer) \{/;
 
 /** Maximum number of arguments that an error lists. */
 const maximumListed = 16;
 
 /**
- * Throws if a launch's options were left out: its first argument has neither a grid nor a block, and is not a plain
- * object, for which the caller reports misspelled names.
+ * Throws if a program has left out a launch's options, so that the first argument has neither a grid nor a block.
+ * Accepts any plain object that is not empty: the caller reports misspelled option names in it.
  */
 export function checkLaunchOptions(
   kernel: string,

@@ -54,7 +54,7 @@ export interface PotentialBlockSizeOptions {
 export interface ActiveClustersOptions {
   /** Number of threads per block. */
   block: Dim3;
-  /** Number of blocks per cluster. For a kernel with `__cluster_dims__`, it must be that number. */
+  /** Number of blocks per cluster. Must match `__cluster_dims__` if the kernel declares it. */
   cluster: Dim3;
   /** Bytes of dynamic shared memory per block. Defaults to 0. */
   sharedMemoryBytes?: number;

@@ -132,7 +132,7 @@ export class AttributedLaunches implements LaunchAttributes {
 
   /**
    * Allows the kernel to be launched in clusters of more blocks than every device supports. CUDA requires an opt-in for
-   * such clusters, as for more shared memory. The first launch that requests such a cluster makes the opt-in.
+   * such clusters. The first launch that requests one opts in.
    */
   #allowCluster(): void {
     const { device, handle, session } = this.#kernel;
@@ -280,7 +280,7 @@ export class KernelSharedMemory {
   }
 }
 
-/** Throws unless a number is valid as a launch's bytes of shared memory. */
+/** Throws unless a number is valid as the size in bytes of a launch's shared memory. */
 export function checkSharedMemory(byteLength: number): void {
   checkByteLength(byteLength, "a launch's sharedMemoryBytes");
   if (byteLength <= maximumSharedMemoryBytes) return;

@@ -20,9 +20,9 @@ export interface LaunchOptions {
   /** The stream to launch on. Defaults to the device's default stream. */
   stream?: CudaStream;
   /**
-   * Bytes of dynamic shared memory per block. Together with the static shared memory that the kernel declares, at most
-   * the device's `attribute("maxSharedMemoryPerBlockOptin")`. The launch opts in to more than 48 KiB if needed.
-   * Defaults to 0.
+   * Bytes of dynamic shared memory per block. The sum of this and the static shared memory that the kernel declares
+   * must not exceed the device's `attribute("maxSharedMemoryPerBlockOptin")`. The launch opts in to more than 48 KiB if
+   * needed. Defaults to 0.
    */
   sharedMemoryBytes?: number;
   /**
@@ -45,12 +45,12 @@ export interface LaunchOptions {
   priority?: number;
   /**
    * Whether the kernel may start before the preceding kernel on the stream has ended (programmatic dependent launch).
-   * It starts when all blocks of the preceding kernel have called `cudaTriggerProgrammaticLaunchCompletion()` or ended.
-   * Before it accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which waits until
-   * the preceding kernel is done. This includes memory that earlier work has freed and that was then allocated again.
-   * The call waits only for the directly preceding kernel: if the third of three kernels needs results of the first,
-   * the second must also make this call. Needs a GPU of compute capability 9.0 or higher. On the software device, no
-   * kernel starts early. Defaults to false.
+   * The kernel starts when all blocks of the preceding kernel have called `cudaTriggerProgrammaticLaunchCompletion()`
+   * or ended. Before it accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which
+   * waits until the preceding kernel is done. This also applies to memory that earlier work has freed and that was then
+   * allocated again. The function waits only for the directly preceding kernel: if the third of three kernels needs
+   * results of the first, the second must also call it. Needs a GPU of compute capability 9.0 or higher. On the
+   * software device, no kernel starts early. Defaults to false.
    */
   programmaticStreamSerialization?: boolean;
 }
@@ -128,7 +128,7 @@ export function refuseExtents(action: string, what: "grid" | "block" | "cluster"
   );
 }
 
-/** Returns advice to append to an error message: how to convert `dimensions`, which are not a `Dim3`, to one. */
+/** Returns advice to append to an error message: how to write `dimensions`, which is not a `Dim3`, as a `Dim3`. */
 function instead(dimensions: unknown): string {
   if (typeof dimensions === "string") return "; convert the string with Number";
   if (typeof dimensions !== "object" || dimensions === null || !("x" in dimensions)) return "";

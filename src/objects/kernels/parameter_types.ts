@@ -51,7 +51,7 @@ export function signatureFromTypes(
 
 function checkType(type: StatedParameterType, what: string): void {
   if (typeof type === "string" && (type === "pointer" || Object.hasOwn(scalarBytes, type))) return;
-  // A struct is a function with a byteLength and an alignment.
+  // A type that `struct` has returned is a function with the properties `byteLength` and `alignment`.
   const isAggregate = typeof type === "object" && type !== null ||
     typeof type === "function" && "byteLength" in type && "alignment" in type;
   if (!isAggregate) {
@@ -90,7 +90,7 @@ function checkAgainst(known: KernelSignature, given: KernelSignature): void {
   }
 }
 
-/** Throws if the stated types give the parameters other offsets or sizes than the kernel's code has. */
+/** Throws if the parameters' offsets or sizes according to the stated types differ from those in the kernel's code. */
 export function checkPlaces(known: KernelSignature, given: KernelSignature): void {
   const { name } = given;
   const [expected, count] = [known.parameters.length, given.parameters.length];
@@ -156,8 +156,8 @@ export interface AnyKernels {
  * such types from CUDA C++. From a `Ptx`, `CudaDevice.loadModule` returns a module whose `kernel` accepts only these
  * names, and whose kernels' `launch` accepts only these parameters.
  *
- * `Kernels` has, for the name of each kernel, a tuple of its parameters: `number` for floats and for integers of up to
- * 32 bits, `number | bigint` for 64-bit integers, `boolean | number` for a `bool`, a {@linkcode Pointer}, or a
+ * `Kernels` maps each kernel's name to a tuple of its parameters: `number` for floats and for integers of up to 32
+ * bits, `number | bigint` for 64-bit integers, `boolean | number` for a `bool`, a {@linkcode Pointer}, or a
  * {@linkcode StructArgument}. A type that you write by hand is not compared with the PTX, but a launch checks its
  * arguments against the PTX, as for any other module.
  *
@@ -196,9 +196,9 @@ export interface PtxKernels<Kernels> {
 /**
  * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is a
  * `DeviceArray` of these elements, memory without an element type such as a `DeviceBuffer`, any other object with an
- * `address`, or an address. `Pointer<Int8Array | Uint8Array>`, for a `char*`, takes either array, and `Pointer` alone,
- * for a `void*`, takes arrays of any type. For a pointer to structs, use `Pointer<Uint8Array>`, with the bytes that
- * `Struct.encode` returns. The null pointer is `0n`.
+ * `address`, or an address. `Pointer<Int8Array | Uint8Array>`, for a `char*`, accepts arrays of either type, and
+ * `Pointer` alone, for a `void*`, accepts arrays of any type. For a pointer to structs, use `Pointer<Uint8Array>`, with
+ * the bytes that `Struct.encode` returns. The null pointer is `0n`.
  *
  * @example
  * ```ts

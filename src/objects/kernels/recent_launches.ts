@@ -25,8 +25,8 @@ class Launch {
 type Ring = readonly Launch[];
 
 /**
- * Maximum number of rings of destroyed streams that are kept for new streams: creating a ring takes as long as a
- * stream.
+ * Maximum number of rings of destroyed streams that are kept for new streams, because creating a ring takes as long as
+ * creating a stream.
  */
 const maximumSpares = 16;
 

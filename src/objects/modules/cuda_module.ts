@@ -42,8 +42,8 @@ const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
 /**
  * Kernels and variables that are loaded on a device. Comes from `CudaDevice.loadModule`.
  *
- * `Kernels` has the tuple of the parameters for the name of each kernel; see {@linkcode Ptx}. Without it, the compiler
- * accepts any name of a kernel and any arguments of its launches.
+ * `Kernels` maps each kernel's name to the tuple of its parameters; see {@linkcode Ptx}. Without it, TypeScript accepts
+ * any kernel name and any arguments of launches.
  *
  * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
  */
@@ -57,8 +57,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    */
   declare protected readonly kernelTypes: { readonly [Name in keyof Kernels]: Kernels[Name] };
   /**
-   * The messages of the compiler and of the driver's JIT for the module, such as warnings; empty if there were none.
-   * There are none for PTX whose code the driver has in its cache.
+   * The messages of the compiler and of the driver's JIT for the module, such as warnings; empty if there were none. If
+   * the driver finds the compiled code of the PTX in its cache, there are no messages.
    */
   readonly log: string;
   readonly #session: Session;
@@ -113,7 +113,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       device: CudaDevice;
       handle: bigint;
       signatures: readonly KernelSignature[];
-      /** The variables that the PTX declares, as far as they are known. */
+      /** The variables that the PTX declares. May be incomplete. */
       variableNames: readonly string[];
       /** Whether an image is not PTX, so that the kernels' names come from the driver. */
       isBinary?: boolean;
@@ -161,10 +161,11 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    * since CUDA 12.4: without types, a launch accepts arguments that have a size, such as buffers and structs, but no
    * numbers. Before CUDA 12.4, the types are required. For PTX, they add information that PTX lacks: whether an integer
    * is signed, and whether 64 bits are a `"pointer"`.
-   * @throws {RangeError} If the PTX has no such kernel, the size of a parameter is not valid, or the types are needed
+   * @throws {RangeError} If the PTX has no such kernel, the size of a parameter is not valid, or `parameters` is
+   * required but not given
    * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX or the image
-   * @throws {CudaError} `cudaErrorSymbolNotFound` if a binary image has no such kernel, or the parameters are given;
-   * `cudaErrorNotSupported`, with the line and the reason, if the software device cannot run this kernel
+   * @throws {CudaError} `cudaErrorSymbolNotFound` if there is no such kernel and an image is binary or `parameters` is
+   * given; `cudaErrorNotSupported`, with the line and the reason, if the software device cannot run this kernel
    * @throws {ReferenceError} If the module was disposed
    */
   kernel<Name extends keyof Kernels & string>(
@@ -214,7 +215,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * Returns a variable of the module as a buffer. It is unloaded with the module, and cannot be freed.
+   * Returns a variable of the module as a buffer. The buffer cannot be freed: the variable is unloaded with the module.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX, or a name expression such as `&table<float>`.
@@ -259,15 +260,16 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * Lists the instructions that the module's kernels reach, and how the software device supports each: exactly, within
-   * the error bound of the PTX manual, not at all, so that the kernels are refused, or as a hint that it ignores.
-   * Unsupported instructions come first. On a GPU, which runs all of them, the list shows whether the module would run
-   * on the software device.
+   * Lists the instructions in the module's kernels and in the functions that they may call, and how the software device
+   * supports each instruction: exactly, within the error bound of the PTX manual, as a hint without effect, or not at
+   * all. Unsupported instructions come first. For a module on a GPU, the list shows whether the software device could
+   * run the module.
    *
-   * The first call compiles the module for this; later calls return the same list.
+   * The first call compiles the module for the software device. Later calls return the same list.
    *
    * @throws {CudaError} `cudaErrorInvalidPtx` or `cudaErrorUnsupportedPtxVersion` if a GPU has loaded PTX that the
-   * software device does not load, such as one for `sm_100a`; `cudaErrorInvalidSource` if it does not link it
+   * software device does not load, such as one for `sm_100a`; `cudaErrorInvalidSource` if the software device cannot
+   * link the module
    * @throws {TypeError} If the module, or one of the images that it was linked from, is not PTX
    * @throws {ReferenceError} If the module was disposed
    *
@@ -334,8 +336,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   /**
-   * Returns the signature of a kernel that no PTX declares: the stated signature, checked against the kernel's code, or
-   * otherwise the signature in the code.
+   * Returns the signature of a kernel that no PTX declares. This is the signature that the program has stated, checked
+   * against the kernel's code, or else the signature that the driver reports.
    */
   #signatureInImage(
     name: string,
@@ -376,8 +378,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 
   #suggestKernel(name: string): string {
-    // If the program compiles name expressions, no mangled name is suggested: the kernel is probably one of these
-    // expressions, or must be added to them.
+    // Suggests no mangled name if the program compiles name expressions: the kernel most likely has an expression, or
+    // the program must add one.
     const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.kernelNames);
     if (mangled !== undefined) return mangled;
     if (this.#variableNames.includes(this.#loweredNames.get(name) ?? name)) {

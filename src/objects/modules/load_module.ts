@@ -98,7 +98,7 @@ function checkInteger(value: number | undefined, name: string, [minimum, maximum
 export interface LinkImage {
   /** The image's name in error messages and for the linker, such as its file name. */
   name: string;
-  /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host's object or library, or LTO IR. */
+  /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host object or library with device code, or LTO IR. */
   image: string | Uint8Array;
 }
 
@@ -146,11 +146,11 @@ export interface ModuleSource {
   /** The options of the driver's JIT compiler, already checked. */
   readonly options?: JitOptions;
   /**
-   * The PTX that declares the image's kernels and variables. Differs from the image if that is a cubin compiled from
-   * this PTX. Defaults to the image's own text; a cubin has none.
+   * The PTX that declares the image's kernels and variables. For a cubin that was compiled from PTX, this is that PTX.
+   * Defaults to the image's own text, or to undefined if the image is binary.
    */
   readonly ptx?: string;
-  /** The messages of the compiler, which the module's log begins with. */
+  /** The compiler's messages, with which the module's log begins. */
   readonly log?: string;
   /**
    * The PTX symbols of C++ name expressions, such as `scale<float>`. The module finds kernels and variables by the

@@ -78,8 +78,8 @@ export class CudaEvent implements Disposable {
   #recordedBy: StreamProgress | undefined;
   #position = 0;
   /**
-   * The call stack of the event's creation, with POOLPASS_DEBUG=1 or the sanitizer. Undefined once other code may have
-   * recorded the event, or a wait without a record was reported.
+   * The call stack of the event's creation, for the report of a wait for an event that was never recorded. Only set
+   * with POOLPASS_DEBUG=1 or the sanitizer. Cleared when the report was made or other code may have recorded the event.
    */
   #unrecordedOrigin: string | undefined;
 
@@ -160,8 +160,8 @@ export class CudaEvent implements Disposable {
 
   /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
-    // With a sanitizer, there is no warning: a query does not wait, and a program may query to find out whether it has
-    // recorded the event.
+    // Does not warn if there is a sanitizer: a query is not a wait, so it is not an error to query an event that was
+    // never recorded.
     if (this.#recordedBy === undefined && this.#session.sanitizer === undefined) {
       this.#checkRecorded("the host queries");
     }
@@ -210,11 +210,11 @@ export class CudaEvent implements Disposable {
   /**
    * Returns the milliseconds from `start` to this event, with a resolution of about half a microsecond.
    *
-   * @param start An event of the same device. Both events need timing.
+   * @param start An event of the same device. Both events must have been created with `timing`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `start` is not an event of the same `Cuda` object
    * @throws {CudaError} `cudaErrorNotReady` if the device has not reached an event yet,
-   * `cudaErrorInvalidResourceHandle` if one has no timing or was never recorded
+   * `cudaErrorInvalidResourceHandle` if an event was created without `timing` or was never recorded
    */
   elapsedTime(start: CudaEvent): number {
     checkEvent(start, this.#session);
@@ -242,8 +242,8 @@ export class CudaEvent implements Disposable {
   }
 
   /**
-   * Returns a handle of 64 bytes for `CudaDevice.openEvent` in another process. The other process waits for the latest
-   * record at the time of its call: record the event before sending the handle.
+   * Returns a handle of 64 bytes for `CudaDevice.openEvent` in another process. A wait in the other process covers the
+   * event's latest record at the time when the wait is called, so record the event before sending the handle.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {CudaError} If the event was not created with `interprocess`

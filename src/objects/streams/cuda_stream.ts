@@ -65,8 +65,8 @@ export let finishStream: (stream: CudaStream, options: WaitOptions, throwsErrors
 export let launchesOf: (stream: CudaStream) => StreamLaunches;
 
 /**
- * Marks the end of a stream's work so far, for a wait that includes this work. Returns a function to call once: with
- * true when the work is known to be complete, with false if the wait was canceled.
+ * Records an event after a stream's work so far, on behalf of a wait that includes this work. Returns a function that
+ * the caller must call once: with true when the work is known to be complete, or with false if the wait was canceled.
  */
 export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
 /** The `kind` by which a session's list of opened objects identifies streams. */
@@ -304,7 +304,8 @@ export class CudaStream implements Disposable {
    * Whether all work enqueued so far is done.
    *
    * @throws {CudaError} The work's error, if it has failed
-   * @throws {SharingError} The error of a failed collective that the work depends on, once
+   * @throws {SharingError} The error of a failed collective that the work depends on. Each such error is thrown only
+   * once.
    */
   query(): boolean {
     try {
@@ -324,7 +325,8 @@ export class CudaStream implements Disposable {
    * Blocks until all work enqueued so far is done.
    *
    * @throws {CudaError} The work's error, if it has failed
-   * @throws {SharingError} The error of a failed collective that the work depends on, once
+   * @throws {SharingError} The error of a failed collective that the work depends on. Each such error is thrown only
+   * once.
    */
   synchronize(): void {
     try {
@@ -341,7 +343,8 @@ export class CudaStream implements Disposable {
    * system; but a later `trimTo` or `usage` of a pool counts the work as done.
    *
    * @throws {CudaError} The work's error, if it has failed
-   * @throws {SharingError} The error of a failed collective that the work depends on, once
+   * @throws {SharingError} The error of a failed collective that the work depends on. Each such error is thrown only
+   * once.
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
@@ -362,12 +365,12 @@ export class CudaStream implements Disposable {
 
   /**
    * Measures the GPU time, in milliseconds, of the work that a function enqueues on the stream. Calls the function
-   * repeatedly, with an event before and after each call. Enqueue no other work on the stream until the result is
-   * there.
+   * repeatedly, with an event before and after each call. Enqueue no other work on the stream until the returned
+   * promise resolves.
    *
    * @param body Enqueues the work, on the stream that it gets as its argument, and returns without awaiting anything.
    * It may be called thousands of times.
-   * @param options How often to call it, whether to flush the L2 cache, and a signal that ends the benchmark early.
+   * @param options How often to call `body`, whether to flush the L2 cache, and a signal that ends the benchmark early.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `body` is not a function or returns a promise, or an option has the wrong type
    * @throws {RangeError} If a number of calls is not a whole number

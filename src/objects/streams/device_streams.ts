@@ -59,8 +59,8 @@ export class DeviceStreams {
   async finished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const known = () => this.#knownStreamsFinished(options, throwsErrors);
     if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await known();
-    // The streams' ends are marked too, because pools count freed memory as available only after a synchronization with
-    // an event of the stream, not of the context.
+    // Also records an event on each stream: pools count freed memory as available only after a synchronization with an
+    // event of the stream on which the memory was freed, not with an event of the context.
     const ends = [...this.#created].map(markEnd);
     let isComplete = false;
     try {
@@ -156,7 +156,10 @@ export class DeviceStreams {
     driver.eventRecord(this.#device, event, stream);
   }
 
-  /** Returns whether no later wait needs to include the work before an event. */
+  /**
+   * Returns whether the work before an event is complete and, if there is a sanitizer, the sanitizer knows this. Later
+   * waits then need not include the work.
+   */
   #isPast(event: bigint): boolean {
     const { driver, sanitizer } = this.#session;
     return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);

@@ -73,7 +73,7 @@ export class StreamProgress {
   }
 }
 
-/** Marks a query as the library's own, whose result the program does not see. */
+/** Marks a query as made by the library itself: the program does not learn the result. */
 const forLibrary = { forLibrary: true };
 
 /** A stream, by its device's ordinal and its handle. */
@@ -83,11 +83,12 @@ interface StreamHandle {
 }
 
 /**
- * The work that was enqueued on a stream up to some time. The object can outlive the stream and the session.
+ * The work that was enqueued on a stream before the object was created. The object can outlive the stream and the
+ * session.
  *
- * Usually the work is pending when the object is created. With a sanitizer, it may already happen to be complete: later
- * work is still ordered after it by driver calls, which the sanitizer observes, until the program is known to be
- * ordered after it.
+ * Usually the work is pending when the object is created. With a sanitizer, the work may already be complete. The
+ * library then still makes the driver calls that order later work after it, because the sanitizer observes them. They
+ * are omitted once the sanitizer knows that the program is ordered after the work.
  */
 export class PendingWork {
   readonly #session: Session;
@@ -182,8 +183,9 @@ export interface Marker {
 }
 
 /**
- * The events that `finished` of a stream or a device records and waits for. Each is reused for later records, except
- * the latest one that was found complete: the session synchronizes with it when a pool needs that.
+ * The events that `finished` of a stream or a device records and waits for. The events are reused for later records,
+ * except the latest event that was found complete: the session synchronizes with this event when a pool needs to know
+ * which memory is free.
  */
 export class Markers implements Disposable {
   readonly #session: Session;
@@ -238,8 +240,8 @@ export class Markers implements Disposable {
   }
 
   /**
-   * Removes a marker that is known to be complete. If waits overlap, their markers may become complete in another order
-   * than they were recorded.
+   * Removes a marker that is known to be complete. If waits overlap, markers need not become complete in the order in
+   * which they were recorded.
    */
   complete(marker: Marker): void {
     if (this.#isDisposed) return this.#observe(marker);

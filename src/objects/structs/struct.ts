@@ -52,10 +52,10 @@ export type StructOutput<Fields> = { -readonly [name in keyof Fields]: FieldOutp
 declare const structType: unique symbol;
 
 /**
- * A parameter that is a struct, in the types of a kernel; see {@linkcode Ptx}. An argument is a value of a struct that
- * has these fields, of these types, or a typed array or `DataView` with its bytes. `Fields` is the type of the fields
- * passed to `struct`: `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`. The type
- * checker does not compare the order of the fields; a launch compares the struct's size and alignment with the
+ * The type of a kernel parameter that is a struct, for use in a {@linkcode Ptx}. An argument is a value of a struct
+ * that has these fields, of these types, or a typed array or `DataView` with its bytes. `Fields` is the type of the
+ * fields passed to `struct`: `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`.
+ * The type checker does not compare the order of the fields; a launch compares the struct's size and alignment with the
  * parameter's.
  *
  * @example
@@ -95,14 +95,14 @@ export interface Struct<Fields> {
   /**
    * Returns the bytes of an array of structs, for `copyFrom`.
    *
-   * @throws {TypeError} If a field is missing, has another type, or does not exist
+   * @throws {TypeError} If a field is missing, unknown or has a value of the wrong type
    * @throws {RangeError} If a value is out of its field's range
    */
   encode(values: readonly StructInput<Fields>[]): Uint8Array<ArrayBuffer>;
   /**
    * Returns the values of an array of structs, from the bytes that `read(Uint8Array)` returns.
    *
-   * @throws {RangeError} If there are not bytes of whole structs
+   * @throws {RangeError} If the number of bytes is not a multiple of the struct's size
    */
   decode(bytes: ArrayBufferView | ArrayBuffer): StructOutput<Fields>[];
 }
@@ -154,10 +154,10 @@ class StructBytes extends DataView<ArrayBuffer> implements StructValue {
  * console.log(view.byteLength, points[1]?.x); // 16 3
  * ```
  *
- * @param fields Each field's type by its name, in the order of the declaration in C++. `["f32", 4]` is `float[4]`;
- * arrays of several dimensions are given as one.
+ * @param fields Each field's type by its name, in the order of the declaration in C++. `["f32", 4]` is `float[4]`; a
+ * multidimensional array is given as one array of all its elements.
  * @param options A larger alignment than the fields require.
- * @throws {TypeError} If a field has a type that does not exist
+ * @throws {TypeError} If a field's type is unknown
  * @throws {RangeError} If a field's name is an integer, which JavaScript would reorder, or a count or the alignment is
  * not valid
  */

@@ -124,7 +124,7 @@ export function reversePostorder<I>(entry: BasicBlock<I>): BasicBlock<I>[] {
   return postorder([entry], successors).reverse();
 }
 
-/** Returns the predecessors of each of `nodes`, among `nodes`. */
+/** Maps each node to its predecessors among `nodes`. */
 export function predecessors<N>(nodes: Iterable<N>, next: (node: N) => Iterable<N>): Map<N, Set<N>> {
   const result = new Map<N, Set<N>>();
   for (const node of nodes) result.set(node, new Set());

@@ -14,7 +14,7 @@ const allBits = 64;
  * Analyzes which low bits of a function's registers are 0 whenever the registers are read.
  *
  * @param definitions the instructions that set each register
- * @param hasFrames whether `.local` variables are in frames, whose addresses are not known at compile time
+ * @param hasFrames whether `.local` variables are in stack frames, whose addresses are not known at compile time
  */
 export function knownZeroBits(
   definitions: Definitions,

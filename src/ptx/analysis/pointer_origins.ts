@@ -34,7 +34,7 @@ export interface ParameterOrigin {
 /** The variable or parameter that an address was computed from. */
 export type PointerOrigin = Variable | ParameterOrigin;
 
-/** Returns the origin of an address. Undefined if the origin is not certain, or has no bounds. */
+/** Returns the origin of an address. Undefined if the origin is not certain, or its bounds are not known. */
 export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
 /**
@@ -176,8 +176,8 @@ export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>
 const mostCopies = 4;
 
 /**
- * Finds the accesses of a kernel whose address is a parameter plus an offset. Not for other functions, because their
- * parameters are in stack frames.
+ * Finds the accesses of a kernel whose address is a parameter plus an offset. Must not be called for other functions,
+ * whose parameters are in stack frames.
  */
 export function parameterOffsets(
   entry: BasicBlock<FlowStep>,
@@ -198,8 +198,8 @@ export function parameterOffsets(
   for (const { instructions } of postorder([entry], successors)) {
     const sums = new Map<Register, ParameterOffset>();
     /**
-     * Indices in the block: `lastSet` maps a register to the instruction that last set the register, and `computed`
-     * maps a register in `sums` to the addition.
+     * `lastSet` maps a register to the index in the block of the instruction that last set the register. `computed`
+     * maps a register in `sums` to the index of the addition that computed it.
      */
     const lastSet = new Map<Register, number>(), computed = new Map<Register, number>();
     instructions.forEach(({ instruction }, position) => {

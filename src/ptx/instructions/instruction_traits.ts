@@ -106,8 +106,8 @@ export interface InstructionTraits {
    */
   readonly copies?: 1 | 2;
   /**
-   * Whether a 32-bit NaN result is always the canonical NaN. Default: a NaN result may have any bits, which programs
-   * may depend on.
+   * Whether a 32-bit NaN result is always the canonical NaN. Default: a NaN result may have any bit pattern, and
+   * programs may depend on it.
    */
   readonly hasCanonicalNaN?: (instruction: ResolvedInstruction) => boolean;
   /**
