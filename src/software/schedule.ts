@@ -111,8 +111,8 @@ const reversed: KernelOrder = {
 };
 
 /**
- * Returns a function whose calls return the orders of successive launches. Returns undefined if all launches run in
- * ascending order.
+ * Returns a function that returns the order of the next launch each time it is called. Returns undefined if all
+ * launches run in ascending order.
  */
 export function kernelOrders(schedule: Schedule | undefined): (() => KernelOrder) | undefined {
   if (schedule === "newest") return () => reversed;

@@ -316,7 +316,7 @@ export class Pools {
 
   #exportPointer(address: bigint): Uint8Array<ArrayBuffer> {
     const found = this.#memory.startingAt(address);
-    // As on a GPU, a pool exports pointers only after the first export of its own handle.
+    // As on a GPU, a pointer can be exported only after the handle of its pool has been exported.
     if (found?.kind !== "pool" || !found.pool.isExported) {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
     }

@@ -41,7 +41,7 @@ export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemor
 /** Any allocation or variable that has device addresses. */
 export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
 
-/** A use of a range of memory, for checking whether it is permitted. */
+/** Describes how a range of memory will be used. Used to check whether the access is permitted. */
 export interface RangeUse {
   readonly device: number;
   /** The kind of access, one of `memAccessFlags`. */

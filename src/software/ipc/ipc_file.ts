@@ -106,8 +106,8 @@ export function decodeIpcHandle(
 
 /**
  * The reason why a handle cannot be opened, in this order: the bytes are not a handle; the owner process has ended; the
- * owner has closed the file; the owner is not visible from this process, so that it is unknown whether it still has the
- * file open.
+ * owner has closed the file; the owner is not visible from this process, so it is unknown whether the owner still has
+ * the file open.
  */
 export type IpcFailure = "not a handle" | "no process" | "no file" | "unseen";
 

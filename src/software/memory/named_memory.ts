@@ -64,7 +64,8 @@ export function nearestOf(access: ByteRange, ranges: Iterable<NamedRange>): stri
 }
 
 /**
- * Returns the range nearest to an access; of several at the same distance, the first one. Undefined if none is near.
+ * Returns the range nearest to an access, or the first of them if several have the same distance. Returns undefined if
+ * no range is near.
  */
 export function nearestRange(access: ByteRange, ranges: Iterable<NamedRange>): NamedRange | undefined {
   let nearest: NamedRange | undefined;

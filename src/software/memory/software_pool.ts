@@ -232,8 +232,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Returns the free block of sufficient size whose reuse costs least and at most `maxCost`; of several, the smallest
-   * block.
+   * Returns the free block of sufficient size with the lowest reuse cost, which must be at most `maxCost`. If several
+   * blocks have this cost, returns the smallest of them.
    */
   #findFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     let best: PoolBlock | undefined;

@@ -57,13 +57,13 @@ export interface LaunchChecksOptions {
   readonly imageBegin?: number | undefined;
 }
 
-/** A running launch, as the checks use it. */
+/** The information about a running launch that the checks use. */
 export interface RunningLaunch extends RacingLaunch, NumberedThreads {
   readonly kernel: { readonly compiled: CompiledKernel };
-  /** The options of the launch, of which the checks only read the packed parameters. */
+  /** The options of the launch. The checks read only the packed parameters. */
   readonly place: { readonly parameters: Uint8Array };
   /**
-   * Returns the index of the running block, and the index within the block of the thread that the report identifies.
+   * Returns the index of the running block, and the index, within that block, of the thread that the report identifies.
    */
   indicesOf(report: Pick<FaultReport, "thread" | "place">): Pick<ThreadAccess, "block" | "thread">;
 }

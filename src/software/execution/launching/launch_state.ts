@@ -191,7 +191,7 @@ export class LaunchRecord {
   }
 
   /**
-   * Returns the index of the running block, and the index within the block of the thread that the report identifies.
+   * Returns the index of the running block, and the index, within that block, of the thread that the report identifies.
    */
   indicesOf(
     report: Pick<FaultReport, "thread" | "index" | "place">,

@@ -80,7 +80,7 @@ const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | und
 /**
  * Returns a compiled PTX module, or several modules linked into one, from the cache if possible.
  *
- * @throws {PtxError} as `compilePtx` does, and `LinkError` as `compileLinked` does
+ * @throws {PtxError} if the PTX is not valid; a `LinkError` is thrown if linking fails
  */
 export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeOptions): CompiledCode {
   const text = typeof ptx === "string" ? ptx : JSON.stringify(ptx.map(({ name, ptx }) => [name, ptx]));

@@ -63,8 +63,8 @@ export class LaunchVersions<Kernel> {
   }
 
   /**
-   * Returns whether two pointer parameters point into the same allocation, or any of them points to the module's
-   * variables. Called for every launch.
+   * Returns whether two pointer parameters point into the same allocation, or any pointer parameter points to the
+   * module's variables. Called for every launch.
    */
   #arePointersShared(view: DataView, bounds: number): boolean {
     const { pointerParameters } = this.#kernel;
@@ -181,7 +181,7 @@ export class GangVersions {
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
     const width = gangWidths.find((width) => block[0] % width === 0);
     let run = width === undefined ? undefined : this.#ofWidth(width);
-    // With lockstep points, the order of the lanes' accesses matters, so the gang must be as wide as possible.
+    // If there are lockstep points, the order of the lanes' accesses matters, so the gang must be as wide as possible.
     if (this.#kernel.lockstepPointCount === 0) {
       const best = run && bestWidth(run.compiled);
       if (best !== run?.compiled.width) run = this.#ofWidth(best!);

@@ -117,8 +117,8 @@ export class LoadedModule {
   }
 
   /**
-   * Returns whether the module's kernels may access all of the ranges, and no range overlaps the module's variables,
-   * because accesses to variables are not observed.
+   * Returns whether the module's kernels may access all of the ranges, and none of the ranges overlaps the module's
+   * variables. (Accesses to variables are not observed.)
    */
   areBuffers(ranges: readonly MemoryRange[]): boolean {
     const { memory } = this.#module;

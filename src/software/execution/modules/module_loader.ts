@@ -65,9 +65,9 @@ export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   /** The target architecture of the PTX as a number: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** For each kernel that the device cannot run, the error, by the kernel's name. */
+  /** Maps the name of each kernel that the device cannot run to the error for it. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
-  /** For each variable that the device does not support, the error, by the variable's name. */
+  /** Maps the name of each variable that the device does not support to the error for it. */
   readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
   /**
    * The variables in `.global` and `.const`, each of which starts at a multiple of 512 bytes. Initially, no device has

@@ -159,7 +159,7 @@ class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #bounds: number;
-  /** The readable ranges outside of global memory, by the upper 32 bits of their generic addresses. */
+  /** Maps the upper 32 bits of generic addresses to the readable range there. Does not include global memory. */
   readonly #ranges: ReadonlyMap<bigint, ReadableRange>;
 
   constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {

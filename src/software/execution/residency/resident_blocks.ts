@@ -209,7 +209,10 @@ export class ResidentBlocks implements ScratchOwner {
     this.#turnsSinceChange = this.#stuckTurns = this.#stuckSteps = 0;
   }
 
-  /** Returns the multiprocessor with the fewest blocks; of several, the next one in round-robin order. */
+  /**
+   * Returns the multiprocessor with the fewest blocks. If there are several, returns the next of them in round-robin
+   * order.
+   */
   #freestMultiprocessor(): number {
     let freest = (this.#lastMultiprocessor + 1) % multiProcessorCount;
     for (let step = 1; step < multiProcessorCount; step++) {

@@ -112,7 +112,7 @@ export interface BlockThreads {
     readonly localBytes: number;
     readonly frameBytes: number;
     /**
-     * The call sites, by the number of the resume point after each call. Undefined if the kernel calls no functions.
+     * Maps the number of the resume point after each call to the call site. Undefined if the kernel calls no functions.
      */
     readonly callSites?: ReadonlyMap<number, CallSite>;
   };

@@ -104,7 +104,7 @@ export class VirtualMemory {
     if (type !== memLocationType.device) fail(cudaErrorInvalidValue, call);
     devices.checkOrdinal(device, call);
     const isInFabric = (handleTypes & fabric) !== 0;
-    // As in CUDA, a missing IMEX channel is reported before errors of later arguments.
+    // As in CUDA, where a missing IMEX channel is reported before errors in later arguments, checks the fabric first.
     if (isInFabric && ownFabric.refusal !== undefined) failBecause(cudaErrorNotPermitted, call, ownFabric.refusal);
     if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
     if (byteLength > linearMemoryByteLength) fail(cudaErrorMemoryAllocation, call);

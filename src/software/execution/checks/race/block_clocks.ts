@@ -258,7 +258,7 @@ function threadsOf(warp: number, lanes: number): number[] {
 
 /**
  * The sequentially consistent fences of a block with scopes wider than the block. PTX defines a single order of all
- * such fences, in which each fence synchronizes with the next. Fence B certainly follows fence A if a thread ordered
+ * such fences, in which each fence synchronizes with the next. Fence B is known to follow fence A if a thread ordered
  * after A has written a value that a thread ordered before B has read. The writing and reading threads need not be
  * those that executed the fences: for example, all threads of a block may execute a fence and wait at a barrier, after
  * which one of the threads sets a flag.

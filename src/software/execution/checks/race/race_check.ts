@@ -323,7 +323,10 @@ export class RaceCheck {
     for (let at = offset; at + 4 <= offset + byteLength; at += 4) this.access(at, write, thread, 0);
   }
 
-  /** Examines the effect of the last store, and completes the findings. Must be called at the end of the launch. */
+  /**
+   * Checks whether the last store changed the value, and completes the findings. Must be called at the end of the
+   * launch.
+   */
   finish(): void {
     this.#cells.settle();
     this.#options.findings.finish();
