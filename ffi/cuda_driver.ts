@@ -104,7 +104,8 @@ export class CudaDriver implements Driver {
   readonly #initialized: boolean[] = [];
 
   /**
-   * A reference to the memory whose address is passed to a call, so that it is not garbage-collected during the call.
+   * A reference to the memory whose address is passed to a call, so that the memory is not garbage-collected during the
+   * call.
    */
   #hostMemory: Uint8Array | undefined;
 
@@ -279,7 +280,8 @@ export class CudaDriver implements Driver {
     if (this.#handleOut[0] === own) return device;
     if (this.#libraries.lacks("cuStreamGetDevice")) return undefined;
     this.#check(this.#driver.cuStreamGetDevice(stream, this.#out), "cuStreamGetDevice");
-    // CUDA also returns `device` for a stream of another context, which cannot use events of the primary context.
+    // If CUDA returns `device` here, the stream belongs to another context of this device. Such a stream cannot use
+    // events of the primary context.
     return this.#intOut[0] === device ? undefined : this.#intOut[0];
   }
 
@@ -654,8 +656,8 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Returns the host address itself: with unified addressing, which all systems have that this driver runs on, memory
-   * from cudaHostAlloc is mapped for all devices whatever its flags are.
+   * Returns the host address itself: with unified addressing, which every supported system has, memory from
+   * cudaHostAlloc is mapped for all devices regardless of its flags.
    */
   hostGetDevicePointer({ address }: HostAllocation): bigint {
     return address;
@@ -690,7 +692,7 @@ export class CudaDriver implements Driver {
   /**
    * Returns whether a copy failed because `address` is in a host pool, whose memory CUDA does not accept as device
    * memory. Such a copy needs `cudaMemcpyDefault`, which infers the direction from the addresses, and treats an unknown
-   * address as pageable host memory. It must therefore only be used for an address that CUDA knows.
+   * address as pageable host memory. `cudaMemcpyDefault` must therefore only be used for an address that CUDA knows.
    */
   #isOfHostPool(result: number, address: bigint): boolean {
     return result === cudaErrorNumbers.cudaErrorInvalidValue && this.#isHostMemory(address);

@@ -65,7 +65,7 @@ const deviceFunctions = new Set(["vprintf", "malloc", "free", "__assertfail", "_
 
 /**
  * Returns the linker's error for a linked cubin that still lacks definitions; undefined if none are missing. The
- * driver's linker sometimes does not report missing definitions, but such a cubin cannot be loaded.
+ * driver's linker sometimes does not report missing definitions, but a cubin that lacks definitions cannot be loaded.
  */
 export function undefinedReferences(cubin: Uint8Array, images: readonly LinkedImage[]): Error | undefined {
   const problems = cubinReferences(cubin).filter((name) => !deviceFunctions.has(name)).map((name) => {

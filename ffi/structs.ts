@@ -104,7 +104,7 @@ export const launchAttributeId = {
   priority: 8,
 } as const;
 
-/** The sizes in bytes of structs that are passed on without being read. */
+/** The sizes in bytes of structs that the library passes on without reading their contents. */
 export const opaqueStructSizes = {
   cudaMemPoolPtrExportData: 64,
   cudaMemFabricHandle_t: 64,

@@ -27,8 +27,8 @@ export const dataType = {
 export const reductionOperation = { sum: 0, product: 1, maximum: 2, minimum: 3, average: 4 } as const;
 
 /**
- * The state of a communicator: ready for calls, still being created, split or finalized, or the error that has ended
- * it.
+ * The state of a communicator: ready for calls, in progress (still being created, split or finalized), or the error
+ * that has ended it.
  */
 export type CommunicatorState = "ready" | "in-progress" | Error;
 

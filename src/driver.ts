@@ -402,13 +402,16 @@ export interface Driver {
    * the granularity.
    */
   memCreate(props: MemAllocationProps, byteLength: number): bigint;
-  /** Releases a handle. The memory itself exists while it is mapped, or while any process has a descriptor of it. */
+  /**
+   * Releases a handle. The memory itself continues to exist while it is mapped, or while any process has a descriptor
+   * of it.
+   */
   memRelease(memory: bigint): void;
   memExportToShareableHandle(memory: bigint, handleType: number): OsHandle;
   /**
    * Imports memory. Does not report the size of the memory: mapping more than its size fails.
    *
-   * @param name the name of the memory in all processes, for observers of the calls
+   * @param name the name of the memory in all processes, for layers that observe the driver's calls
    */
   memImportFromShareableHandle(handle: OsHandle, handleType: number, name?: string): bigint;
   memGetAllocationPropertiesFromHandle(memory: bigint): MemAllocationProps;

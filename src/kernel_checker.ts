@@ -17,8 +17,8 @@ export interface KernelChecker {
   /** Performs `launchKernel`, or `launchKernelEx` if there are `attributes`, and observes the launch. */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation): void;
   /**
-   * Records that a caching allocator has allocated `part` of an allocation to the program. Later work of `stream` may
-   * use it.
+   * Records that a caching allocator has given `part` of an allocation to the program. Later work on `stream` may use
+   * that part.
    */
   partAllocated(part: MemoryRange, device: number, stream: bigint): void;
   /** Records that the program has freed a part of an allocation. */
@@ -45,8 +45,8 @@ export interface LaunchObservation {
    */
   readonly accesses?: readonly LaunchAccess[] | undefined;
   /**
-   * All accesses to global memory. Only set if they are known, and if the launch reads no other memory than arguments,
-   * constants, and shared memory that the launch itself has written.
+   * All accesses to global memory. Only set if they are known, and if the launch reads no memory other than its
+   * arguments, constants, and shared memory that the launch itself has written.
    */
   readonly globalAccesses?: GlobalAccesses | undefined;
   /**

@@ -59,7 +59,7 @@ export function moduleSource({ file, origin, ptx, kernels, names, importFrom }: 
   return `${parts.join("\n\n")}\n`;
 }
 
-/** Returns the constants for the structs and enums that kernels take by value or by pointer. */
+/** Collects the constants to declare for the structs and enums that kernels take by value or by pointer. */
 function declarationsFor(
   kernels: readonly BoundKernel[],
 ): { constants: StructConstants; enums: { name: string; type: EnumType }[]; isNeeded: (type: StructType) => boolean } {
@@ -73,7 +73,7 @@ function declarationsFor(
   const constants = new StructConstants(identifiers, alignments);
   const enums = new Map<EnumType, string>();
   // A kernel parameter of a CUDA vector type needs no constant, because a typed array represents it. A struct member of
-  // such a type does.
+  // a vector type does need one.
   const isNeeded = (type: StructType) => vectorAlignment(type) === undefined && ptxTypeOf(type) === undefined;
   for (const { type } of all) {
     const plain = type === undefined ? undefined : elementOf(type);

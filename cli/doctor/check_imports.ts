@@ -66,7 +66,7 @@ export function checkLayouts(): DoctorFinding[] {
   }
 }
 
-/** Returns the findings for a driver that does not validate handles itself. */
+/** Returns the findings on the layouts of handles, for a driver that does not validate handles itself. */
 export function layoutsOf(driver: Driver): DoctorFinding[] {
   const unknown = "this driver's have a layout that is not known:";
   return [

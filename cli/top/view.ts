@@ -14,7 +14,7 @@ import type { Sample } from "./sampler.ts";
 /** The sort orders of rows. */
 export type SortKey = "bytes" | "frames" | "dropped" | "lag" | "name";
 
-/** The settings that keys change. */
+/** The display settings, which the user changes by pressing keys. */
 export interface ViewState {
   readonly sort: SortKey;
   readonly isReversed: boolean;

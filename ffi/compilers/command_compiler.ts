@@ -124,7 +124,9 @@ const globals = globalThis as unknown as Globals;
 /** The environment variable that makes the compiler's messages English, because `CompileError` parses them. */
 const environment = { LC_ALL: "C" };
 
-/** Environment variables by which nvcc, clang and the host compiler find headers and options. */
+/**
+ * Environment variables from which nvcc, clang and the host compiler take options and the paths of headers and tools.
+ */
 const compilerVariables = [
   ...["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH", "PATH"],
   ...["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"],
@@ -186,8 +188,9 @@ export function runCommand(command: string, args: readonly string[]): CommandRes
 }
 
 /**
- * Returns the names of the dynamic linker's variables, such as LD_LIBRARY_PATH, in the message of a permission error.
- * Deno passes such variables to a command only if all commands are allowed, and the compilers do not need them.
+ * Returns the names of the dynamic linker's variables, such as LD_LIBRARY_PATH, that the message of a permission error
+ * mentions. Deno passes such variables to a command only if all commands are allowed, and the compilers do not need
+ * them.
  */
 function refusedVariables({ name, message }: Error): readonly string[] {
   return name === "NotCapable" ? message.match(/\b(?:LD|DYLD)_\w+/g) ?? [] : [];

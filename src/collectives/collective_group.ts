@@ -140,7 +140,8 @@ function enqueueGroup(library: CollectiveLibrary, collectives: readonly Collecti
 }
 
 /**
- * Throws if, since a collective was added to its group, the communicator has failed, or the stream or a buffer is gone.
+ * Throws if, since a collective was added to its group, the communicator has failed, the stream was disposed, or a
+ * buffer was freed.
  */
 function checkStillUsable({ issuer, name, stream, used: { source, target } }: Collective): void {
   if (issuer.watchdog.failure !== undefined) throw issuer.watchdog.failure;

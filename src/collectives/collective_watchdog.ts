@@ -279,7 +279,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     try {
       this.poll();
     } catch (error) {
-      // If the device is lost or the `Cuda` object was disposed, calls of the program report the error.
+      // If the device is lost or the `Cuda` object was disposed, stop without reporting the error: the program's own
+      // calls report it.
       if (isLoss(error) || this.#parts.session.hasEnded) return this.stop();
     }
     if (!this.#hasNoWork) this.#timer.start();

@@ -168,8 +168,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Records a failure for the failed collectives' stream, from the epoch of the first failed collective, and for all
-   * dependent streams.
+   * Records a failure of collectives for their stream, starting at the epoch of the first failed collective, and for
+   * all streams that depend on this stream.
    */
   propagate(stream: StreamState, { first, last }: Pick<UnfinishedWork, "first" | "last">, cause: FailureCause): void {
     const now = performance.now();
@@ -584,7 +584,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Returns a function that polls until a call with the given parameters would not block. Undefined if no call blocks.
+   * Returns a function that polls until a call with the given parameters would not block. Undefined if calls with these
+   * effects never block.
    */
   #pollingWait(
     { blocksOn, mayBlockOn, loads = false }: CallEffects,

@@ -13,9 +13,9 @@ export interface CompileOptions {
   name?: string;
   /** The contents of headers, by the names that `#include` uses: `{ "twice.h": "..." }`. */
   headers?: Readonly<Record<string, string>>;
-  /** Folders in which to search for headers. CUDA's own headers are found without this. */
+  /** Folders in which to search for headers. CUDA's own headers are found without this option. */
   includePaths?: readonly string[];
-  /** Macros and their values; `true` is 1 and `false` is 0. */
+  /** Macros and their values. The value `true` defines a macro as 1, and `false` as 0. */
   defines?: Readonly<Record<string, string | number | boolean>>;
   /** The virtual architecture, such as `"compute_90"`. `CudaDevice.compile` defaults to the device's own. */
   architecture?: string;

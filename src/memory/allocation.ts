@@ -32,7 +32,10 @@ export interface SlabPart {
 export interface AllocationOwner {
   /** Frees the memory in stream order. */
   release(address: bigint, byteLength: number, stream: CudaStream, allocation: Allocation): void;
-  /** Called when an allocation is freed while it has holders. `release` follows when the last holder releases it. */
+  /**
+   * Called when an allocation is freed while it has holders. `release` is called when the last holder has released the
+   * allocation.
+   */
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is from a pool in host memory. */
   readonly isHostMemory?: boolean;
@@ -295,7 +298,7 @@ export class Allocation {
     return this.session.releaseStreams.join(stream, otherStreams, { isStreamOrdered });
   }
 
-  /** Records an enqueued copy to a staging buffer, which is part of a read. */
+  /** Records a copy to a staging buffer that was enqueued for a read. */
   addCopy(copy: StagingBuffer): void {
     (this.#createdRareData.copies ??= new Set()).add(copy);
   }

@@ -75,7 +75,9 @@ export function checkByte(byte: unknown): asserts byte is number {
   );
 }
 
-/** Throws the error for filling a plain buffer by a range of elements (`begin`, `end`). */
+/**
+ * Throws the error for a call that fills a range of elements (`begin`, `end`) of a plain buffer, which has no elements.
+ */
 export function refuseElements(): never {
   throw new TypeError(
     "Cannot fill from a begin to an end of a buffer: it has no elements; give byteOffset and byteLength, or use " +

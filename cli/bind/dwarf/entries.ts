@@ -83,7 +83,7 @@ export function blockAttribute(entry: Entry, attribute: number): Uint8Array | un
   return value instanceof Uint8Array ? value : undefined;
 }
 
-/** The encoding of the entries with one abbreviation code. */
+/** An item of an abbreviation table: the encoding of the entries with one abbreviation code. */
 interface Abbreviation {
   readonly tag: number;
   readonly hasChildren: boolean;
@@ -189,14 +189,14 @@ function readEntries(unit: Unit, abbreviations: ReadonlyMap<number, Abbreviation
   return roots;
 }
 
-/** The sizes in bytes of forms that are references. */
+/** The sizes in bytes of the forms whose values are references to entries. */
 const referenceSizes: Readonly<Record<number, number>> = {
   [forms.ref1]: 1,
   [forms.ref2]: 2,
   [forms.ref4]: 4,
   [forms.ref8]: 8,
 };
-/** The sizes in bytes of forms that are numbers. */
+/** The sizes in bytes of the forms whose values are numbers. */
 const dataSizes: Readonly<Record<number, number>> = {
   [forms.data1]: 1,
   [forms.flag]: 1,

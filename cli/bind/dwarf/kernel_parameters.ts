@@ -53,8 +53,8 @@ export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
 }
 
 /**
- * Returns the entry with the name and the type of a function or parameter: for a function that is also inlined,
- * compilers put the name and the type in a separate entry.
+ * Returns the entry that contains the name and the type of a function or parameter. If the function is also inlined
+ * somewhere, compilers put both in a separate entry.
  */
 function declarationOf(entry: Entry, info: DebugInfo): Entry {
   let declaration = entry;

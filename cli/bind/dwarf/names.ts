@@ -10,7 +10,7 @@
  */
 export function readableName(name: string): string {
   if (!name.startsWith("_Z")) {
-    // Omit the line number of a lambda, which refers to the preprocessed source.
+    // Omit the line number from the name of a lambda, because the number refers to the preprocessed source.
     return name.replaceAll(/(?:struct )?lambda \[\] type at line \d+, col\. \d+/g, "lambda").replaceAll(
       /,(?=\S)/g,
       ", ",

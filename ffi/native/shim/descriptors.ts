@@ -99,8 +99,8 @@ export function openDescriptor(path: string, options: { readonly writable?: bool
 
 /**
  * Opens any file with `O_PATH`; a symbolic link is opened itself unless `follow` is true. The file can then be
- * described but not read. Opening needs no permission except for the folders on the path, and has no effect on the
- * file.
+ * described but not read. Opening has no effect on the file, and needs no permission for it, only search permission for
+ * the folders on the path.
  */
 export function openPath(path: string, options: { readonly follow?: boolean } = {}): number {
   return unwrap(shim().poolpass_open_path(cString(path), options.follow ? 1 : 0), `open of ${path}`);

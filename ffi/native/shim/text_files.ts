@@ -280,7 +280,7 @@ function writerOfLines(send: (bytes: Uint8Array) => number): (line: string) => b
 
 /**
  * Returns a function that writes bytes to standard error, and returns the number of written bytes, or a negative number
- * if the write fails. Which function is returned depends on the type of the file.
+ * if the write fails. The returned function depends on the type of the file that standard error refers to.
  */
 function sender(): (bytes: Uint8Array) => number {
   let type: string;
@@ -293,12 +293,15 @@ function sender(): (bytes: Uint8Array) => number {
   if (type === "socket") return (bytes) => sendTo(standardError, bytes, noDescriptors);
   const libc = dlopen("libc.so.6", outputSymbols).symbols as NativeFunctions<typeof outputSymbols>;
   const writeTo = (fd: number, bytes: Uint8Array): number => Number(libc.write(fd, bytes, BigInt(bytes.length)));
-  // Writing to a file does not block. Opening the file again would not append to it.
+  // Writing to a regular file does not block, so do not open it again: the new descriptor would overwrite the file from
+  // its start.
   if (type === "file") return (bytes) => writeTo(standardError, bytes);
-  // Setting O_NONBLOCK on the descriptor itself would affect the processes that share it.
+  // Open the file again, because setting O_NONBLOCK on the existing descriptor would affect all processes that share
+  // it.
   const own = libc.open(cString(`/proc/self/fd/${standardError}`), writeWithoutWaiting);
   if (own >= 0) return (bytes) => writeTo(own, bytes);
-  // The file is a pipe of another user. If another process fills it between the two calls, the write blocks.
+  // The file is a pipe of another user, which cannot be opened again. If another process fills the pipe between the two
+  // calls, the write blocks.
   return (bytes) => isWritable() ? writeTo(standardError, bytes) : -errno.EAGAIN;
 }
 

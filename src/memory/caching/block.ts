@@ -26,7 +26,10 @@ export interface BlockOwner {
    * block.
    */
   release(block: SlabBlock, stream: CudaStream): void;
-  /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder releases it. */
+  /**
+   * Called when a buffer is freed while its memory has holders. `release` is called when the last holder has released
+   * the memory.
+   */
   awaitRelease(block: SlabBlock): void;
 }
 

@@ -111,8 +111,8 @@ export class FreeList {
   }
 
   /**
-   * Moves the blocks whose preceding work is known to be complete to another list. Queries the stream, and the marker
-   * recorded on it.
+   * Moves to another list the blocks whose uses before the free are known to be complete. Queries the stream, and the
+   * marker recorded on it.
    */
   moveCompletedTo(other: FreeList): void {
     if (this.isEmpty) return;
