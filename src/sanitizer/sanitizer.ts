@@ -125,14 +125,14 @@ export class Sanitizer {
   }
 
   /**
-   * Call when an allocator has allocated a part of its memory to the program in the order of a stream. The allocator
-   * makes no driver call for this that could be observed.
+   * Call when an allocator has allocated a part of its memory to the program, in stream order. This involves no driver
+   * call that could be observed.
    */
   partAllocated(stream: StreamHandle, part: MemoryRange): void {
     this.#observer?.partAllocated(stream, part);
   }
 
-  /** Call when the program has freed a part of an allocator's memory in the order of a stream. */
+  /** Call when the program has freed a part of an allocator's memory, in stream order. */
   partFreed(stream: StreamHandle, address: bigint): void {
     this.#observer?.partFreed(stream, address);
   }

@@ -40,7 +40,7 @@ export interface OperandContext<Form extends InstructionRow = InstructionRow> {
 /** Maps color names of vector components to coordinate names. */
 const coordinates: ReadonlyMap<string, string> = new Map([["r", "x"], ["g", "y"], ["b", "z"], ["a", "w"]]);
 
-/** Returns what is declared under a name as an operand. */
+/** Converts a named declaration to an operand. */
 export function asOperand(named: Named): ResolvedOperand {
   return named.kind === "vectorRegister" ? { kind: "vector", elements: named.components } : named;
 }
@@ -58,8 +58,8 @@ function componentOf(
 }
 
 /**
- * Resolves the names and the instructions in the body of one function. Subclasses know the instructions, the variables
- * and what the module declares.
+ * Resolves the names and the instructions in the body of one function. Subclasses look up instructions and the names
+ * that the module declares, and assign addresses to variables.
  */
 export abstract class BodyResolver<Form extends InstructionRow> {
   /** The instructions and labels so far, in program order. */
@@ -80,10 +80,10 @@ export abstract class BodyResolver<Form extends InstructionRow> {
   /** Called for a directive that the parser does not know. */
   protected abstract acceptDirective(directive: UnknownDirective): void;
 
-  /** Called for an error that concerns one instruction, which is then left out. */
+  /** Called if an instruction is not supported. The instruction is not added to `items`. */
   protected abstract leaveOut(error: UnsupportedPtxError): void;
 
-  /** Resolves statements and the blocks among them. Their declarations are added to the scope. */
+  /** Resolves statements, including nested blocks. Adds their declarations to the scope. */
   statements(statements: readonly Statement[], scope: Scope): void {
     const labels = new Map<Statement, LabelName>();
     for (const statement of statements) this.#declare(statement, { scope, labels });
@@ -98,8 +98,8 @@ export abstract class BodyResolver<Form extends InstructionRow> {
   }
 
   /**
-   * Resolves an instruction. If the instruction is not supported, continues, because an error for invalid PTX in a
-   * later statement takes precedence.
+   * Resolves an instruction. If the instruction is not supported, omits it instead of throwing: an error for invalid
+   * PTX in a later statement takes precedence.
    */
   #addInstruction(instruction: Instruction, scope: Scope): void {
     try {

@@ -5,7 +5,7 @@ import { type BasicBlock, type FlowStep, newBlock } from "./control_flow_graph.t
 
 /**
  * Divides the instructions of a function into basic blocks. Subclasses decide which instructions end a block, and
- * create the steps.
+ * create the steps of the blocks.
  */
 export abstract class FlowBuilder<Form extends InstructionRow, Step extends FlowStep> {
   /** The target of `ret`. */
@@ -22,24 +22,26 @@ export abstract class FlowBuilder<Form extends InstructionRow, Step extends Flow
   }
 
   /**
-   * Returns the step of an instruction after which control continues with the next one. Undefined for an instruction
-   * that ends its block.
+   * Returns the step for an instruction that does not end its block. Undefined for an instruction that ends its block.
    */
   protected abstract stepOf(instruction: ResolvedInstruction<Form>): Step | undefined;
 
   /** Returns the effect on control flow of an instruction that ends its block. */
   protected abstract flowOf(instruction: ResolvedInstruction<Form>): Flow;
 
-  /** Returns the step that decides by the predicate of an instruction whether its branch is taken. */
+  /** Returns the step that evaluates the predicate of an instruction, to decide whether its branch is taken. */
   protected abstract branchStep(instruction: ResolvedInstruction<Form>): Step;
 
-  /** Returns the step that supplies the index of a switch's target. */
+  /** Returns the step that evaluates the index by which an instruction selects one of several targets. */
   protected abstract switchStep(instruction: ResolvedInstruction<Form>): Step;
 
-  /** Returns the block where a thread leaves the function by a call or a suspension, and from there comes to `next`. */
+  /**
+   * Returns the block in which a thread leaves the function, by a call or by being suspended. When the thread comes
+   * back, it continues at `next`.
+   */
   protected abstract leave(instruction: ResolvedInstruction<Form>, next: BasicBlock<Step>): BasicBlock<Step>;
 
-  /** Builds the blocks. Returns the entry, a separate empty block, so that it is never part of a loop. */
+  /** Builds the blocks. Returns the entry, which is a separate empty block, so that it is never part of a loop. */
   protected buildBlocks(): BasicBlock<Step> {
     const entry = newBlock<Step>();
     entry.terminator = { kind: "jump", target: this.#block };

@@ -100,7 +100,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
   }
 }
 
-/** Returns the instructions of a block, including the one whose operands decide which way its terminator takes. */
+/** Returns the instructions of a block, including the one on whose operands the terminator branches. */
 function instructionsIn<Step extends FlowStep>(
   steps: readonly Step[],
   terminator: Terminator<Step>,

@@ -34,9 +34,9 @@ export function findRow(opcode: string, modifiers: readonly string[]): Instructi
 }
 
 /**
- * Resolves an instruction that may be newer than the table: its form is the nearest row, or for an opcode that is not
- * in the table, one that states as little as possible. The choices also have the modifiers that do not fit the form,
- * each as the choice of its own name.
+ * Resolves an instruction that may be newer than the table. Its form is the nearest row or, for an opcode that is not
+ * in the table, a row that makes as few promises as possible. A modifier that does not fit the form is added to the
+ * choices under its own name.
  */
 export function resolveNearest({ opcode, modifiers, operands, line }: Omit<Instruction, "predicate">): ResolvedForm {
   const { row, text, choices, type, sourceType } = nearestRow(opcode, modifiers);
@@ -77,7 +77,7 @@ function find(opcode: string, modifiers: readonly string[]): Omit<NearestRow, "t
   return { row: nearest, choices, ...typesIn(choices) };
 }
 
-/** Assigns modifiers to the slots of a form, as far as they fit. */
+/** Assigns modifiers to the slots of a form. A modifier that fits no slot is added under its own name. */
 function choicesNear(form: InstructionRow | undefined, modifiers: readonly string[]): ReadonlyMap<string, string> {
   const choices = new Map<string, string>();
   for (const modifier of modifiers) {

@@ -123,9 +123,7 @@ export function exactAccesses(
   }
 }
 
-/**
- * Returns whether an instruction may end a launch early. A trap is not counted, because it ends a block.
- */
+/** Returns whether an instruction may end a launch early. A trap does not count, because it is the end of a block. */
 function mayStop(instruction: ResolvedInstruction): boolean {
   return instruction.form.flow === "call" || hasUnknownEffects(instruction);
 }

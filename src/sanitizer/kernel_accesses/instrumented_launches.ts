@@ -329,7 +329,7 @@ $done:
 const commentOrString = /\/\/[^\n]*|\/\*[^]*?\*\/|"[^"\n]*"/g;
 /** Matches a kernel definition up to its opening brace, with its name, parameters and directives. */
 const entryHead = /(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$%]+)\s*(\([^)]*\))?([^{};]*)\{/g;
-/** Matches an instruction that has an address, with its guard, opcode, modifiers, the address and its offset. */
+/** Matches an instruction with an address operand. Captures the guard, opcode, modifiers, address and offset. */
 const instructionWithAddress =
   /(@!?[\w$%]+\s+)?(?<![\w$%.])([a-z]\w*)((?:(?:\.|::)\w+)+)\s+([^;{}\[]*(?:\{[^}]*\}[^;{}\[]*)?\[\s*([\w$%]+)\s*(?:\+\s*(-?\w+))?\s*\][^;]*);/g;
 

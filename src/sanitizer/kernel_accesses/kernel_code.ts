@@ -36,23 +36,26 @@ export type CodeBlock = BasicBlock<FlowStep>;
 
 /** The code of a kernel. */
 export interface KernelCode {
-  /** The control flow of the kernel, and what is known of it. A block ends after a trap, but not after a call. */
+  /** The kernel's control-flow graph and its analyses. A trap ends a block, but a call does not. */
   readonly analysis: FunctionAnalysis;
-  /** The block that stands for the end of the thread. */
+  /** The virtual exit block, at which a thread ends. */
   readonly end: CodeBlock;
-  /** The kernel's registers, each with its index among them. */
+  /** The index of each of the kernel's registers. */
   readonly registers: ReadonlyMap<Register, number>;
-  /** The base of affine forms that stands for the address of a variable. Undefined for parameters of the kernel. */
+  /**
+   * For each variable, the base that stands for the variable's address in affine forms. Undefined for kernel
+   * parameters.
+   */
   readonly bases: ReadonlyMap<Variable, number>;
-  /** The size of each shared variable in bytes, by its base. */
+  /** The size of each shared variable in bytes, keyed by the variable's base. */
   readonly sharedBytes: ReadonlyMap<number, number>;
 }
 
 /**
- * Resolves the definition of a kernel. The kernel may have instructions that are not known.
+ * Resolves the definition of a kernel. Accepts unknown instructions.
  *
  * @param variables the variables of the kernel's module
- * @throws {PtxError} If the kernel uses names that PTX does not allow, or registers have an unknown type
+ * @throws {PtxError} If the kernel uses names in ways that PTX does not allow, or if registers have an unknown type
  */
 export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
   const resolver = new KernelResolver(variables);
@@ -65,7 +68,7 @@ export function kernelCode(kernel: FunctionDeclaration, variables: readonly Vari
   return { analysis, end: builder.exiting, registers: numbered(instructions), bases, sharedBytes };
 }
 
-/** Resolves the body of a kernel. An operand that is not understood is unknown. */
+/** Resolves the body of a kernel. An operand that cannot be resolved gets the kind `unknown`. */
 class KernelResolver extends BodyResolver<InstructionRow> {
   readonly bases = new Map<Variable, number>();
   readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
@@ -107,7 +110,7 @@ class KernelResolver extends BodyResolver<InstructionRow> {
     if (name.startsWith("%") || name === "WARP_SZ") return { kind: "special", name };
     let variable = this.#ofModule.get(name);
     if (variable === undefined) {
-      // A function, or a name that the module does not declare.
+      // The name is that of a function, or the module does not declare it.
       variable = { kind: "variable", name, space: "global", offset: 0, byteLength: 0 };
       this.#ofModule.set(name, variable);
       this.bases.set(variable, untrackedBase);
@@ -116,7 +119,7 @@ class KernelResolver extends BodyResolver<InstructionRow> {
   }
 
   protected override prototypeOf({ name, line }: CallTargets): Prototype {
-    // Calls are not followed.
+    // Called functions are not analyzed, so their prototype does not matter.
     const declaration = { kind: "callPrototype", name, results: [], parameters: [], directives: [], line } as const;
     return { kind: "prototype", name, declaration };
   }
@@ -125,7 +128,7 @@ class KernelResolver extends BodyResolver<InstructionRow> {
     return this.#place(declaration, untrackedBase);
   }
 
-  /** @param external the base of the variable if it is in shared memory, but another module defines it */
+  /** @param external the base to use if the variable is in shared memory but defined in another module */
   #place(declaration: VariableDeclaration, external: number): Variable {
     const { name, space, linkage, type, vectorLength, elementCount } = declaration;
     const scalarBytes = (type === "b128" ? 128 : scalarTypes.get(type)?.bits ?? 0) / 8;
@@ -150,7 +153,10 @@ class KernelResolver extends BodyResolver<InstructionRow> {
   }
 }
 
-/** Divides a kernel into blocks. A trap ends its thread. A call does not end a block, because calls are not followed. */
+/**
+ * Divides a kernel into blocks. A trap ends the thread. A call does not end a block, because called functions are not
+ * analyzed.
+ */
 class KernelFlowBuilder extends FlowBuilder<InstructionRow, FlowStep> {
   build(): CodeBlock {
     this.returning.terminator = { kind: "jump", target: this.exiting };
@@ -180,7 +186,7 @@ class KernelFlowBuilder extends FlowBuilder<InstructionRow, FlowStep> {
   }
 }
 
-/** Numbers the registers in instructions. */
+/** Assigns an index to each register in the instructions. */
 function numbered(instructions: readonly ResolvedInstruction[]): ReadonlyMap<Register, number> {
   const numbers = new Map<Register, number>();
   const add = (register: Register) => {

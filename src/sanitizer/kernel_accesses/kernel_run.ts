@@ -210,7 +210,7 @@ export class KernelRun {
     }
     const { predicate, form } = (terminator.kind === "branch" ? terminator.on.instruction : undefined) ?? {};
     const condition = predicate && this.#conditionOf(state, predicate.register);
-    // The target of a switch is unknown, so the threads that reach it need not be distinguished from others.
+    // The target of a switch is unknown, so skip it for all threads, whether or not its predicate is true.
     if (condition === undefined || form?.flow === "switch") {
       this.#skip(state);
       return undefined;
@@ -223,7 +223,7 @@ export class KernelRun {
     return value === undefined || value.kind === "affine" ? undefined : value;
   }
 
-  /** Makes the values of the registers unknown that an instruction may set. */
+  /** Marks the values of all registers that an instruction may set as unknown. */
   #forget({ values }: ThreadState, instruction: ResolvedInstruction): void {
     for (const register of registersSet(instruction)) values[this.#code.registers.get(register)!] = undefined;
   }
@@ -460,7 +460,7 @@ function numberOf(value: AbstractValue): number | undefined {
   return isNumber ? value.constant : undefined;
 }
 
-/** Returns the steps of the blocks on all paths from block `from` to block `to`, without these two. */
+/** Returns the steps of the blocks on all paths from block `from` to block `to`, without those of `from` and `to`. */
 function stepsBetween(from: CodeBlock, to: CodeBlock): FlowStep[] {
   const found = new Set<CodeBlock>();
   const waiting = [...successors(from)];

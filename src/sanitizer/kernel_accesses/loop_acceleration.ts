@@ -70,8 +70,8 @@ export function accelerate(
       if (done === "changed") continue;
       return isProven = done !== undefined && leave(run, state, done, dimension);
     } finally {
-      // If the loop could not be accelerated, the run may not make the accesses that were recorded for all iterations.
-      // Roll them back.
+      // The loop could not be accelerated, and accesses were recorded for iterations that it may not have. Roll them
+      // back.
       if (!isProven) {
         run.certain.length = mark;
         if (shared !== undefined) run.phases?.reset(shared);

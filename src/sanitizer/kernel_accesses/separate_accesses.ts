@@ -10,8 +10,8 @@ import type { KernelCode } from "./kernel_code.ts";
 import { accessOf, type CertainAccess, isAsynchronous, mayAccess, sharedAccessOf } from "./thread_state.ts";
 
 /**
- * A byte range of a launch's accesses that do not conflict with each other. `begin` and `end` are offsets from the
- * value of a parameter.
+ * A byte range in which the accesses of a launch do not conflict with each other. `begin` and `end` are offsets from
+ * the value of a parameter.
  */
 export interface SeparateRange {
   /** The parameter's offset in the packed parameters; -1 if `begin` and `end` are absolute addresses. */
@@ -97,16 +97,16 @@ export function separateRanges(
 }
 
 /**
- * Returns whether it is proven that none of these accesses by different threads conflict. The accesses must have the
- * same terms in the first `dimensions` dimensions.
+ * Returns whether it is proven that these accesses do not conflict between threads. The accesses must have the same
+ * terms in the first `dimensions` dimensions.
  */
 export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return isApart(clusterOf(accesses, dimensions));
 }
 
 /**
- * Returns whether it is proven that no two threads access the same byte by any of these accesses. The accesses must
- * have the same terms in the first `dimensions` dimensions.
+ * Returns whether it is proven that different threads access disjoint bytes by these accesses. The accesses must have
+ * the same terms in the first `dimensions` dimensions.
  */
 export function threadsHaveOwnBytes(accesses: readonly CertainAccess[], dimensions: number): boolean {
   return hasOwnBytes(clusterOf(accesses, dimensions));

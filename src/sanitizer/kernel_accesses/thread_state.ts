@@ -73,7 +73,7 @@ export interface LoopCondition {
 /** Returns whether execution must stop before a block. */
 export type StopPredicate = (block: CodeBlock) => boolean;
 
-/** A kernel's code, and what is known of it for any launch. */
+/** A kernel's code, with analyses of it that do not depend on a launch. */
 export class PreparedCode {
   readonly code: KernelCode;
   /** The blocks of each loop, keyed by the loop's header. */
@@ -92,7 +92,7 @@ export class PreparedCode {
     return this.code.analysis.innermostLoops.get(block)?.header;
   }
 
-  /** Returns the block where threads that diverge in a block, or at its end, reconverge. */
+  /** Returns the reconvergence point of threads that diverge in a block or at the block's end. */
   reconvergenceOf(block: CodeBlock): CodeBlock {
     const { analysis, end } = this.code;
     return analysis.postDominators.get(block) ?? end;
@@ -160,7 +160,7 @@ export function accessOf(instruction: ResolvedInstruction): InstructionAccess | 
   if (access === "shared" || access === "none") return undefined;
   if (access === undefined) return operands.some(isAddress) || form.flow === "call" ? "unknown" : undefined;
   const space = spaceOf(instruction);
-  // Other kernels do not access the other state spaces, or cannot write them while a kernel runs.
+  // Memory in the other state spaces cannot be accessed by other kernels, or cannot be written while a kernel runs.
   return space === "generic" || space === "global" ? accessBy(instruction, access) : undefined;
 }
 
@@ -168,7 +168,7 @@ function isAddress(operand: ResolvedOperand): boolean {
   return operand.kind === "address" || ("isElement" in operand && operand.isElement === true);
 }
 
-/** The lengths of vectors, by their modifiers. */
+/** Vector lengths, keyed by modifier. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4], ["v8", 8]]);
 
 function accessBy(
@@ -219,7 +219,7 @@ export function mayAccess({ form, operands }: ResolvedInstruction): boolean {
   return form.traits.access !== "none" && operands.some((operand) => isAddress(operand) || !isTracked(operand));
 }
 
-/** Returns whether the value of an operand may be tracked. A constant's is only if it can be that of an affine form. */
+/** Returns whether the value of an operand may be tracked. A constant can be tracked only if it is an exact integer. */
 function isTracked(operand: ResolvedOperand): boolean {
   if (operand.kind === "integer") return Number.isSafeInteger(Number(BigInt.asIntN(64, operand.value)));
   return operand.kind !== "unknown" && operand.kind !== "float";

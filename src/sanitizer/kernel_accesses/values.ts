@@ -237,7 +237,7 @@ export class SplitDimension extends Error {
 /** The context in which an operation evaluates its operands, with functions to convert them. */
 export interface OperandTools {
   readonly type: IntegerType;
-  /** The instruction's modifiers, by the names of their slots. */
+  /** The instruction's modifiers, keyed by the name of their slot. */
   readonly choices: ReadonlyMap<string, string>;
   readonly domain: Domain;
   /** Replaces the base of an affine form by the value of the parameter that the base stands for. */

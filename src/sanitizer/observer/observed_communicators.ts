@@ -141,8 +141,8 @@ export class ObservedCommunicators {
 
   /**
    * Orders a timeline after the work of ranks that made a late call, if the timeline is ordered after another rank's
-   * call of the same rendezvous. That other call completes only after the late rank's work, although this work was
-   * enqueued later.
+   * call of the same rendezvous. The rendezvous waits for the late rank's work, even though this work was enqueued
+   * after the other rank's call.
    */
   joinLateCalls(timeline: Timeline): void {
     if (this.#lateCalls.length === 0) return;

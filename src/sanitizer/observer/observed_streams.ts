@@ -29,7 +29,7 @@ export interface StreamHandle {
 interface ObservedStreamsParts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  /** Called after each synchronization of the host, before the published records of other processes have been read. */
+  /** Called after each synchronization of the host, before the published records of other processes are read. */
   readonly beforeWait: () => void;
   /** Called with the host's current point, after the published records of other processes have been read. */
   readonly afterWait: (now: Point) => void;

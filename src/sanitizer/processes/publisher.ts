@@ -31,8 +31,8 @@ export class Publisher {
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
   /**
-   * For each timeline, the position up to which the work is complete, as this process has published, or learned from
-   * the records of other processes. All processes can already know of this work.
+   * For each timeline, the position up to which all processes can already know the work to be complete: this process
+   * has published the position, or has received it in another process's record.
    */
   readonly #published = new Map<Timeline, number>();
   /** The operation whose access was published last. */
@@ -152,7 +152,7 @@ export class Publisher {
   }
 
   /**
-   * Publishes to which processes this process is newly connected, because they may synchronize its work. Also publishes
+   * Publishes new connections of this process, because connected processes may synchronize its work. Also publishes
    * which connected processes have ended. Returns whether a process that never published its own work has ended since
    * the previous call.
    */

@@ -29,7 +29,7 @@ export interface ConsumerOptions extends WaitOptions {
   stream?: CudaStream;
 }
 
-/** Describes `ConsumerOptions`. Used to validate them. */
+/** Describes `ConsumerOptions`. Used to validate the options. */
 export const consumerOptions: KnownOptions<ConsumerOptions> = {
   action: "join a channel",
   names: { stream: true, signal: true },

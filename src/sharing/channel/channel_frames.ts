@@ -141,8 +141,8 @@ export class ChannelFrames {
   }
 
   /**
-   * Whether any of the processes that hold quarantined slots may have begun to exit. Its slots become free when it
-   * ends.
+   * Whether any process that holds quarantined slots may have begun to exit. The slots of such a process become free
+   * when it ends.
    */
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];

@@ -70,7 +70,7 @@ export interface SendFrameOptions {
   stream?: CudaStream;
 }
 
-/** Describes `ChannelOptions`. Used to validate them. */
+/** Describes `ChannelOptions`. Used to validate the options. */
 export const channelOptions: KnownOptions<ChannelOptions> = {
   action: "create a channel",
   required: "{ pool, slots, slotByteLength }",

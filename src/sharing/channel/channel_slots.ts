@@ -331,13 +331,13 @@ export interface QuarantineParts {
   /** Returns the slots that processes whose connections have ended may still use, keyed by process ID. */
   readonly quarantined: () => Map<number, Set<number>>;
   /**
-   * Returns whether any of the processes that hold quarantined slots may have begun to exit. Its slots become free when
-   * it ends.
+   * Returns whether any process that holds quarantined slots may have begun to exit. The slots of such a process become
+   * free when it ends.
    */
   readonly hasEndingHolders: () => boolean;
   /** Called when all slots have been quarantined for too long: no slot becomes free before a process ends. */
   readonly onExhausted: (error: SharingError) => void;
-  /** Called when not all slots are quarantined any longer, so that slots can be reserved again. */
+  /** Called when a slot becomes usable again after all slots were quarantined. */
   readonly onAvailable: () => void;
 }
 

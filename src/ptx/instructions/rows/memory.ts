@@ -143,7 +143,7 @@ const returningAtomic: InstructionTraits = {
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], access: "atomic", runsInGangs: true };
 /** The traits of an asynchronous copy from global to shared memory. */
 const asynchronousCopy: InstructionTraits = { effects: ["reads", "writes"] };
-/** The traits of a prefetch, which accesses no memory as far as programs can tell. */
+/** The traits of a prefetch, which makes no memory access that a program can observe. */
 const prefetchHint: InstructionTraits = { ...performanceHint, access: "none" };
 
 /** Returns the instruction table's rows for moves, memory accesses and conversions. */
