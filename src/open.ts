@@ -149,7 +149,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
  *   executes work whose order CUDA does not specify
  * - `POOLPASS_SOFTWARE_FABRIC`: the absolute path of a folder: the software devices of all processes that name the same
- *   folder share pools and memory with `handleType: "fabric"`, and find each other by sockets in the folder
+ *   folder share pools and memory with `handleType: "fabric"`, and find each other through sockets in the folder
  * - `POOLPASS_NCCL`: the path of libnccl, which executes the collectives of a `Communicator`
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `POOLPASS_CACHE`: the folder in which compiled programs are cached. If it cannot be used, a warning is printed
@@ -205,8 +205,8 @@ export function open(options: OpenOptions = {}): Cuda {
   try {
     driver = openDriver(options, observationFor(wanted));
   } catch (error) {
-    // Makes the stack start at the call of `open`: the message is complete, so the search for the libraries need not be
-    // shown.
+    // Makes the stack trace start at the call of `open`: the message is complete, so the stack of the search for the
+    // libraries is not needed.
     if (error instanceof CudaUnavailableError) startStackAbove(error, open);
     throw error;
   }
@@ -256,7 +256,10 @@ function warnOfMistypedVariables(): void {
 
 let hasWarnedOfMps = false;
 
-/** Warns once if a device is used through MPS: the end of another process may then end this process's work. */
+/**
+ * Warns once if a device is used through MPS: if another process that uses the device is killed, this process may lose
+ * the device.
+ */
 function warnOfMps({ devices }: Cuda): void {
   if (hasWarnedOfMps) return;
   const ordinals = devices.filter(({ usesMps }) => usesMps).map(({ ordinal }) => ordinal);

@@ -54,7 +54,7 @@ let viewAs: <T extends TypedArray>(
   part: AllocationPart,
 ) => DeviceArray<T>;
 
-/** Sets the function by which `DeviceBuffer.as` creates a view. */
+/** Sets the function with which `DeviceBuffer.as` creates a view. */
 export function setViewAs(create: typeof viewAs): void {
   viewAs = create;
 }
@@ -128,7 +128,7 @@ export class DeviceBuffer implements Disposable {
   readonly #address: bigint;
   /**
    * The stream of a view that `subarray` has returned; undefined for a whole buffer, which uses the allocation's
-   * stream. A buffer with its own stream cannot be freed, even if the view has all bytes.
+   * stream. A view cannot be freed, even if it covers the whole buffer.
    */
   #partStream: CudaStream | undefined;
 
@@ -474,7 +474,7 @@ export class DeviceBuffer implements Disposable {
   /**
    * Frees the memory in stream order: work that was enqueued before may still use it. The same holds for work on other
    * streams if it was enqueued by methods of this library or declared by `usedOn`: unless `stream` is known to be
-   * ordered after that work, the memory is freed on a stream of the library's own, which waits for all of these
+   * ordered after that work, the memory is freed on an internal stream of the library, which waits for all of these
    * streams. Memory that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done.
    * Memory from `CudaDevice.wrap` is not freed: only the buffer becomes unusable. If the memory is still being read or
    * is lent to other processes, it is freed when the reads are done and the other processes have released it.
@@ -542,7 +542,7 @@ function describe(buffer: DeviceBuffer, allocation: Allocation, address: bigint)
   const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
   const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${address.toString(16)}`;
   const place = placeOf(allocation.owner.isHostMemory ? undefined : allocation.device);
-  // `type` and `length` are properties of DeviceArray, a subclass. The `length` of any other buffer throws.
+  // `type` and `length` are properties of DeviceArray, a subclass. Reading `length` of any other buffer throws.
   const { type } = buffer as { readonly type?: { readonly name: string } };
   const elements = type === undefined ? "" : `${type.name}(${(buffer as unknown as ArrayLike<unknown>).length}), `;
   const state = allocation.isFreed ? freed : live;

@@ -25,8 +25,8 @@ export interface BenchmarkOptions extends WaitOptions {
   warmUps?: number;
   /**
    * Whether the device's L2 cache is overwritten before each run. Each run then reads its data from device memory, and
-   * the device is busy while the host enqueues the run. Defaults to true. If false, a run that takes less time than the
-   * host needs to enqueue it is measured together with the device's wait for the host.
+   * the device is busy while the host enqueues the run. Defaults to true. If false, and if a run takes the device less
+   * time than the host needs to enqueue it, the measured time includes the time that the device waits for the host.
    */
   flushCache?: boolean;
 }
@@ -70,8 +70,8 @@ const minimumRepetitions = 5;
 /** The maximum number of measured runs by default. */
 const maximumRepetitions = 10_000;
 /**
- * Maximum number of runs that are enqueued before the preceding ones are waited for. CUDA blocks the host when about a
- * thousand operations are enqueued, and each run has at least three in addition to those of the body.
+ * Maximum number of runs in a batch. All runs of a batch are enqueued before the host waits for them. CUDA blocks the
+ * host when about a thousand operations are enqueued, and each run has at least three in addition to those of the body.
  */
 const maximumBatch = 64;
 

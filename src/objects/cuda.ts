@@ -181,7 +181,7 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Starts the collection of data by the profiler that runs the process, such as Nsight Systems with
+   * Starts the collection of data by the profiler under which the process runs, such as Nsight Systems with
    * `--capture-range=cudaProfilerApi`. Does nothing without a profiler, on the software device, and if it was started
    * already.
    *

@@ -63,8 +63,8 @@ export class OpenedObjects {
   }
 
   /**
-   * Records that the user has disposed of an object that remains only until its work is done. The object is then not a
-   * leak.
+   * Records that the user has disposed of an object. The object remains until its work is done, but is not reported as
+   * a leak.
    */
   markDisposed(object: OpenedObject): void {
     this.#origins?.delete(object);
@@ -90,8 +90,8 @@ export class OpenedObjects {
   }
 
   /**
-   * Warns of memory that the user has not freed. With POOLPASS_DEBUG=1, also lists the objects that were not disposed,
-   * which the session can release, with the call site at which each was created.
+   * Warns of memory that the user has not freed. With POOLPASS_DEBUG=1, also lists the other objects that were not
+   * disposed, with the call site at which each was created.
    */
   reportLeaks(reporter: LeakReporter | undefined): void {
     for (const { warning } of this.#objects) if (warning !== undefined) console.warn(`poolpass: ${warning()}`);

@@ -151,7 +151,7 @@ function pathMistake(text: string): string | undefined {
 
 function contentMistake(text: string): string | undefined {
   if (text.trim() === "") return "Cannot load an empty image as a module: pass the text of the PTX";
-  // In a string of single bytes, the UTF-8 byte order mark is these three characters.
+  // In a string whose characters each hold one byte, the UTF-8 byte order mark consists of three characters.
   if (/^(?:\uFEFF|\u00EF\u00BB\u00BF)/.test(text)) {
     return "Cannot load PTX that begins with a byte order mark: save the file as UTF-8 without it";
   }

@@ -9,8 +9,8 @@ import { PtxError } from "./syntax.ts";
 /** The uses of an instruction in the kernels of a module. */
 export interface InstructionUse {
   /**
-   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. For other PTX, such as a special register, only
-   * the name.
+   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. If the entry is not an instruction, but a special
+   * register for example, only the name.
    */
   readonly instruction: string;
   /**
@@ -32,8 +32,8 @@ export interface ExactInstruction extends InstructionUse {
   readonly support: "exact";
   /**
    * Whether a GPU's driver may fuse the instruction with another one into an instruction that rounds once instead of
-   * twice. True if the instruction has no rounding modifier. The software device fuses by the rules of ptxas 13.0, as
-   * far as they are known.
+   * twice. True if the instruction has no rounding modifier. The software device follows the fusion rules of ptxas
+   * 13.0, as far as these rules are known.
    */
   readonly mayBeFused: boolean;
 }

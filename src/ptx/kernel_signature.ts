@@ -83,8 +83,8 @@ export const maximumParameterBytes: number = 32764;
 /**
  * Returns the signatures of the kernels that PTX text defines, in order.
  *
- * Skips the bodies of functions, so the PTX may be of any version. Throws {@linkcode PtxError} if the head of a kernel
- * cannot be parsed or braces do not match.
+ * Skips the bodies of functions, so the PTX may be of any version. Throws {@linkcode PtxError} if the declaration of a
+ * kernel cannot be parsed or braces do not match.
  *
  * @example
  * ```ts

@@ -13,8 +13,8 @@ import type { MemoryPool } from "../pools/memory_pool.ts";
 import type { Session } from "../../session.ts";
 
 /**
- * The operations of a pool that an allocator uses. An interface instead of the pool's class, because the pool's module
- * imports this module.
+ * The operations of a pool that an allocator uses. An interface, because importing the pool's class here would create
+ * an import cycle.
  */
 export interface SlabSource {
   readonly pool: MemoryPool;
@@ -284,7 +284,7 @@ export class Slabs implements CacheMemory {
 
   /**
    * Takes a block from a new slab. If the pool refuses a slab, takes a block that another stream has freed, even if
-   * work with the block is pending.
+   * pending work still uses the block.
    */
   #takeNew(byteLength: number, list: FreeList, mayBlock: boolean): SlabBlock {
     list.takenFromOthers = 0;

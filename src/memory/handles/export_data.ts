@@ -97,7 +97,7 @@ export class ExportDataLayout {
         return this.#isKnown = this.#session.withoutCollectiveErrors(() => isExportDataKnown(driver, device, place));
       } catch (error) {
         if (!(error instanceof CudaError)) throw error;
-        // The error is permanent: the device, such as one under WSL, does not support exports.
+        // The error is permanent: the device does not support exports, for example under WSL.
         if (passing === undefined && !mayPass(error)) return this.#isKnown = false;
         passing ??= error;
       }

@@ -30,7 +30,7 @@ const sweepSize = 64;
 /** Like `importPointer`, for an allocation that must have exactly `byteLength` bytes. */
 export let importWhole: (pool: ImportedMemoryPool, exportData: Uint8Array, byteLength: number) => DeviceBuffer;
 
-/** Calls back once when the imported pool is disposed. Replaces an earlier callback. */
+/** Calls `callback` once, when the imported pool is disposed. Replaces an earlier callback. */
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**

@@ -15,8 +15,8 @@ import type { Allocation } from "../allocation.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 
 /**
- * Prevents programs from calling the constructor, because a handle closes its descriptor. The modifier `private` is
- * only checked at compile time.
+ * Must be passed to the constructor, so that only this file can call it: a handle closes its descriptor, which must not
+ * be an arbitrary number. The modifier `private` is only checked at compile time.
  */
 const constructionToken = Symbol();
 
@@ -228,7 +228,7 @@ export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isP
   }
 }
 
-/** Throws if the memory is virtual memory, which is shared by descriptors. */
+/** Throws if the memory is virtual memory, which can be shared only by file descriptors. */
 function checkIsNotMapped({ owner }: Allocation, what: string): void {
   if (owner.accessOf === undefined) return;
   const hint = owner.physical === undefined

@@ -58,8 +58,8 @@ export class AllocationQueue {
   }
 
   /**
-   * Resolves when the memory is allocated. Rejects with the error that `check` throws, or with an aborted signal's
-   * reason.
+   * Resolves when the memory is allocated. Rejects with the error that `check` throws, or with the signal's reason if
+   * the signal is aborted.
    */
   async allocate({ what, stream, check, attempt, describe, signal }: QueuedAllocation): Promise<Allocation> {
     throwIfAborted(signal, awaited(what));
@@ -133,8 +133,8 @@ interface Mark {
 const interval = { first: 1, most: 64 };
 
 /**
- * Detects when a refused allocation may succeed: when this process has freed memory on the device, when a stream has
- * executed frees, and, because other processes free memory too, at growing intervals.
+ * Decides when to retry a refused allocation: after this process has freed memory on the device, after a stream has
+ * executed frees, and at growing intervals, because other processes free memory too.
  */
 export class MemoryProgress {
   readonly #session: Session;

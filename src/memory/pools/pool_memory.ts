@@ -151,7 +151,7 @@ export class PoolMemory {
     return { why: `the device has ${this.#deviceByteLength} bytes`, advice: "ask for less" };
   }
 
-  /** Reclaims unused memory, except from one caching allocator. Returns whether more may be available now. */
+  /** Reclaims unused memory, except that of one caching allocator. Returns whether more may be available now. */
   reclaim(except: CacheMemory): boolean {
     const isObserved = this.#session.completed.synchronize();
     return this.#releaseCaches(except) || isObserved;

@@ -60,7 +60,7 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
 
 /**
  * Returns whether a copy needs no staging: page-locked memory is read in stream order, and a copy to a host pool is
- * made by the host before the call returns.
+ * performed by the host before the call returns.
  */
 function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
   // The memory of a wrapped buffer may be host memory that is not from a pool.

@@ -188,8 +188,7 @@ export function refuseProperty(
     if (!isInstance(this)) return undefined;
     throw startStackAbove(new TypeError(`Cannot read "${name}" of a ${this.constructor.name}: ${why}`), get);
   }
-  // Defines the property by a setter, because otherwise a subclass could not define a property of this name by
-  // assignment.
+  // Without a setter, a subclass could not define a property of this name by assignment.
   function set(this: object, value: unknown): void {
     Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
   }

@@ -62,8 +62,8 @@ export class HostBuffer implements Disposable {
    * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
    *
    * Do not transfer it, neither by `transfer()` nor to a worker: the receiver could access the memory after it is
-   * freed. Memory that was transferred is therefore not freed before the process ends, and the `Cuda` object reports it
-   * when it is disposed.
+   * freed. Memory that was transferred is therefore not freed before the process ends, and is reported when the `Cuda`
+   * object is disposed.
    *
    * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
    */
@@ -73,8 +73,8 @@ export class HostBuffer implements Disposable {
   }
 
   /**
-   * The address by which the kernels of all devices read and write the memory in place. A kernel receives it when the
-   * HostBuffer is passed as an argument. Wait for the stream before reading what a kernel has written, and before
+   * The address through which the kernels of all devices read and write the memory in place. A kernel receives it when
+   * the HostBuffer is passed as an argument. Wait for the stream before reading what a kernel has written, and before
    * changing what a kernel reads.
    *
    * Each access of a kernel crosses the bus: memory that a kernel accesses more than once is better copied to a

@@ -166,7 +166,7 @@ export class AddressRange implements Disposable {
    * Maps an entire `PhysicalMemory` at free addresses of the range, and gives devices access to it. The
    * `PhysicalMemory` may be disposed afterwards.
    *
-   * Freeing the returned buffer unmaps the memory. It blocks until the work that uses the memory is done, because
+   * Freeing the returned buffer unmaps the memory. The free blocks until the work that uses the memory is done, because
    * mappings are not stream-ordered. Disposing of the range does the same for all of its buffers.
    *
    * With access `"read"`, a copy or a fill that would write the memory is refused with `cudaErrorInvalidValue`, and a
@@ -176,8 +176,8 @@ export class AddressRange implements Disposable {
    * @throws {TypeError} If `memory` is not a `PhysicalMemory`, or an option is not valid
    * @throws {RangeError} If there is not enough free space at the requested offset
    * @throws {ReferenceError} If the range or the memory was disposed
-   * @throws {CudaError} If CUDA refuses, for instance because a device is not a peer of the device that holds the
-   *   memory
+   * @throws {CudaError} If CUDA cannot map the memory or grant the access, for instance because a device is not a peer
+   *   of the device that holds the memory
    */
   map(memory: PhysicalMemory, options: MapMemoryOptions = {}): DeviceBuffer {
     this.#check();
@@ -256,8 +256,8 @@ export class AddressRange implements Disposable {
    * @throws {TypeError} If the devices or the access are not valid
    * @throws {RangeError} If no memory is mapped in the range, or at a given `byteOffset`, or if `byteLength` is given
    *   and the part is not entirely mapped
-   * @throws {CudaError} If CUDA refuses, for instance because a device is not a peer of the device that holds the
-   *   memory. The access is then unchanged.
+   * @throws {CudaError} If CUDA cannot set the access, for instance because a device is not a peer of the device that
+   *   holds the memory. The access is then unchanged.
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access, options: RangePart = {}): void {
     this.#check();
@@ -306,7 +306,7 @@ export class AddressRange implements Disposable {
     this.#isDisposed = true;
     if (this.#session.hasEnded) return;
     const errors = errorsOf([...this.#mappings].map(({ allocation }) => () => {
-      // Freed memory is still mapped only because of pending reads, which unmap it when they are done.
+      // If the memory was freed, it is still mapped only because of pending reads, which unmap it when they complete.
       if (allocation.isFreed) return;
       const { stream } = allocation;
       ignoreLoss(() => stream.disposed ? allocation.freeAfterDisposed(stream) : allocation.free(stream));

@@ -50,7 +50,7 @@ export class WholeMemory {
    * it is done, because mappings are not stream-ordered.
    *
    * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
-   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
+   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA cannot map it
    */
   constructor(session: Session, device: CudaDevice, parts: WholeMemoryParts) {
     const { byteLength, used, access, stream, onUnmapped } = parts;
@@ -102,7 +102,7 @@ export class WholeMemory {
   }
 }
 
-/** Another process's memory, which is mapped once for all buffers of it. */
+/** Maps another process's memory once, for all buffers of this memory. */
 export class SharedMapping {
   #mapped: { readonly buffer: DeviceBuffer; users: number } | undefined;
 
@@ -113,7 +113,7 @@ export class SharedMapping {
    * @param memory.handle The handle of the memory. The caller still owns it.
    * @param memory.byteLength The size of the whole memory in bytes.
    * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
-   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
+   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA cannot map it
    */
   map(session: Session, device: CudaDevice, memory: { handle: ShareableHandle; byteLength: number }): DeviceBuffer {
     const { byteLength } = memory;
@@ -138,8 +138,8 @@ export class SharedMapping {
 }
 
 /**
- * Allocates memory of any size that other processes can import, by `cuMemCreate`. Freeing it blocks until the work that
- * uses it is done.
+ * Allocates memory with `cuMemCreate` that other processes can import. Any size is possible. Freeing it blocks until
+ * the work that uses it is done.
  *
  * @throws {TypeError} If file descriptors cannot be used: without FFI, or on a system other than Linux
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left

@@ -203,7 +203,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
   }
 
-  /** Returns the attributes that the less common options of a launch request; undefined if there are none. */
+  /** Returns the launch attributes that are set by the less common launch options. Undefined if there are none. */
   #readAttributes(options: LaunchOptions, args: readonly KernelArgument[]): AttributedLaunches | undefined {
     for (const name in options) {
       if (Object.hasOwn(launchOptionNames, name)) continue;
@@ -242,9 +242,10 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * Whether the kernel prefers L1 cache or shared memory where both share the same memory. This is a hint, which has no
-   * effect on the software device. Defaults to "none". CUDA has no getter for it, so the value is the last one set
-   * here. CUDA may synchronize the device before a launch whose preference differs from the previous launch's.
+   * Whether the kernel prefers a larger L1 cache or more shared memory, on devices where both use the same hardware
+   * resources. This is a hint, which has no effect on the software device. Defaults to "none". CUDA has no getter for
+   * it, so the value is the last one set here. CUDA may synchronize the device before a launch whose preference differs
+   * from the previous launch's.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @throws {TypeError} When set, if there is no such configuration
@@ -266,9 +267,9 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 
   /**
-   * The part of the memory shared by the L1 cache and shared memory that the kernel prefers as shared memory, in
-   * percent, or "default". Can also be set to "max-l1", which is 0, and "max-shared", which is 100. This is a hint,
-   * which has no effect on the software device.
+   * The shared memory carve-out that the kernel prefers on devices where the L1 cache and shared memory use the same
+   * hardware resources: a percentage of the maximum shared memory per multiprocessor, or "default". Can also be set to
+   * "max-l1", which is 0, and "max-shared", which is 100. This is a hint, which has no effect on the software device.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @throws {TypeError} When set, if the value is neither a number nor one of these words
@@ -299,7 +300,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   /**
    * Returns the maximum number of blocks that can be active on one multiprocessor: 0 if the device does not support
-   * such a block. Multiplied by the number of multiprocessors, this is the size of a grid that fills the device.
+   * blocks of this size. Multiplied by the number of multiprocessors, this is the size of a grid that fills the device.
    *
    * @param blockSize Number of threads per block.
    * @param sharedMemoryBytes Bytes of dynamic shared memory per block.

@@ -20,7 +20,7 @@ export interface KernelAttributes {
   /** Bytes of constant memory: the `__constant__` variables of its module. */
   readonly constantMemoryBytes: number;
   /**
-   * The largest number of threads in a block. It is less than the device's if the kernel declares a limit
+   * The largest number of threads in a block. It is less than the device's maximum if the kernel declares a limit
    * (`__launch_bounds__`) or needs too many registers.
    */
   readonly maxThreadsPerBlock: number;
@@ -31,14 +31,14 @@ export interface KernelAttributes {
 }
 
 /**
- * The preference of a kernel on a device where the L1 cache and shared memory share the same memory: more shared
- * memory, more cache ("l1"), equal sizes, or no preference.
+ * The preference of a kernel on a device where the L1 cache and shared memory use the same hardware resources: more
+ * shared memory, a larger L1 cache ("l1"), equal sizes, or no preference.
  */
 export type CacheConfig = "none" | "shared" | "l1" | "equal";
 
 /**
- * The part of a multiprocessor's memory that a kernel prefers as shared memory: a percentage, or one of the named
- * values.
+ * The shared memory carve-out that a kernel prefers: a percentage of the maximum shared memory per multiprocessor, or
+ * one of the named values.
  */
 export type SharedMemoryCarveout = number | "default" | "max-l1" | "max-shared";
 

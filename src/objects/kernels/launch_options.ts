@@ -40,7 +40,7 @@ export interface LaunchOptions {
   cooperative?: boolean;
   /**
    * The priority of the launch, within `CudaDevice.streamPriorityRange()`; lower numbers are greater priorities.
-   * Defaults to the priority of the stream. The software device checks and ignores it.
+   * Defaults to the priority of the stream. The software device checks the priority, but otherwise ignores it.
    */
   priority?: number;
   /**

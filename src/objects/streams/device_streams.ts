@@ -116,8 +116,8 @@ export class DeviceStreams {
   }
 
   /**
-   * Resolves when the default stream's work so far is done. An event recorded on the default stream itself would make
-   * blocking streams wait for each other, so it is recorded on a new blocking stream, which waits only for the default
+   * Resolves when the default stream's work so far is done. An event on the default stream itself would make blocking
+   * streams wait for each other. So the event is recorded on a new blocking stream, which waits only for the default
    * stream.
    */
   async #defaultStreamFinished(options: WaitOptions, throwsErrors: boolean): Promise<void> {

@@ -50,7 +50,7 @@ export class StreamProgress {
     this.completed = ++this.position;
   }
 
-  /** Records that later work of this stream is ordered after an event record, at `position`, of another stream. */
+  /** Records that later work of this stream is ordered after the event record at `position` of another stream. */
   waitFor(other: StreamProgress, position: number): void {
     if (other !== this.#last) this.#changeLast(other);
     if (position > this.#lastPosition) this.#lastPosition = position;

@@ -47,8 +47,8 @@ const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsm
  */
 const mostTerms = 16;
 /**
- * The maximum number of instructions expanded to compute how much one definition of a register changes the register per
- * loop iteration.
+ * The maximum number of instructions that are expanded to compute by how much a definition of a register changes the
+ * register in each loop iteration.
  */
 const mostUnfolded = 256;
 

@@ -151,8 +151,8 @@ function join(a: Value | undefined, b: Value | undefined): Value | undefined {
 
 /**
  * Returns the abstract value of a variable's address: the variable, or `mixed` if accesses cannot be checked against
- * the variable's bounds here. Dynamic shared memory has no known bounds, and accesses to kernel parameters have checks
- * of their own.
+ * the variable's bounds. Dynamic shared memory has no known bounds, and accesses to kernel parameters have checks of
+ * their own.
  */
 function originOf(variable: Variable): Value {
   return variable.space === "param" || variable.byteLength === 0 ? mixed : variable;
@@ -167,8 +167,8 @@ export interface ParameterOffset {
 }
 
 /**
- * Maps each access whose address is a parameter plus an offset to the sum. Between the addition and the access, the
- * offset's register is not modified.
+ * Maps each access whose address is the sum of a parameter and an offset to this sum. Between the addition and the
+ * access, the offset's register is not modified.
  */
 export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
 

@@ -124,7 +124,7 @@ export type ResolvedOperand =
   | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }
   /** The destination `_`, which discards the result. */
   | { readonly kind: "sink" }
-  /** An operand whose meaning is not known. Only a resolver that accepts every instruction returns it. */
+  /** An operand whose meaning is not known. Only returned by a resolver that accepts every instruction. */
   | { readonly kind: "unknown" };
 
 /** The address `[base + offset]`, or `[offset]` if `base` is undefined. */

@@ -174,8 +174,8 @@ const stack: InstructionTraits = { effects: ["allocates"] };
 const dividingHint: InstructionTraits = { ...performanceHint, dividesBlock: () => true };
 
 /**
- * Returns the instruction table's rows for instructions that the compiler does not support, but whose traits analyses
- * need.
+ * Returns the instruction table's rows for instructions that the compiler does not support, but whose traits are needed
+ * by analyses.
  */
 export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse((): Rows<"brkpt"> => ({
   brkpt: row("brkpt", "9.7.19.1", {}),
