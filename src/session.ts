@@ -186,7 +186,7 @@ export class Session {
   /**
    * Allocates page-locked memory. The end of the session frees the memory, unless it was freed before.
    *
-   * @param kind The kind of object in leak reports, if the user must free it.
+   * @param kind how leak reports name the memory, if the program must free it
    */
   allocateHost(byteLength: number, kind?: string): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
@@ -275,8 +275,7 @@ export class Session {
 
   /**
    * Calls `release` when the work enqueued on the streams so far is complete: immediately if it is complete already,
-   * otherwise later, without blocking and without keeping the process alive. Never calls it if the session ends before
-   * that.
+   * otherwise later, without blocking and without keeping the process alive. Never calls it if the session ends first.
    */
   afterWork(streams: Iterable<CudaStream>, release: () => void): void {
     const work = this.#pendingWork(streams);

@@ -87,7 +87,7 @@ export interface VariableDeclaration {
   readonly elementCount: number | undefined;
   /** The alignment in bytes, if declared with `.align`. */
   readonly alignment: number | undefined;
-  /** Present if `.ptr` declares the parameter a pointer to global memory, or a generic pointer. */
+  /** Present if `.ptr` declares that the parameter is a generic pointer or a pointer to global memory. */
   readonly isPointer?: true;
   readonly initializer: Initializer | undefined;
   readonly line: number;
@@ -240,8 +240,8 @@ export interface IntegerOperand {
 }
 
 /**
- * A floating-point constant. `precision` is `single` for `0f` and eight hexadecimal digits, and `double` for `0d` and
- * sixteen hexadecimal digits, and for decimal numbers.
+ * A floating-point constant. `precision` is `single` for `0f` followed by eight hexadecimal digits. It is `double` for
+ * `0d` followed by sixteen hexadecimal digits, and for decimal numbers.
  */
 export interface FloatOperand {
   readonly kind: "float";

@@ -35,7 +35,7 @@ export interface TrackedAccess {
   readonly isPossible?: true;
 }
 
-/** Two accesses to the same bytes that are unordered, and neither both reads nor both atomic. */
+/** Two unordered accesses to the same bytes that are not both reads or both atomic. */
 export interface Conflict {
   readonly later: TrackedAccess;
   readonly earlier: TrackedAccess;
@@ -169,7 +169,8 @@ export class MemoryHistory {
 }
 
 /**
- * Returns whether two accesses to the same bytes conflict: they are unordered, and neither both reads nor both atomic.
+ * Returns whether two accesses to the same bytes conflict: they are unordered, and they are not both reads or both
+ * atomic.
  */
 export function isConflict(earlier: TrackedAccess, later: TrackedAccess): boolean {
   const isHarmless = earlier.kind === later.kind && earlier.kind !== "write";

@@ -153,7 +153,7 @@ function cutBy({ first, step, count }: Progression, factor: number, constant: nu
   return { first: first + skipped * step, step, count: count - skipped };
 }
 
-/** Of the dimensions on which constraints depend, returns the one with the fewest coordinates. */
+/** Returns the dimension with the fewest coordinates among those on which constraints depend. */
 function smallest(groups: readonly Group[], forms: readonly AffineForm[], { low, high }: Domain): number {
   const shared = groups.filter(({ factors }) => forms.some((_, index) => index > 0 && factors[index] !== 0));
   const dimensions = shared.flatMap(({ members }) => members.map(({ dimension }) => dimension));

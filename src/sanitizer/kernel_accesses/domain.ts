@@ -233,7 +233,10 @@ export function isUniform({ terms }: AffineForm): boolean {
   return terms.length === 0;
 }
 
-/** Returns the affine form `a + factor * b`. Undefined if the result has no single base, or exceeds exact integers. */
+/**
+ * Returns the affine form `a + factor * b`. Undefined if the result has no single base, or if a number is not an exact
+ * integer.
+ */
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {
@@ -252,7 +255,7 @@ export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | un
   return formOf(terms, constant, base);
 }
 
-/** Returns the affine form `form * factor`. Undefined if `form` has a base, or if a number exceeds exact integers. */
+/** Returns the affine form `form * factor`. Undefined if `form` has a base, or if a number is not an exact integer. */
 export function productOf(form: AffineForm, factor: number): AffineForm | undefined {
   if (form.base !== noBase) return undefined;
   return formOf(form.terms.map((term) => term * factor + 0), form.constant * factor);

@@ -52,7 +52,7 @@ interface Divergence {
 
 /** The maximum number of steps (executed instructions and block ends) of a run. */
 const mostSteps = 40_000;
-/** The number of steps that a divergence counts as, because it copies the state of the threads. */
+/** The number of steps charged for a divergence, which copies the state of the threads. */
 const stepsOfDivergence = 20;
 /** The maximum depth of nested divergences. */
 const maximumDivergences = 400;
@@ -210,7 +210,8 @@ export class KernelRun {
     }
     const { predicate, form } = (terminator.kind === "branch" ? terminator.on.instruction : undefined) ?? {};
     const condition = predicate && this.#conditionOf(state, predicate.register);
-    // The target of a switch is unknown, so skip it for all threads, whether or not its predicate is true.
+    // The target of a switch is unknown, so skip to the reconvergence point, whether or not the switch's predicate is
+    // true.
     if (condition === undefined || form?.flow === "switch") {
       this.#skip(state);
       return undefined;

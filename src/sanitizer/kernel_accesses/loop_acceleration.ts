@@ -27,8 +27,8 @@ import { areEqual, type LoopArrival, type LoopCondition, type ThreadState } from
 import type { AbstractValue } from "./values.ts";
 
 /**
- * The maximum number of attempts to accelerate a loop. Each failed attempt makes registers unknown: those that do not
- * change by the same constant in each iteration.
+ * The maximum number of attempts to accelerate a loop. After a failed attempt, the registers that do not change by the
+ * same constant in each iteration become unknown.
  */
 const mostAttempts = 4;
 

@@ -87,7 +87,9 @@ export class ObservedHostMemory {
     return this.#addresses.get(buffer);
   }
 
-  /** Returns an access to the bytes of a view, as a list. The list is empty if the view's memory is not page-locked. */
+  /**
+   * Returns a list with one access to the bytes of a view. The list is empty if the view's memory is not page-locked.
+   */
   rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
     const address = this.#addresses.get(view.buffer);
     return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
@@ -95,17 +97,23 @@ export class ObservedHostMemory {
 
   /** Saves the source of an enqueued copy, to detect changes that the program makes before the copy is complete. */
   addSource(operation: Operation, source: Uint8Array): void {
-    // Do not save a source that a pending write may still change: the copy may read other bytes than those saved.
+    // Do not save a source that a pending write may still change: the copy may read bytes other than those saved.
     const isThere = !this.#isWrittenUnseen(source.buffer) && this.#isIdle(source, "writes");
     if (isThere) this.#sources.add(operation, source);
   }
 
-  /** Reports changed sources of the copies that are ordered before a point, and drops these sources. */
+  /**
+   * Checks and drops the sources of the copies that are ordered before a point. Reports sources that the program has
+   * changed before the copy was complete.
+   */
   compareBefore(point: Point): void {
     this.#report(this.#sources.changesBefore(point));
   }
 
-  /** Reports changed sources in a range of addresses that a stream is about to write, and drops these sources. */
+  /**
+   * Checks and drops the copy sources in a range of addresses that a stream is about to write. Reports sources that the
+   * program has changed while a copy was pending.
+   */
   beforeWrite(address: bigint, byteLength: number): void {
     if (this.#sources.isEmpty) return;
     const begin = Number(address);
@@ -127,9 +135,9 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Call before a copy to `destination` is enqueued. Reports changed copy sources in the destination, and fills the
-   * destination so that a program that reads it too early does not find the correct result by chance. Does not fill
-   * memory that a kernel or the library may read.
+   * Call before a copy to `destination` is enqueued. Reports copy sources in `destination` that the program has changed
+   * while a copy was pending. Fills `destination`, so that a program that reads it too early does not find the correct
+   * result by chance. Does not fill memory that a kernel or the library may read.
    */
   beforeCopyTo(destination: Uint8Array): void {
     this.#report(this.#sources.changesIn(destination));

@@ -188,7 +188,10 @@ export class Observer {
   }
 }
 
-/** Returns whether reports may name the call site: the call affects memory, or enqueues work other than a wait. */
+/**
+ * Returns whether reports may name the call site of a call. They may if the call affects memory, or enqueues work that
+ * is not a wait.
+ */
 function isReported(call: PropertyKey): boolean {
   const { enqueues, memory } = effectsOf(call);
   return memory !== undefined || enqueues !== undefined && enqueues !== "wait";

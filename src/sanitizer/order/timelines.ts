@@ -11,7 +11,8 @@
 import type { CallStack } from "../reporting/call_stacks.ts";
 
 /**
- * The vector clock of an operation. For each other timeline, operations up to the position happen before the operation.
+ * The vector clock of an operation. For each other timeline, all operations up to the given position happen before the
+ * operation.
  */
 export type Clock = ReadonlyMap<Timeline, number>;
 

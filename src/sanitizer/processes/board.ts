@@ -64,7 +64,10 @@ const tableByteLength = slotCount * entryByteLength;
  * this range.
  */
 const bystanders = { offset: tableByteLength, byteLength: 8 };
-/** The modulus of generations. Because of it, a generation fits in a record even if the file is corrupt. */
+/**
+ * The number at which generations wrap around. The limit ensures that a generation fits in a record, even if the file
+ * is corrupt.
+ */
 const generationCount = 2 ** 48;
 /** The offset in bytes of the first ring in the file. */
 const ringsBegin = 4096;

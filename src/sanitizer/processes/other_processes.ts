@@ -39,7 +39,10 @@ export class OtherProcesses implements BoardReader {
   /** The memory that this process has exported and its handles in hexadecimal, keyed by address. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
-  /** Whether this process has enqueued collectives with ranks of other processes that are not known to be complete. */
+  /**
+   * Whether this process has enqueued collectives with ranks of other processes, and some of these collectives are not
+   * known to be complete.
+   */
   #hasCollectives = false;
   /**
    * The sequence number up to which this process's operations are assumed to be ordered with those of other processes.

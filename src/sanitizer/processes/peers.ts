@@ -82,7 +82,7 @@ export class PeerState implements BoardPeer {
   }
 
   /**
-   * Returns the timeline of the stream with a number, creating it if needed. Undefined if the peer has too many
+   * Returns the timeline of the stream with the given number, creating it if needed. Undefined if the peer has too many
    * streams.
    */
   timeline(number: number): PeerTimeline | undefined {
@@ -107,7 +107,7 @@ export class PeerState implements BoardPeer {
   }
 
   /**
-   * Returns the memory that the peer has exported by a handle, as a list. The list is empty if the handle is unknown.
+   * Returns a list with the memory that the peer has exported by a handle. The list is empty if the handle is unknown.
    */
   memoryOf(handle: string): { readonly peer: PeerState; readonly share: number; readonly byteLength: number }[] {
     const share = this.#shares.get(handle);
@@ -143,7 +143,7 @@ export class Peers implements Iterable<PeerState> {
 
   /**
    * @param own this process's slot on the board
-   * @param ownTimeline returns the timeline of this process's stream with a number
+   * @param ownTimeline returns the timeline of this process's stream with the given number
    */
   constructor(own: BoardPeer, ownTimeline: (number: number) => Timeline | undefined) {
     this.#own = own;

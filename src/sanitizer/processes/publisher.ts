@@ -87,7 +87,7 @@ export class Publisher {
     return this.#board;
   }
 
-  /** Returns the timeline of this process's stream with a number. */
+  /** Returns the timeline of this process's stream with the given number. */
   timelineOf(number: number): Timeline | undefined {
     return this.#timelines.get(number);
   }
@@ -220,8 +220,8 @@ export class Publisher {
     const points: SentPoint[] = [];
     const { slot, generation } = this.#board!.own;
     for (const [timeline, position] of clock) {
-      // Omit the host, since hosts are assumed to be ordered with each other, and retired streams, which precede all
-      // work.
+      // Omit the host, because hosts are assumed to be ordered with each other. Omit retired streams, because their
+      // work precedes all later work.
       if (timeline === this.#host || timeline.isRetired || timeline.isForeign) continue;
       if (timeline instanceof PeerTimeline) {
         points.push([timeline.peer.slot, timeline.peer.generation, timeline.number, position]);

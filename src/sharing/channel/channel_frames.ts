@@ -384,7 +384,7 @@ export class ChannelFrames {
 
   /**
    * Cuts off the consumers that have held a frame for longer than `holdTimeout`. Returns the milliseconds until the
-   * next consumer has held a frame for that time; undefined if no frames are held.
+   * timeout of the next consumer; undefined if no frames are held.
    */
   #endHolds(holdTimeout: number): number | undefined {
     const { name, isWritten } = this.#parts;

@@ -94,7 +94,7 @@ export interface ChannelStatistics {
   readonly slotByteLength: number;
   /** The number of slots that are not in use. */
   readonly freeSlots: number;
-  /** The number of slots that cannot be reused until processes whose connections have ended exit. */
+  /** The number of quarantined slots. A process whose connection has ended may still use them until it exits. */
   readonly quarantinedSlots: number;
   /** The total number of frames that the application has sent. */
   readonly sent: number;

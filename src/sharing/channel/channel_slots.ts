@@ -185,7 +185,10 @@ export class ChannelSlots {
     this.#settle(index, () => withoutCollectiveErrors(device, () => event.query()));
   }
 
-  /** Frees the ring once the work that the ring's stream cannot wait for is done. `close` must be called first. */
+  /**
+   * Frees the ring in stream order, after waiting for the work that the ring's stream cannot wait for. `close` must be
+   * called first.
+   */
   async freeRing(): Promise<void> {
     const { ring } = this.#parts;
     await Promise.all(this.#writing);
@@ -317,8 +320,8 @@ function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done:
  */
 const gracePeriod = 1000;
 /**
- * Replaces `gracePeriod`, in milliseconds, while one of the processes may be exiting: if many processes with work on a
- * GPU are killed, each takes seconds to exit.
+ * The milliseconds to use instead of `gracePeriod` while one of the processes may be exiting. If many processes with
+ * work on a GPU are killed, each takes seconds to exit.
  */
 const endingPeriod = 20_000;
 
@@ -342,7 +345,8 @@ export interface QuarantineParts {
 }
 
 /**
- * Counts the quarantined slots of a channel, which cannot be reused until a process whose connection has ended exits.
+ * Counts the quarantined slots of a channel. A process whose connection has ended may still use such a slot, so the
+ * slot cannot be reused until the process exits.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;

@@ -179,7 +179,7 @@ export class EventWaits {
 const maximumKept = 4096;
 
 /**
- * Limits the number of importers' events whose announcements an exporter keeps, for each user. An importer may announce
+ * For each user, limits the number of importers' events whose announcements an exporter keeps. An importer may announce
  * a thousand events, and each occupies two kilobytes once a release names it. For an event beyond the limit, the
  * exporter keeps only the event's number, and sends WAIT to ask the importer whether the event has fired.
  */

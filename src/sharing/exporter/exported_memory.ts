@@ -39,7 +39,7 @@ export interface ExportedAllocation {
   /** The number of exported buffers in the allocation. */
   users: number;
   isFreed: boolean;
-  /** Removes the exporter from the holders of the allocation, which is then freed as soon as the program frees it. */
+  /** Removes the exporter from the holders of the allocation, so that it no longer delays the release of the memory. */
   readonly releaseMemory: () => void;
 }
 
@@ -58,8 +58,8 @@ export interface ExportedBuffer {
   readonly offers: OfferRecord[];
   isFreed: boolean;
   /**
-   * Removes the exporter from the holders of the buffer's memory, which is then freed as soon as the program frees the
-   * buffer.
+   * Removes the exporter from the holders of the buffer's memory, so that it no longer delays the release of the
+   * memory.
    */
   readonly releaseMemory: () => void;
 }

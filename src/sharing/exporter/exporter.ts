@@ -96,7 +96,7 @@ const offerOptions: KnownOptions<OfferOptions> = {
   names: { metadata: true, stream: true },
 };
 
-/** The maximum number of characters of the description of a failure that importers are sent. */
+/** The maximum length in characters of the failure description that is sent to importers. */
 const maximumTextLength = 300;
 /** The alignment of a channel's slots in bytes. */
 const slotAlignment = 512;
@@ -346,8 +346,8 @@ export class Exporter implements AsyncDisposable {
     }, (hub) => record.channel = hub);
     this.#publish(record, ring.stream);
     undo.move();
-    // Importers use the ready events until the offer has ended, and the producer until it is disposed of. Release the
-    // events when both are done.
+    // Importers use the ready events until the offer has ended. The producer uses them until it is disposed of. Release
+    // the events when both no longer use them.
     let users = 2;
     const releaseEvents = (): void => {
       users--;
