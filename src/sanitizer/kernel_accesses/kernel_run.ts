@@ -357,7 +357,7 @@ export class KernelRun {
   }
 
   #assign(state: ThreadState, instruction: ResolvedInstruction): Undecided | undefined {
-    const { form, operands: [destination, ...sources] } = instruction;
+    const { form, operands } = instruction;
     const targets = registersSet(instruction);
     const { registers } = this.#code;
     if (form.traits.access === "read") {
@@ -368,22 +368,20 @@ export class KernelRun {
     const [target, ...more] = targets;
     if (target === undefined) return undefined;
     for (const register of more) state.values[registers.get(register)!] = undefined;
-    const values = sources.map((source) => this.#valueOf(state, source));
-    const result = destination!.kind === "register" ? this.#evaluate(state, instruction, values) : undefined;
+    const result = operands[0]!.kind === "register" ? this.#evaluate(state, instruction) : undefined;
     if (result?.kind === "undecided") return result;
     const isKept = result !== undefined && fillsRegister(instruction, target);
     state.values[registers.get(target)!] = isKept ? result : undefined;
     return undefined;
   }
 
-  #evaluate(
-    { domain }: ThreadState,
-    instruction: ResolvedInstruction,
-    values: readonly AbstractValue[],
-  ): AbstractValue | Undecided {
+  #evaluate(state: ThreadState, instruction: ResolvedInstruction): AbstractValue | Undecided {
+    const { pointer, arithmetic } = instruction.form.traits;
+    if (pointer !== "converted" && arithmetic === undefined) return undefined;
+    const values = instruction.operands.slice(1).map((source) => this.#valueOf(state, source));
     try {
       return evaluate(instruction, values, {
-        domain,
+        domain: state.domain,
         parameter: (offset) => {
           const value = this.#launch.parameter(offset, 64, true);
           if (value === undefined) throw new TooComplex();
