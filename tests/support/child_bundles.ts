@@ -28,6 +28,8 @@ const bundlesFolder = `${root}dist/children/`;
 const sources = ["mod.ts", "src", "ffi", "cli", "examples", "kernels", "tests"];
 /** The folders of the scripts that are started often, and say nothing of the files that they lie in. */
 const folders = ["collectives", "memory", "sharing", "software"];
+/** The script beside these folders that is started often. */
+const scriptBeside = "describe_devices.ts";
 /** Milliseconds after which bundles of older sources are removed: other tests may still use them before. */
 const keptTime = 3_600_000;
 /** The environment variable with the folder of the bundles. It is empty where there are none. */
@@ -78,7 +80,7 @@ function makeBundles(folder: string): boolean {
   const children = `${root}tests/children/`;
   const scripts = folders.flatMap((name) =>
     readdirSync(children + name).filter((file) => file.endsWith(".ts")).map((file) => `${children}${name}/${file}`)
-  );
+  ).concat(children + scriptBeside);
   let made: string | undefined;
   try {
     mkdirSync(bundlesFolder, { recursive: true });
@@ -94,7 +96,8 @@ function makeBundles(folder: string): boolean {
     }
     const known = new Map<string, boolean>();
     for (const name of readdirSync(made, { recursive: true, encoding: "utf8" })) {
-      if (name.includes("/") && asksForItsPlace(`${made}/${name}`, known)) rmSync(`${made}/${name}`);
+      const isScript = name.includes("/") || name === scriptBeside.replace(".ts", ".js");
+      if (isScript && asksForItsPlace(`${made}/${name}`, known)) rmSync(`${made}/${name}`);
     }
     // Other users start some of them, too.
     chmodSync(made, 0o755);
