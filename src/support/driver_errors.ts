@@ -1,6 +1,6 @@
 import { startStackAbove } from "./printing.ts";
 import { CudaError } from "./errors.ts";
-import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
+import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen, softwareContextIsLost } from "./lost_devices.ts";
 
 /**
  * The codes of the errors after which the device's context is lost. The value states whether a kernel of this process
@@ -78,7 +78,9 @@ function adviceFor(what: string, error: CudaError, hint: string | undefined): st
   if (isLoss(error)) {
     // An error that `cannot` created already states that the context is lost.
     if (driverErrorOf(error) !== error) return undefined;
-    return losses[code] && !located.has(error) ? explainLoss(what, error) : contextIsLost;
+    // Only the software device's messages state where the fault is.
+    if (located.has(error)) return softwareContextIsLost;
+    return losses[code] ? explainLoss(what, error) : contextIsLost;
   }
   return Object.hasOwn(overridingAdvice, code) ? overridingAdvice[code] : hint ?? fallbackAdvice[code];
 }

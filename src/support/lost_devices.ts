@@ -34,8 +34,11 @@ interface Loss {
   isSeen: boolean;
 }
 
-/** The part of error messages that states the consequence of a lost context. */
+/** The part of error messages that states the consequence of a lost context on a GPU. */
 export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
+/** The same on the software device, whose devices belong to one `Cuda` object and not to the process. */
+export const softwareContextIsLost =
+  "the device's context is lost: dispose of this Cuda object, and call open() for another one";
 
 /** The maximum number of streams, and of descriptions for each stream, that a message lists. */
 const maxListed = 8;
