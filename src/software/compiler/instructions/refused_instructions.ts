@@ -7,7 +7,7 @@
  * @module
  */
 import { readOpcode } from "../../../ptx/instructions/form_syntax.ts";
-import type { UnsupportedOpcode } from "../typing/find_form.ts";
+import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";
@@ -19,7 +19,7 @@ const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is on
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 
 /** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
-export const refusedOpcodes: ReadonlyMap<string, UnsupportedOpcode> = new Map(
+export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
   ([
     ["wmma", "9.7.14.4", noTensorCores],
     ["mma", "9.7.14.5.14", noTensorCores],

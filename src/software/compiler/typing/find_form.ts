@@ -79,7 +79,7 @@ function findForm(
 }
 
 /** The reason why an opcode is not supported, and its section in the PTX ISA manual. */
-export interface UnsupportedOpcode {
+export interface RefusalReason {
   /** The section of the PTX ISA manual. */
   readonly section: string;
   readonly reason: string;
@@ -90,7 +90,7 @@ export interface InstructionSet {
   /** The forms of each instruction, by opcode. */
   readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;
   /** Known opcodes that are not supported in any form, with the reasons. */
-  readonly refusals: ReadonlyMap<string, UnsupportedOpcode>;
+  readonly refusals: ReadonlyMap<string, RefusalReason>;
   /** Whether PTX defines a special register or a constant with the given name. The device need not support it. */
   isSpecialRegister(name: string): boolean;
 }
