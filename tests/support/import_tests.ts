@@ -10,10 +10,7 @@ import { useBundles } from "./child_bundles.ts";
 /** The folders with so few tests that one file of `tests/together/` imports all of them. */
 export const smallFolders: readonly string[] = [
   "conformance",
-  "corpus",
-  "differential",
   "docs",
-  "kernels",
   "mistakes",
   "ptx",
   "support",
