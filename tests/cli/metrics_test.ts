@@ -136,7 +136,7 @@ for (const [said, length] of [["", 100], ["GET /metr", 100], [request, 100], [re
     ]);
     assertEquals(await hogs.nextLine(), "filled");
     for (let count = 0; count < 5; count++) {
-      const { body } = await ask(server.url, { signal: AbortSignal.timeout(2000) });
+      const { body } = await ask(server.url, { signal: AbortSignal.timeout(10_000) });
       assertEquals(body.length, text.length);
     }
     assert(countSockets() < before + 600, `${countSockets()} sockets`);
