@@ -6,8 +6,10 @@ import { findNvcc } from "../ffi/compilers/nvcc.ts";
 import { openNccl } from "../ffi/nccl/load_nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/native/environment.ts";
+import { isFirstInProcess } from "../ffi/native/first_in_process.ts";
 import { shimRefusal } from "../ffi/native/shim/shim.ts";
 import { openLog } from "../ffi/native/shim/text_files.ts";
+import { isStandardErrorTerminal } from "../ffi/native/terminal.ts";
 import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
@@ -139,6 +141,10 @@ const minimumNameLength = 5;
  * `"auto"` uses a GPU if libcuda loads and reports a device. It uses the software device only if FFI is not permitted
  * or the runtime has none, there is no libcuda, or libcuda reports no device. Any other failure is thrown.
  *
+ * If `"auto"` uses the software device, one line on standard error says so, with the reason: once per process (without
+ * FFI, once per Worker), and only if standard error is a terminal or `POOLPASS_LOG` is `1`. `"software"` gives the
+ * software device without this line.
+ *
  * These environment variables are read. An option takes precedence over the variable for the same setting.
  *
  * - `POOLPASS_DRIVER`: `auto`, `cuda` or `software`
@@ -171,7 +177,7 @@ const minimumNameLength = 5;
  *   disposed, and of each kernel launch, for the error of a lost device; warns of waits for events that were never
  *   recorded
  * - `POOLPASS_LOG`: `1` writes a line to standard error for each event that concerns an operator, such as a connection,
- *   an offer, or a process that was cut off
+ *   an offer, or a process that was cut off; also one that says that `"auto"` uses the software device, and why
  *
  * Prints a warning once if the name of an environment variable is similar to one of these, provided that the names can
  * be read without prompting for a permission: in Deno, with `--allow-env`.
@@ -202,8 +208,9 @@ export function open(options: OpenOptions = {}): Cuda {
   warnOfMistypedVariables();
   const wanted = checksFor(options);
   let driver: Driver;
+  let unavailable: CudaUnavailableError | undefined;
   try {
-    driver = openDriver(options, observationFor(wanted));
+    ({ driver, unavailable } = openDriver(options, observationFor(wanted)));
   } catch (error) {
     // Makes the stack trace start at the call of `open`: the message is complete, so the stack of the search for the
     // libraries is not needed.
@@ -227,6 +234,7 @@ export function open(options: OpenOptions = {}): Cuda {
     const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer, collectives }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
+    if (unavailable !== undefined) reportFallback(cuda, unavailable);
     return cuda;
   } catch (error) {
     driver.close();
@@ -273,6 +281,24 @@ function warnOfMps({ devices }: Cuda): void {
   );
 }
 
+/**
+ * Says once per process that the software device is used although no one has requested it, and why: on standard error
+ * if that is a terminal, or in the log for operators.
+ */
+function reportFallback(cuda: Cuda, unavailable: CudaUnavailableError): void {
+  if (!isLogging && !isStandardErrorTerminal()) return;
+  const [device] = cuda.devices;
+  if (device === undefined || !isFirstInProcess("fallback")) return;
+  const reason = unavailable.message.replace(/^Cannot use CUDA: /, "");
+  if (isLogging) logEvent("fallback", { device: device.name, reason });
+  else {
+    console.warn(
+      `poolpass: using the ${device.name}, not a GPU: ${reason}; driver: "software" or POOLPASS_DRIVER=software ` +
+        "chooses it without this line",
+    );
+  }
+}
+
 function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefined {
   if (onReport !== undefined && typeof onReport !== "function") {
     throw new TypeError(`Cannot report to ${whatIs(onReport)}: onReport is a function`);
@@ -288,7 +314,13 @@ function observationFor(wanted: WantedChecks | undefined): Observation {
   return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
 }
 
-function openDriver(options: OpenOptions, observation: Observation): Driver {
+interface OpenedDriver {
+  readonly driver: Driver;
+  /** Why the software device is used although it was not requested. */
+  readonly unavailable?: CudaUnavailableError;
+}
+
+function openDriver(options: OpenOptions, observation: Observation): OpenedDriver {
   const { driver, cudart, softwareDevices } = options;
   if (driver !== undefined && !driverNames.includes(driver)) {
     throw new TypeError(
@@ -302,12 +334,12 @@ function openDriver(options: OpenOptions, observation: Observation): Driver {
   }
   if (softwareDevices !== undefined) checkNumber(softwareDevices, "softwareDevices");
   const wanted = driver ?? choiceFrom("POOLPASS_DRIVER", driverNames) ?? "auto";
-  if (wanted === "software") return openSoftwareDriver(options, observation);
+  if (wanted === "software") return { driver: openSoftwareDriver(options, observation) };
   try {
-    return new CudaDriver(cudart === undefined ? {} : { cudart });
+    return { driver: new CudaDriver(cudart === undefined ? {} : { cudart }) };
   } catch (error) {
     if (wanted === "cuda" || !(error instanceof CudaUnavailableError)) throw error;
-    return openSoftwareDriver(options, observation);
+    return { driver: openSoftwareDriver(options, observation), unavailable: error };
   }
 }
 

@@ -12,6 +12,7 @@ import { Timer } from "./waiting/timer.ts";
 /** The events that are logged. */
 export type LoggedEvent =
   | "open"
+  | "fallback"
   | "listen"
   | "close"
   | "accept-failed"
