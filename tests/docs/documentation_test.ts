@@ -17,8 +17,10 @@ import {
   filesBelow,
   firstMissing,
   isFragment,
+  isScript,
   nameOf,
   pages,
+  pastedPages,
   readProjectFile,
   root,
   runTogether,
@@ -53,7 +55,7 @@ const notRun: Readonly<Record<string, string>> = {
 const isRun = (block: Block) => !(isFragment(block) && block.file in notRun);
 /** Each script costs a process; .ci/long includes all of them. */
 function isVariant(run: readonly Block[]): boolean {
-  return run.every(({ file }) => file !== "README.md");
+  return run.every(({ file }) => !pastedPages.includes(file));
 }
 
 /** The scripts run with FFI permission alone, and then NVRTC is the only compiler. */
@@ -93,6 +95,20 @@ test("wrong output and wrong commands are detected", () => {
   assertEquals(problemOf("deno run --allow-ffi examples/gone.ts"), "there is no examples/gone.ts");
   assertEquals(problemOf("deno run examples/demo.ts --gone 1"), "examples/demo.ts has no option --gone");
   assertEquals(problemOf("npx -y deno@2.9.6 task demo --bytes 1GiB --writers 4"), undefined);
+});
+
+/** The code blocks of `pastedPages` that are not run as they stand, with the reason. */
+const notPasted: Readonly<Record<string, string>> = {
+  'docs/guide.md: import { deepStrictEqual } from "node:assert";': "a test: another test here runs it by deno test",
+};
+
+test("every script of README.md and the guide can be pasted into a file, or has a reason why not", () => {
+  const scripts = blocks.filter(({ file, language }) =>
+    pastedPages.includes(file) && /^(ts|typescript)$/.test(language)
+  );
+  assert(scripts.length > 25, "Scripts were found");
+  const others = scripts.filter((block) => !isScript(block));
+  assertEquals(others.map(({ file, text }) => `${file}: ${text.split("\n")[0]}`), Object.keys(notPasted));
 });
 
 test("every example without a run has a reason, and every reason an example", () => {

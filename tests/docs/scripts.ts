@@ -1,14 +1,17 @@
 /**
  * Runs the code blocks as readers would: saves them as scripts and runs them, two at once if one shares with the other.
+ * The scripts of `pastedPages` are saved unchanged in a folder that has nothing but what a clone has.
  *
  * @module
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
 import * as library from "../../mod.ts";
 import { parts } from "../../packaging/imports.ts";
-import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startCommand, startScript } from "../support/child_process.ts";
 import { type Block, blocksOfPage, examplesOfModule } from "./blocks.ts";
 
 /** The project's folder. */
@@ -34,6 +37,9 @@ export const pages: readonly string[] = [
   "kernels/README.md",
   "src/sharing/protocol/PROTOCOL.md",
 ];
+
+/** The pages whose scripts readers paste into files and run, in a clone. */
+export const pastedPages: readonly string[] = ["README.md", "docs/guide.md"];
 
 /** The code blocks of all pages, in order. */
 export const blocks: readonly Block[] = pages.flatMap((page) => blocksOfPage(page, readProjectFile(page)));
@@ -136,6 +142,48 @@ export class TemporaryFolder implements Disposable {
   }
 }
 
+/** What a clone has that scripts import and read. */
+const entriesOfClone = ["mod.ts", ...parts.map((part) => `${part}.ts`), "src", "ffi", "kernels"];
+
+/**
+ * The folder of the scripts of `pastedPages`, which has links to what a clone has. It stays, because Deno compiles the
+ * library again for each new path.
+ */
+class PastedScripts implements Disposable {
+  readonly #path = fileURLToPath(new URL("dist/pasted/", root));
+  readonly #files: string[] = [];
+
+  constructor() {
+    mkdirSync(this.#path, { recursive: true });
+    for (const entry of entriesOfClone) {
+      try {
+        symlinkSync(fileURLToPath(new URL(entry, root)), join(this.#path, entry));
+      } catch (error) {
+        if ((error as { code?: string }).code !== "EEXIST") throw error;
+      }
+    }
+  }
+
+  /** Saves a script, and starts it by the command that the pages name. Sockets are created in `sockets`. */
+  start({ text }: Block, sockets: string, env: Readonly<Record<string, string>>): ChildProcess {
+    const name = `${process.pid}_${this.#files.length}.ts`;
+    const path = join(this.#path, name);
+    this.#files.push(path);
+    writeFileSync(path, text.replaceAll('"/tmp/', `"${sockets}/`));
+    const run = "Deno" in globalThis ? ["run", "--no-prompt", ...permissionsOf(text)] : [];
+    return startCommand(["/bin/sh", "-c", 'cd "$0" && exec "$@"', this.#path, process.execPath, ...run, name], { env });
+  }
+
+  /** Deletes the scripts. */
+  [Symbol.dispose](): void {
+    for (const file of this.#files) rmSync(file);
+  }
+}
+
+function permissionsOf(script: string): string[] {
+  return commandInFirstLine.exec(script)?.[1]?.split(" ") ?? ["--allow-ffi"];
+}
+
 /** The output of a script, and its exit code or signal. */
 export interface ScriptOutput {
   readonly lines: readonly string[];
@@ -146,12 +194,17 @@ export interface ScriptOutput {
 /** Runs scripts at once on a driver. Each one starts when the previous one has printed its first line. */
 export async function runTogether(scripts: readonly Block[], driver: string): Promise<ScriptOutput[]> {
   using folder = new TemporaryFolder();
+  using pasted = new PastedScripts();
   await using children = new AsyncDisposableStack();
+  const env = { POOLPASS_DRIVER: driver, NO_COLOR: "1" };
+  const start = (script: Block, index: number) => {
+    if (pastedPages.includes(script.file)) return pasted.start(script, folder.path, env);
+    const permissions = permissionsOf(script.text);
+    return startScript(folder.save(script, `script_${index}.ts`).href, [], { permissions, env });
+  };
   const running: { child: ChildProcess; lines: string[] }[] = [];
   for (const [index, script] of scripts.entries()) {
-    const permissions = commandInFirstLine.exec(script.text)?.[1]?.split(" ") ?? ["--allow-ffi"];
-    const env = { POOLPASS_DRIVER: driver, NO_COLOR: "1" };
-    const child = children.use(startScript(folder.save(script, `script_${index}.ts`).href, [], { permissions, env }));
+    const child = children.use(start(script, index));
     const lines: string[] = [];
     running.push({ child, lines });
     if (index + 1 === scripts.length) continue;
