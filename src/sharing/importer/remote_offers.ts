@@ -18,21 +18,14 @@ import {
 } from "../protocol/messages.ts";
 import type { RemoteEvents } from "../events/remote_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
+import { knownNames } from "../protocol/known_names.ts";
 import { textByteLength } from "../protocol/metadata.ts";
-import { nearestNames } from "../../support/validation.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
 /**
  * The maximum size of `#left`, the set of the channels that this importer has left and whose frames may still arrive.
  */
 const maximumLeftChannels = 1024;
-
-/** The maximum number of offered names that are compared with a requested name that does not exist. */
-const maximumCompared = 1000;
-/** The maximum number of names that an error quotes. */
-const maximumQuoted = 8;
-/** The maximum number of characters of each name that an error quotes. */
-const quotedLength = 40;
 
 /** The dependencies of `RemoteOffers`, which its importer provides. */
 export interface RemoteOffersParts {
@@ -82,13 +75,7 @@ export class RemoteOffers {
    */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";
-    // Limit the number of compared names, because a hostile exporter may offer many.
-    const known = [...this.#byName.keys().take(maximumCompared)];
-    const near = nearestNames(name, known);
-    if (near.length > 0) return `the exporter offers ${near.map(quoted).join(", ")}; is the name right?`;
-    const more = this.#byName.size - maximumQuoted;
-    const offers = known.slice(0, maximumQuoted).map(quoted).join(", ");
-    return `the exporter offers ${offers}${more > 0 ? ` and ${more} more` : ""}`;
+    return knownNames(name, this.#byName, "the exporter offers");
   }
 
   find(name: string): RemoteOfferState | undefined {
@@ -315,11 +302,6 @@ export class OfferIteration implements Disposable {
     this.#pending = [];
     this.#onDispose(this);
   }
-}
-
-/** Returns an offer's name in quotes, shortened to `quotedLength` characters. */
-function quoted(name: string): string {
-  return JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
 }
 
 /**

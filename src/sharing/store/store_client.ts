@@ -287,7 +287,8 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Maps the memory most recently published under a name. Waits until memory is published. Freeing the buffer unmaps
+   * Maps the memory most recently published under a name. Waits until memory is published; the error of an aborted wait
+   * lists the names that are published instead. Freeing the buffer unmaps
    * the memory, and blocks until the work that uses it is done.
    *
    * @throws {TypeError} If an argument has the wrong type
@@ -303,7 +304,8 @@ export class StoreClient implements AsyncDisposable {
     checkBoolean(write, "write");
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const awaited = `"${name}" to be published in`;
-    const answer = await this.#link.ask({ do: "map", name, write, wait: true, brief: true }, { signal, awaited });
+    const request = { do: "map", name, write, wait: true, brief: true };
+    const answer = await this.#link.ask(request, { signal, awaited, isExplained: true });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     return this.#take(answer, id, () => {

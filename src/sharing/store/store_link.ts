@@ -4,6 +4,7 @@
  * @module
  */
 import { SharingError, type SharingErrorCode, sharingErrorCodes } from "../../support/errors.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 import { abortError, throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { ImporterOptions } from "../importer/importer.ts";
@@ -15,6 +16,11 @@ import { awaitAnswer } from "../transport/poller.ts";
 
 /** The maximum number of unanswered requests of a client, slightly less than a store accepts. */
 const mostAsks = 16_000;
+
+/** Milliseconds within which a store must answer an aborted request for the error to have its explanation. */
+const explanationTimeout = 200;
+/** The maximum number of characters of a store's explanation. */
+const maximumExplanation = 1000;
 
 /** A store's answer. */
 export interface ReceivedAnswer {
@@ -51,6 +57,8 @@ interface AskOptions {
    * but its answer was lost.
    */
   readonly doneCode?: SharingErrorCode;
+  /** Whether the store says in its answer to an aborted request why the wait had not ended. */
+  readonly isExplained?: boolean;
 }
 
 /** Callbacks and limits of a `StoreLink`. */
@@ -108,7 +116,7 @@ export class StoreLink {
    */
   ask(
     document: JsonObject,
-    { signal, awaited, doneCode }: AskOptions = {},
+    { signal, awaited, doneCode, isExplained = false }: AskOptions = {},
   ): Promise<ReceivedAnswer> {
     return new Promise((resolve, reject) => {
       throwIfAborted(signal);
@@ -118,13 +126,23 @@ export class StoreLink {
       }
       const request = this.#nextRequest();
       let isWanted = true;
+      const store = `the store at ${this.#parts.path}`;
+      const rejectAborted = (why?: string): void => {
+        explanation.stop();
+        const reason: unknown = signal!.reason;
+        reject(abortError(reason, awaited === undefined ? store : `${awaited} ${store}`, () => why));
+      };
+      const explanation = new Timer(rejectAborted, explanationTimeout);
       const onAbort = (): void => {
         isWanted = false;
-        const store = `the store at ${this.#parts.path}`;
-        reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
         // If the request was not sent to the current store, no "cancel" is needed: just drop the request.
-        if (this.#stream === undefined || ask.stream !== this.#stream) return void this.#asks.delete(request);
+        if (this.#stream === undefined || ask.stream !== this.#stream) {
+          this.#asks.delete(request);
+          return rejectAborted();
+        }
         this.notify({ do: "cancel", request });
+        if (isExplained) explanation.start();
+        else rejectAborted();
       };
       signal?.addEventListener("abort", onAbort, { once: true });
       const settle = (): void => signal?.removeEventListener("abort", onAbort);
@@ -133,7 +151,11 @@ export class StoreLink {
         isWanted: () => isWanted,
         onAnswer: (answer) => {
           settle();
-          if (!isWanted) return this.#parts.onUnwanted(answer);
+          if (!isWanted) {
+            const instead = memberOf(answer.document, "instead");
+            rejectAborted(typeof instead === "string" ? instead.slice(0, maximumExplanation) : undefined);
+            return this.#parts.onUnwanted(answer);
+          }
           const error = errorOf(answer.document);
           const wasDone = ask.isRepeated === true && error?.code === doneCode;
           if (error === undefined || wasDone) return resolve(answer);
@@ -142,7 +164,8 @@ export class StoreLink {
         },
         onFailure: (error) => {
           settle();
-          reject(error);
+          if (isWanted) reject(error);
+          else rejectAborted();
         },
       };
       this.#send(request, ask);

@@ -145,9 +145,7 @@ export class StoreRequests {
     const brief = flagOf(document, "brief");
     const outcome = this.#tryMap(name, write, brief);
     if (outcome !== undefined) return outcome;
-    if (!wait) {
-      throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
-    }
+    if (!wait) throw this.#notPublished("map", name);
     const waiter = {
       attempt: (): boolean => {
         // The attempt of another waiting request may have canceled this one.
@@ -164,7 +162,10 @@ export class StoreRequests {
     };
     pending.wait(() => {
       endWait();
-      pending.settle(failureOf(pending.reason));
+      const [code, message] = codeAndMessageOf(pending.reason);
+      // A client that has given up says in its error which names there are.
+      const answer = () => documentAnswer({ ok: false, code, message, instead: this.#memories.insteadOf(name) });
+      pending.settle({ answer });
     });
     const endWait = this.#memories.awaitName(name, waiter);
     return undefined;
@@ -181,7 +182,12 @@ export class StoreRequests {
 
   #remove(name: string): RequestOutcome {
     if (this.#memories.remove(this.#client, name)) return done({});
-    throw new SharingError("not-found", `Cannot remove ${JSON.stringify(name)}: nothing is published under this name`);
+    throw this.#notPublished("remove", name);
+  }
+
+  #notPublished(what: string, name: string): SharingError {
+    const message = `Cannot ${what} ${JSON.stringify(name)}: nothing is published under this name`;
+    return new SharingError("not-found", `${message}; ${this.#memories.insteadOf(name)}`);
   }
 
   /**

@@ -110,6 +110,29 @@ storeTest("who maps a name waits for its first generation, and can give up", asy
   assertEquals((await reader.entries()).map(({ readers }) => readers.length), [1]);
 });
 
+storeTest("the error of a name that is not published lists the names that are", async ({ connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  const mapFails = async (name: string, ending: string): Promise<void> => {
+    const error = await assertRejects(() => reader.map(name, { signal: AbortSignal.timeout(20) }), DOMException);
+    assertEquals(error.message.split(" timed out: "), [
+      `Waiting for "${name}" to be published in the store at ${reader.path}`,
+      ending,
+    ]);
+  };
+  await mapFails("nope", "the store has nothing published now");
+  await publish(maker, "weights", 1);
+  await publish(maker, "bias", 1);
+  await mapFails("nope", 'the store has "weights", "bias"');
+  await mapFails("wieghts", 'the store has "weights"; is the name right?');
+  await isCode(
+    reader.remove("nope"),
+    "not-found",
+    'Cannot remove "nope": nothing is published under this name; the store has "weights", "bias"',
+  );
+  const reason = new Error("enough");
+  assertEquals(await assertRejects(() => reader.map("nope", { signal: AbortSignal.abort(reason) })), reason);
+});
+
 storeTest("memory that was not published goes with its writer, and is never handed out again", async ({ connect }) => {
   const maker = await connect();
   {

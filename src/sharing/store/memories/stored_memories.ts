@@ -8,6 +8,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
+import { knownNames } from "../../protocol/known_names.ts";
 import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
@@ -89,6 +90,12 @@ export class StoredMemories implements Disposable {
   /** The published allocations. */
   get published(): Iterable<Stored> {
     return this.#published.values();
+  }
+
+  /** Returns which names are published, for the error of a request for a name that is not. */
+  insteadOf(name: string): string {
+    if (this.#published.size === 0) return "the store has nothing published now";
+    return knownNames(name, this.#published, "the store has");
   }
 
   /** All allocations, whether published or not. */
