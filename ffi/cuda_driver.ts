@@ -240,6 +240,10 @@ export class CudaDriver implements Driver {
     return this.#checkReady(this.#runtime.cudaStreamQuery(stream), "cudaStreamQuery");
   }
 
+  streamDescribeKernel(): undefined {
+    return undefined;
+  }
+
   streamSynchronize(device: number, stream: bigint): void {
     this.#makeCurrent(device);
     this.#check(this.#runtime.cudaStreamSynchronize(stream), "cudaStreamSynchronize");

@@ -97,6 +97,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   streamSynchronize: { stream: 1, blocksOn: "stream" },
   streamWaitEvent: { stream: 1, enqueues: "wait" },
   streamIsCapturing: aboutStream,
+  streamDescribeKernel: aboutStream,
   streamGetFlags: aboutStream,
   streamGetPriority: aboutStream,
   streamGetDevice: aboutStream,

@@ -318,6 +318,11 @@ export interface Driver {
    */
   streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean;
   streamSynchronize(device: number, stream: bigint): void;
+  /**
+   * Describes the kernel that a stream is running, such as `"kernel saxpy has run for 2.1 s"`. Undefined if no kernel has
+   * run for longer than a time slice, or if the driver does not know: CUDA does not tell.
+   */
+  streamDescribeKernel(device: number, stream: bigint): string | undefined;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
   /**
    * Returns whether the stream is being captured into a graph. For the default stream, returns whether any blocking

@@ -245,19 +245,21 @@ function measureAll(): void {
 
   /** Imports memory that is already mapped: the free then only records an event on its stream. */
   function importAgainAndFree(): Operation {
-    const { out } = outParameters();
+    const addresses = [0n];
+    const { out, handleOut } = outParameters();
     const poolHandle = imported.unsafeHandle;
     const [eventHandle, streamHandle] = [event.unsafeHandle, stream.unsafeHandle];
     return {
       raw(count) {
         for (let done = 0; done < count; done++) {
           native.cuMemPoolImportPointer(out, poolHandle, exportData);
+          addresses[0] = handleOut[0]!;
           native.cuEventRecord(eventHandle, streamHandle);
         }
       },
       driver(count) {
         for (let done = 0; done < count; done++) {
-          driver.memPoolImportPointer(0, poolHandle, exportData);
+          addresses[0] = driver.memPoolImportPointer(0, poolHandle, exportData);
           driver.eventRecord(0, eventHandle, streamHandle);
         }
       },

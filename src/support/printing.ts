@@ -149,6 +149,11 @@ export function placeOf(device: { readonly ordinal: number } | undefined): strin
   return device === undefined ? "host" : `device ${device.ordinal}`;
 }
 
+/** Formats a duration as seconds with one decimal: `"2.1 s"`. */
+export function formatSeconds(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(1)} s`;
+}
+
 /** Formats a number with its noun: `"1 buffer"`, `"2 buffers"`. */
 export function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;

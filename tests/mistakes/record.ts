@@ -148,6 +148,7 @@ function normalize(line: string, path: string): string {
     .replaceAll(/\b0x[0-9a-f]{6,}/g, "0xADDRESS")
     .replaceAll(/(descriptor|a pool from) \d+/g, "$1 FD")
     .replaceAll(/after \d+ steps/g, "after N steps")
+    .replaceAll(/which took [\d.]+ s/g, "which took N s")
     .replaceAll(/for \d+\.\d s\b/g, "for N s")
     // The reason is the runtime's.
     .replaceAll(/JSON cannot represent \([^)]*\)/g, "JSON cannot represent (...)");

@@ -337,7 +337,7 @@ for (const [what, [body, declarations = ""]] of Object.entries(endless)) {
     assertEquals(error.code, "cudaErrorLaunchTimeout", error.message);
     assertMatch(
       error.message,
-      /block \(\d,0,0\), thread \(\d+,0,0\), line \d+ of the PTX: stopped after \d+ steps, perhaps in a loop that never ends(, while others wait: thread.*|: all blocks that run only wait, block .*)?; (check the loop's condition|all threads of the block must) .*; POOLPASS_SOFTWARE_STEPS sets the limit( for a block)? \(/,
+      /block \(\d,0,0\), thread \(\d+,0,0\), line \d+ of the PTX: stopped after \d+ steps(, which took [\d.]+ s)?, perhaps in a loop that never ends(, while others wait: thread.*|: all blocks that run only wait, block .*)?; (check the loop's condition|all threads of the block must) .*; POOLPASS_SOFTWARE_STEPS sets the limit( for a block)? \(/,
     );
   });
 }
@@ -350,7 +350,7 @@ test("the error of an endless kernel names the threads that wait for it", async 
     new RegExp(
       `thread \\(40,0,0\\), line ${
         firstThreadsLine + 3
-      } of the PTX: stopped after \\d+ steps, perhaps in a loop that ` +
+      } of the PTX: stopped after \\d+ steps(, which took [\\d.]+ s)?, perhaps in a loop that ` +
         `never ends, while others wait: threads 0-39 at line ${
           firstThreadsLine + 1
         } of the PTX \\(barrier\\); all threads of the block must reach the same barrier; POOLPASS`,
@@ -427,7 +427,7 @@ test("POOLPASS_SOFTWARE_STEPS sets the limit of steps of a block", { long: true 
   const [stopped] = await runAlone(turns(5_000_000), { POOLPASS_SOFTWARE_STEPS: "1000000" });
   assertMatch(
     stopped,
-    /^cudaErrorLaunchTimeout: .*stopped after \d+ steps, perhaps in a loop that never ends; check .*; POOLPASS_SOFTWARE_STEPS sets/,
+    /^cudaErrorLaunchTimeout: .*stopped after \d+ steps(, which took [\d.]+ s)?, perhaps in a loop that never ends; check .*; POOLPASS_SOFTWARE_STEPS sets/,
   );
   assertEquals((await runAlone(turns(5_000_000), { POOLPASS_SOFTWARE_STEPS: "20000000" }))[0], "finished");
   for (const value of ["many", "-5", "1e9"]) {

@@ -8,7 +8,7 @@ import type { MemoryPiece, UnfreedMemory } from "../../objects/opened_objects.ts
 import { originOf } from "../../support/leaks.ts";
 import type { AllocationSites } from "./memory_registry.ts";
 import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
-import { countOf } from "../../support/printing.ts";
+import { countOf, formatSeconds } from "../../support/printing.ts";
 
 /**
  * The allocations of a pool that were not released. Stored in typed arrays instead of as objects: references from the
@@ -249,7 +249,7 @@ export function describeHolders(holders: readonly HolderGroup[]): string {
 function describe({ count, byteLength, place, since }: HolderGroup): string {
   const age = since === undefined
     ? ""
-    : `, ${count === 1 ? "" : "the oldest "}for ${((performance.now() - since) / 1000).toFixed(1)} s`;
+    : `, ${count === 1 ? "" : "the oldest "}for ${formatSeconds(performance.now() - since)}`;
   return `${countOf(count, "buffer")}, ${byteLength} bytes${age}${place === undefined ? "" : `, allocated ${place}`}`;
 }
 

@@ -359,8 +359,13 @@ export class CudaStream implements Disposable {
       this.#progress.complete(position);
     } catch (error) {
       const awaited = `a stream of device ${this.device.ordinal}`;
-      throw cannot(`wait for ${awaited}`, errorOfWait(error, awaited, options));
+      throw cannot(`wait for ${awaited}`, errorOfWait(error, awaited, options, () => this.#describeKernel()));
     }
+  }
+
+  #describeKernel(): string | undefined {
+    const { ordinal } = this.device;
+    return this.#handle === undefined ? undefined : this.#session.driver.streamDescribeKernel(ordinal, this.#handle);
   }
 
   /**

@@ -20,7 +20,10 @@ import { type SoftwareDriverOptions, VisibleDevices } from "../visible_devices.t
 /** The CUDA version that the software driver reports. */
 export const emulatedCudaVersion = 13000;
 
-/** The default maximum number of steps of a block. An infinite loop reaches this limit in a minute or two. */
+/**
+ * The default maximum number of steps of a block. An infinite loop reaches this limit in minutes, or in an hour if it
+ * accesses memory.
+ */
 const defaultStepLimit = 2 ** 36;
 
 /** The state that all parts of a software driver share. */

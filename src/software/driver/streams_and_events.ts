@@ -23,6 +23,7 @@ type StreamCalls = Pick<
   | "streamSynchronize"
   | "streamWaitEvent"
   | "streamIsCapturing"
+  | "streamDescribeKernel"
   | "streamGetFlags"
   | "streamGetPriority"
   | "streamGetDevice"
@@ -124,6 +125,7 @@ export class StreamsAndEvents {
         scheduler.runUntil(() => scheduler.isDone(found));
         this.#core.finishSynchronization(found.device, "cudaStreamSynchronize");
       },
+      streamDescribeKernel: (device, stream) => this.stream(device, stream, "cudaStreamQuery").first?.describeKernel(),
       streamWaitEvent: (device, stream, event) => {
         const target = this.stream(device, stream, "cudaStreamWaitEvent");
         const found = this.#event(event, "cudaStreamWaitEvent");

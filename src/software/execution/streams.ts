@@ -8,6 +8,7 @@
  * @module
  */
 
+import { formatSeconds } from "../../support/printing.ts";
 import { areOrderedByDefaultStream } from "../../driver.ts";
 import type { StreamChoice } from "../schedule.ts";
 import { pause, Timer } from "../../support/waiting/timer.ts";
@@ -31,6 +32,7 @@ export interface WorkOptions {
 }
 
 const nothing: readonly Awaited[] = [];
+const sliceMilliseconds = 4;
 /** The interval in milliseconds at which the state of other processes is polled. */
 const quietInterval = 1;
 
@@ -45,6 +47,8 @@ export class Work {
   readonly kernel: string | undefined;
   /** The work that follows in the stream. Undefined if there is none. */
   next: Work | undefined;
+  /** The time, as `performance.now()`, at which the first slice of the work ended; undefined until then. */
+  #firstSliceEnd: number | undefined;
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
   #release: (() => void) | undefined;
@@ -79,7 +83,16 @@ export class Work {
 
   /** Runs a slice of the work. Returns whether the work is done. */
   run(): boolean {
-    return this.#run!() !== false;
+    const isDone = this.#run!() !== false;
+    if (!isDone) this.#firstSliceEnd ??= performance.now();
+    return isDone;
+  }
+
+  /** Describes the kernel and its duration so far. Undefined if this is not a kernel that has run for a time slice. */
+  describeKernel(): string | undefined {
+    if (this.kernel === undefined || this.#firstSliceEnd === undefined) return undefined;
+    const elapsed = performance.now() - this.#firstSliceEnd + sliceMilliseconds;
+    return `kernel ${this.kernel} has run for ${formatSeconds(elapsed)}`;
   }
 
   /**
@@ -229,7 +242,6 @@ export class Event {
   reached(): void {}
 }
 
-const sliceMilliseconds = 4;
 /**
  * The maximum number of times in a row that a schedule may choose the same work, which may be waiting for other work.
  */

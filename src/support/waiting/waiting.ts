@@ -117,13 +117,19 @@ export async function waitUntil(
  * the signal was aborted with the runtime's own `AbortError` or `TimeoutError`, or if the `Cuda` object was disposed.
  *
  * @param awaited what is awaited, such as `"a stream of device 0"`
+ * @param why returns why the wait had not ended, if that is known
  */
-export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOptions = {}): unknown {
+export function errorOfWait(
+  error: unknown,
+  awaited: string,
+  { signal }: WaitOptions = {},
+  why?: () => string | undefined,
+): unknown {
   if (error instanceof EndedError) return disposedMeanwhile(`complete the wait for ${awaited}`, "the Cuda object");
   if (signal?.aborted !== true) return error;
   // If the error comes from a nested wait, it may already state what was awaited.
   const isNamed = error instanceof DOMException && (error as Error).cause === signal.reason;
-  return isNamed || error === signal.reason ? abortError(signal.reason, awaited) : error;
+  return isNamed || error === signal.reason ? abortError(signal.reason, awaited, why) : error;
 }
 
 /**

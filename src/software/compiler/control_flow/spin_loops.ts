@@ -17,23 +17,45 @@ export interface LoopEdge {
 }
 
 /**
- * Finds the loops in which a thread may wait for another thread's store. A loop is a spin loop if it contains an
- * instruction that observes stores of other threads, and an exit condition that may depend on the result. Returns the
- * back edges of these loops.
+ * Finds the loops in which a thread may wait for another thread's store, or forever. A loop is a spin loop if it contains
+ * an instruction that observes stores of other threads, and an exit condition that may depend on the result, or if it
+ * has no exit. Returns the back edges of these loops.
  */
 export function spinLoops(entry: BasicBlock<CompiledStep>): LoopEdge[] {
   return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));
 }
 
-/** Returns the blocks of all loops in which a thread may wait for another thread's store. */
+/** Returns the blocks of all spin loops. */
 export function spinningBlocks(entry: BasicBlock<CompiledStep>): ReadonlySet<BasicBlock<CompiledStep>> {
   return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
 }
 
 function loopsThatSpin(entry: BasicBlock<CompiledStep>): Loop<FlowBlock>[] {
   const blocks = reversePostorder(entry);
-  if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
-  return loopsOf(entry, successors).filter(({ body }) => maySpin(body));
+  const observes = blocks.some((block) => instructionsOf(block).some(seesOthers));
+  if (!observes && reachesExit(blocks)) return [];
+  return loopsOf(entry, successors).filter(({ body }) => maySpin(body) || neverEnds(body));
+}
+
+/** Returns whether an exit can be reached from each block of a function, given in reverse postorder. */
+function reachesExit(blocks: readonly FlowBlock[]): boolean {
+  const ending = new Set<FlowBlock>();
+  for (let count = -1; count < ending.size;) {
+    count = ending.size;
+    for (const block of blocks.toReversed()) {
+      if (block.terminator.kind === "exit" || successors(block).some((next) => ending.has(next))) ending.add(block);
+    }
+  }
+  return ending.size === blocks.length;
+}
+
+/** Returns whether a loop has no exit. Such a loop must yield, or nothing else would ever run again. */
+function neverEnds(body: readonly BasicBlock<CompiledStep>[]): boolean {
+  const inside = new Set(body);
+  return body.every((block) => {
+    const targets = successors(block);
+    return targets.length > 0 && targets.every((target) => inside.has(target));
+  });
 }
 
 function instructionsOf({ instructions }: BasicBlock<CompiledStep>): ResolvedInstruction[] {

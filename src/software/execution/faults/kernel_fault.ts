@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { formatSeconds } from "../../../support/printing.ts";
 import { decodePlace, faultKind, type FaultPlace } from "../../abi/addresses.ts";
 import type { WaitingThreads } from "../scheduling/block_barriers.ts";
 
@@ -112,6 +113,9 @@ export function nameOfLine(line: number): string {
   return `line ${line} of the PTX`;
 }
 
+/** The number of steps from which on the time of a block is measured: short blocks must not pay for it. */
+const untimedSteps = 2 ** 16;
+
 /**
  * Counts the steps of a block's threads, and stops the kernel when the step limit is reached, because the kernel most
  * likely never ends.
@@ -121,6 +125,8 @@ export class StepCounter {
   readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
+  /** The time, as `performance.now()`, when the running block had made its first steps. Undefined for short blocks. */
+  #begin: number | undefined;
 
   constructor(limit: number) {
     this.#limit = limit;
@@ -138,10 +144,12 @@ export class StepCounter {
   /** Starts counting the steps of the next block, or of a resumed block that has already made `steps` steps. */
   restart(steps = 0): void {
     this.#count = steps;
+    if (steps === 0) this.#begin = undefined;
   }
 
   /** Implements the host function `refuel`. Returns the number of loop iterations that may run before the next call. */
   refuel(place: number, thread: number): number {
+    this.#begin ??= performance.now();
     this.#count += this.fuelPerRefill;
     if (this.#count > this.#limit) this.#stop({ place: decodePlace(place), thread });
     return this.fuelPerRefill;
@@ -153,11 +161,13 @@ export class StepCounter {
    */
   add(steps: number, thread: number, locate: (thread: number) => Pick<FaultReport, "thread">): void {
     this.#count += steps;
+    if (this.#count > untimedSteps) this.#begin ??= performance.now();
     if (this.#count > this.#limit) this.#stop(locate(thread));
   }
 
   #stop(report: Pick<FaultReport, "place" | "thread">): never {
     const steps = this.#count;
+    const duration = this.#begin === undefined ? "" : `, which took ${formatSeconds(performance.now() - this.#begin)}`;
     throw new KernelStop({
       kind: faultKind.stepLimit,
       what: (_, waiting) => {
@@ -165,8 +175,8 @@ export class StepCounter {
         const advice = waiting.includes("(barrier)")
           ? "all threads of the block must reach the same barrier"
           : "check the loop's condition and the arguments that it depends on";
-        return `stopped after ${steps} steps, perhaps in a loop that never ends${others}; ${advice}; ` +
-          "POOLPASS_SOFTWARE_STEPS sets the limit for a block";
+        return `stopped after ${steps} steps${duration}, perhaps in a loop that never ends${others}; ` +
+          `${advice}; ` + "POOLPASS_SOFTWARE_STEPS sets the limit for a block";
       },
       ...report,
     });

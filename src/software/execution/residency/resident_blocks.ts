@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { formatSeconds } from "../../../support/printing.ts";
 import type { BlockScheduler, TurnResult } from "../scheduling/block_scheduler.ts";
 import { describeWaiting } from "../scheduling/block_barriers.ts";
 import { faultKind } from "../../abi/addresses.ts";
@@ -79,6 +80,8 @@ export class ResidentBlocks implements ScratchOwner {
   #stuckSteps = 0;
   /** Whether blocks of this launch have waited for other blocks. */
   #waits: boolean;
+  /** The time at which a block first waited for others, as `performance.now()`. */
+  readonly #firstWait = performance.now();
 
   /**
    * @param index the index of the block that waits for other blocks; the blocks before it have ended, and the blocks
@@ -240,6 +243,7 @@ export class ResidentBlocks implements ScratchOwner {
   #checkDeadlock(): void {
     if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
     const steps = this.#stuckSteps;
+    const duration = formatSeconds(performance.now() - this.#firstWait);
     const { block, place, scheduler } = this.#residents[0]!;
     this.#launch.setBlock(block);
     this.#launch.set("threads", place.threads);
@@ -252,7 +256,8 @@ export class ResidentBlocks implements ScratchOwner {
       place: { line: first?.suspension.line ?? 0 },
       thread: first?.first,
       what: (nameLine) =>
-        `stopped after ${steps} steps, perhaps in a loop that never ends: ${describe(nameLine)}; ` +
+        `stopped after ${steps} steps, which took ${duration}, perhaps in a loop that never ends: ` +
+        `${describe(nameLine)}; ` +
         `${this.#advice()}; POOLPASS_SOFTWARE_STEPS sets the limit`,
       stuck: { describe, waiting, advice: this.#adviceToWaitLess() },
     });

@@ -1,0 +1,55 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { test } from "node:test";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+
+const loops: Readonly<Record<string, string>> = {
+  "counts by volatile accesses": "LOOP: ld.volatile.global.u32 %r0, [%rd0];\nadd.u32 %r0, %r0, 1;\n" +
+    "st.volatile.global.u32 [%rd0], %r0;\nbra LOOP;",
+  "stores": "LOOP: st.global.u32 [%rd0], %r0;\nbra LOOP;",
+  "does nothing": "LOOP: bra LOOP;",
+  "calculates in a loop that ends": "LOOP: mov.u32 %r0, 9;\nINNER: sub.u32 %r0, %r0, 1;\nsetp.ne.u32 %p0, %r0, 0;\n" +
+    "@%p0 bra INNER;\nbra LOOP;",
+  "meets at a barrier": "LOOP: bar.sync 0;\nbra LOOP;",
+};
+
+const moduleOf = (body: string) =>
+  `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry endless(.param .u64 p) {
+.reg .pred %p<1>;
+.reg .u32 %r<1>;
+.reg .u64 %rd<1>;
+ld.param.u64 %rd0, [p];
+mov.u32 %r0, 0;
+${body}
+}`;
+
+for (const [what, body] of Object.entries(loops)) {
+  test(`while an endless kernel ${what}, timers and other streams run, and an aborted wait names it`, async () => {
+    // The kernel ends with its limit, which lets the `Cuda` object be disposed.
+    const cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, stepLimit: 2 ** 24 })));
+    const gpu = cuda.device(0);
+    const [stream, other] = [gpu.createStream({ nonBlocking: true }), gpu.createStream({ nonBlocking: true })];
+    const pool = gpu.createPool();
+    const [used, free] = [pool.allocate(4, stream), pool.allocate(4, other)];
+    const module = gpu.loadModule(moduleOf(body));
+    module.kernel("endless").launch({ grid: 1, block: 64, stream }, used);
+    const aborted = assertRejects(() => stream.finished({ signal: AbortSignal.timeout(20) }), DOMException);
+    free.fill(7, other);
+    await other.finished();
+    assertEquals(await free.read(Uint8Array, { stream: other }), new Uint8Array(4).fill(7));
+    const { message, name } = await aborted;
+    assertEquals(name, "TimeoutError");
+    assertMatch(message, /^Waiting for a stream of device 0 timed out: kernel endless has run for \d+\.\d s$/);
+    const { message: limit } = await assertRejects(() => stream.finished(), Error);
+    assertMatch(
+      limit,
+      /kernel endless, .*stopped after \d+ steps, which took \d+\.\d s, perhaps in a loop that never ends/,
+    );
+    assert(limit.includes("POOLPASS_SOFTWARE_STEPS"), limit);
+    cuda[Symbol.dispose]();
+  });
+}
