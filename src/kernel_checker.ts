@@ -118,7 +118,7 @@ export interface LaunchAccess {
 
 /** The parts of a range that different instructions access, such as the fields of structs in an array. */
 export interface AccessParts {
-  /** The number of bytes after which the pattern of instructions repeats. */
+  /** The number of bytes after which the access pattern repeats. */
   readonly period: number;
   /** Yields the parts that overlap a range, in order. Offsets are relative to the start of the access. */
   of(begin: number, end: number): Iterable<AccessPart>;

@@ -35,7 +35,7 @@ export interface CollectiveOptions {
   type?: CommunicationType;
 }
 
-/** The known options of a collective. */
+/** Describes the options of a collective, for validation by `checkOptions`. */
 export const collectiveOptions: KnownOptions<CollectiveOptions> = {
   action: "call a collective",
   names: { stream: true, type: true },

@@ -23,7 +23,10 @@ export interface CompileOptions {
    * Whether a multiplication and an addition may be fused into one operation, which rounds only once. Defaults to true.
    */
   fusedMultiplyAdd?: boolean;
-  /** Whether the PTX has line information, so that errors and profilers can name source lines. Defaults to true. */
+  /**
+   * Whether to generate line information, so that errors and profilers can map PTX instructions to source lines.
+   * Defaults to true.
+   */
   lineInfo?: boolean;
   /** Whether to compile for a debugger, which turns optimizations off. Defaults to false. */
   debug?: boolean;

@@ -34,7 +34,7 @@ export function checkRange(byteOffset: number, length: number, bufferByteLength:
   refuseRange(byteOffset, length, bufferByteLength, source);
 }
 
-/** Throws the error of `checkRange`. Separate from `checkRange`, which must stay small to be inlined. */
+/** Throws the `RangeError` of `checkRange`. Separate from `checkRange`, which must stay small to be inlined. */
 function refuseRange(byteOffset: number, length: number, bufferByteLength: number, source: object | undefined): never {
   let [given, advice] = ["", ""];
   if (source !== undefined) {
@@ -76,7 +76,8 @@ export function checkByte(byte: unknown): asserts byte is number {
 }
 
 /**
- * Throws the error for a call that fills a range of elements (`begin`, `end`) of a plain buffer, which has no elements.
+ * Throws a `TypeError` for a fill of a plain buffer that is given a range of elements (`begin`, `end`): a plain buffer
+ * has no elements.
  */
 export function refuseElements(): never {
   throw new TypeError(

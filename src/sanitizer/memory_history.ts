@@ -291,7 +291,7 @@ export function shiftedParts({ period, of }: AccessParts, by: number): AccessPar
 
 /**
  * Yields the parts of an access that overlap a range, or the access itself if it has no parts. By default, the range is
- * the first period of the parts' pattern, in which each instruction has one part.
+ * the first period of the repeating access pattern.
  */
 export function* partsOfAccess(
   access: TrackedAccess,
@@ -320,7 +320,7 @@ export function* partsOfAccess(
 export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
   const { later, earlier, begin, end } = conflict;
   if (later.parts === undefined && earlier.parts === undefined) return yield conflict;
-  // The combined pattern of both accesses' parts repeats after the least common multiple of the two periods.
+  // The combined access pattern repeats after the least common multiple of the two periods.
   const last = Math.min(end, begin + leastCommonMultiple(later.parts?.period ?? 1, earlier.parts?.period ?? 1));
   for (const one of partsOfAccess(later, { begin, end: last })) {
     const common = {

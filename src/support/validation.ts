@@ -31,7 +31,7 @@ function refuseNumberOfBytes(value: number, what: string, minimum: number): neve
   throw new RangeError(`Cannot use ${value} as ${what}: ${bounds}`);
 }
 
-/** Describes the options of a function. Used by `checkOptions` to validate them. */
+/** Describes the options of a function, for validation by `checkOptions`. */
 export interface KnownOptions<Options extends object> {
   /** The action of the function, phrased to follow "Cannot" in error messages: `"create a stream"`. */
   readonly action: string;
@@ -39,7 +39,10 @@ export interface KnownOptions<Options extends object> {
   readonly names: OptionNames<Options>;
   /** The options that must be given, as a JavaScript expression: `"{ grid, block }"`. */
   readonly required?: string;
-  /** Maps option names of other libraries to advice on what to use instead: `"give a signal"`. */
+  /**
+   * Maps names that programs may give by mistake, such as names of options in other libraries, to advice on what to use
+   * instead: `"give a signal"`.
+   */
   readonly instead?: Readonly<Record<string, string>>;
   /**
    * Given a value that was passed in place of the options, returns the options that the caller probably meant, as a
@@ -66,9 +69,9 @@ export function checkOptions<Options extends object>(options: Options, known: Kn
 }
 
 /**
- * Throws the error for a property that is not a known option. Does not throw for properties that the caller did not
- * set: those of `Object.prototype`, and inherited methods. For example, an AbortController, which is often passed in
- * place of `{ signal }`, has inherited methods.
+ * Throws a `TypeError` that reports a property which is not a known option. Does not throw for properties that the
+ * caller did not set: those of `Object.prototype`, and inherited methods. For example, an AbortController, which is
+ * often passed in place of `{ signal }`, has inherited methods.
  */
 export function refuseUnknownOption<Options extends object>(
   options: Options,
@@ -170,7 +173,10 @@ export function shown(value: unknown): string {
   return typeof value === "number" || typeof value === "bigint" ? String(value) : whatIs(value);
 }
 
-/** Throws the error for a program that calls a constructor. `source` is the function to call instead. */
+/**
+ * Throws a `TypeError` for a call of a constructor that only the library may call. `name` is the class, and `source` is
+ * the function that programs must call instead.
+ */
 export function refuseConstruction(name: string, source: string): never {
   throw startStackAbove(new TypeError(`Cannot construct ${withArticle(name)}: use ${source}`), refuseConstruction);
 }
@@ -186,7 +192,10 @@ export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<Array
   return new Uint8Array(source);
 }
 
-/** Returns the error for using an object of another `Cuda` object. `what` follows "Cannot": "use a stream". */
+/**
+ * Returns an error that reports the use of an object that belongs to another `Cuda` object. In the message, `what`
+ * follows "Cannot": "use a stream".
+ */
 export function errorOfAnotherCuda(what: string): TypeError {
   return new TypeError(`Cannot ${what} of another Cuda object: call open once, and create all objects from its result`);
 }
@@ -204,8 +213,8 @@ export interface KnownProperties {
 }
 
 /**
- * Makes setting an unknown property of a class's objects throw an error that suggests the nearest name. Existing
- * properties and methods can still be set.
+ * Changes a class so that setting an unknown property of its objects throws a `TypeError` that suggests the nearest
+ * name. Existing properties and methods can still be set.
  */
 export function refuseNewProperties(
   constructor: { readonly prototype: object },
@@ -224,7 +233,10 @@ export function refuseNewProperties(
   Object.setPrototypeOf(prototype, new Proxy(Object.create(Object.getPrototypeOf(prototype)), { set }));
 }
 
-/** Makes setting a property that only has a getter throw an error with advice; the runtime's own error has none. */
+/**
+ * Adds a setter to a property that only has a getter. The setter throws a `TypeError` with advice; without it, the
+ * runtime would throw an error without advice.
+ */
 export function refuseToReplace(constructor: { readonly prototype: object }, property: string, advice: string): void {
   const { get } = Object.getOwnPropertyDescriptor(constructor.prototype, property)!;
   function set(): never {
@@ -389,7 +401,7 @@ function typeInsteadOf(value: unknown): string {
   return `a typed array's constructor, such as ${meant}${order}`;
 }
 
-/** Throws the error for an element type that was passed in place of a number of bytes. */
+/** Throws a `TypeError` for a call that passes an element type where a number of bytes is expected. */
 export function refuseType(type: unknown): never {
   throw startStackAbove(
     new TypeError(`Cannot use ${whatIs(type)} as an allocation's size: use allocateArray for elements of a type`),

@@ -63,9 +63,9 @@ export class ImportedMappings {
   readonly #byData = new Map<string, ImportedMapping>();
   readonly #onUnused: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
-  /** Number of objects that have imported the pool and are not disposed. */
+  /** The number of objects that have imported the pool and have not been disposed. */
   importers = 0;
-  /** Number of imports of the pool: the driver requires the same number of destroys. */
+  /** The number of times that the driver has imported the pool. The pool must be destroyed as many times. */
   imports = 0;
   /** Whether the end of the session has released the pool. */
   isReleased = false;

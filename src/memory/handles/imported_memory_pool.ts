@@ -222,8 +222,8 @@ export class ImportedMemoryPool implements Disposable {
     this.#handle = undefined;
     this.#session.opened.delete(this.#opened);
     try {
-      // The driver refuses to destroy the pool while any importer has pointers mapped, so the last importer destroys
-      // all imports.
+      // The driver refuses to destroy a pool while any of its pointers are mapped. So the last object to be disposed,
+      // of those that have imported the pool, destroys all imports.
       if (!this.#mappings.removeImporter()) return ignoreLoss(() => this.#freedOn.synchronize());
       ignoreLoss(() => {
         this.#mappings.freedOn.synchronize();
@@ -373,8 +373,8 @@ export function importPool(session: Session, device: CudaDevice, handle: Shareab
     return new ImportedMemoryPool(session, { device, handle: imported });
   } catch (error) {
     const mappings = session.importedMappings(imported);
-    // The driver refuses to destroy a pool with mapped pointers. If the pool has importers, the last one destroys this
-    // import too.
+    // The driver refuses to destroy a pool while any of its pointers are mapped. So if other objects have imported the
+    // pool, this import is counted among theirs: the last of these objects to be disposed destroys all imports.
     if (mappings.importers > 0) mappings.imports++;
     else mappings.discard(() => session.driver.memPoolDestroy(imported));
     throw error;

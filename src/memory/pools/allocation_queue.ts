@@ -24,7 +24,7 @@ export interface AllocateAsyncOptions extends WaitOptions {
   stream?: CudaStream;
 }
 
-/** The known options of an allocation that may wait for memory. */
+/** Describes the options of an allocation that may wait for memory, for validation by `checkOptions`. */
 export const allocateAsyncOptions: KnownOptions<AllocateAsyncOptions> = {
   action: "allocate memory",
   names: { stream: true, signal: true },

@@ -291,7 +291,7 @@ export interface FillOptions extends CopyOptions {
   end?: number;
 }
 
-/** The known options of a fill. */
+/** Describes the options of a fill, for validation by `checkOptions`. */
 export const fillOptions: KnownOptions<FillOptions> = {
   action: "fill a buffer",
   names: { byteOffset: true, byteLength: true, begin: true, end: true },

@@ -149,7 +149,7 @@ interface Advice {
 }
 
 /**
- * Makes reading or setting the first element and iterating over an object of a class throw, so that `x[0]`, `x[0] = 1`,
+ * Adds accessors for index 0 and an iterator to a class, all of which throw, so that `x[0]`, `x[0] = 1`, `for...of`
  * loops and `new Float32Array(x)` fail. Otherwise `x[0]` would be undefined, and the array would contain NaNs.
  */
 export function refuseElementAccess(
@@ -176,8 +176,8 @@ export function refuseElementAccess(
 }
 
 /**
- * Makes objects of a class throw when the program reads the property `name`, which the class does not have. Otherwise
- * the program would get undefined, and the mistake would go unnoticed.
+ * Adds an accessor for the property `name`, which a class does not have, so that reading the property of its objects
+ * throws. Otherwise the program would get undefined, and the mistake would go unnoticed.
  */
 export function refuseProperty(
   constructor: { readonly prototype: object },

@@ -272,7 +272,10 @@ function isExtents(value: unknown): boolean {
   return extents.length <= 3 && extents.every((extent) => Number.isInteger(extent) && extent >= 1);
 }
 
-/** Throws the error for a launch with a wrong number of arguments. `types` are the parameters' types. */
+/**
+ * Throws an error that reports a launch with the wrong number of arguments. `types` are the types of the kernel's
+ * parameters.
+ */
 export function refuseCount(kernel: string, args: readonly unknown[], types: readonly string[]): never {
   const listed = args.slice(0, maximumListed).map(describe).join(", ") + (args.length > maximumListed ? ", ..." : "");
   const given = `${countOf(args.length, "argument")}${args.length === 0 ? "" : ` (${listed})`}`;

@@ -60,13 +60,13 @@ export interface ActiveClustersOptions {
   sharedMemoryBytes?: number;
 }
 
-/** The known options of `CudaKernel.maxPotentialBlockSize`. */
+/** Describes the options of `CudaKernel.maxPotentialBlockSize`, for validation by `checkOptions`. */
 export const potentialBlockSizeOptions: KnownOptions<PotentialBlockSizeOptions> = {
   action: "choose a block size",
   names: { sharedMemoryBytes: true, blockSizeLimit: true },
 };
 
-/** The known options of `CudaKernel.maxActiveClusters`. */
+/** Describes the options of `CudaKernel.maxActiveClusters`, for validation by `checkOptions`. */
 export const activeClustersOptions: KnownOptions<ActiveClustersOptions> = {
   action: "compute how many clusters fit",
   names: { block: true, cluster: true, sharedMemoryBytes: true },

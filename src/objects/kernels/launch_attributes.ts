@@ -218,7 +218,9 @@ const clusterHint = "maxActiveClusters says how many clusters fit; " +
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
 const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
-/** Maps names of options by which other libraries opt in to more shared memory to advice for error messages. */
+/**
+ * For each name that another library's option for opting in to more shared memory has: advice for the error message.
+ */
 export const optInInstead: Readonly<Record<string, string>> = {
   maxDynamicSharedMemorySize: optsIn,
   max_dynamic_shared_size_bytes: optsIn,
@@ -268,7 +270,10 @@ export class KernelSharedMemory {
     return driver.funcGetAttribute(handle, functionAttribute.sharedSizeBytes);
   }
 
-  /** Throws the error for more shared memory than the device supports. `action` follows "Cannot" in the message. */
+  /**
+   * Throws an error that reports a request for more shared memory than the device supports. In the message, `action`
+   * follows "Cannot".
+   */
   refuse(byteLength: number, action: string): never {
     const declared = this.#declaredBytes();
     const beside = declared === 0 ? "" : ` beside the ${declared} bytes that the kernel declares`;

@@ -69,7 +69,7 @@ export const launchOptionNames: OptionNames<LaunchOptions> = {
 
 const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
 const isDependent = 'the option is "programmaticStreamSerialization"';
-/** Maps names of options in other libraries to the equivalent options here. */
+/** For each name that an equivalent option has in another library: advice for the error message. */
 export const optionsInstead: Readonly<Record<string, string>> = {
   args: giveArguments,
   arguments: giveArguments,
@@ -93,13 +93,16 @@ export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
 }
 
-/** Throws the error for a launch with an extent for which `extentOf` returns 0. */
+/** Throws an error that reports the invalid extent of a launch, for which `extentOf` has returned 0. */
 export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
   const isGridInvalid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
   refuseExtents(`launch ${kernel}`, isGridInvalid ? "grid" : "block", isGridInvalid ? grid : block);
 }
 
-/** Throws the error for extents for which `extentOf` returns 0. `action` follows "Cannot" in the message. */
+/**
+ * Throws an error that reports an invalid extent, for which `extentOf` has returned 0. In the message, `action` follows
+ * "Cannot".
+ */
 export function refuseExtents(action: string, what: "grid" | "block" | "cluster", dimensions: unknown): never {
   if (typeof dimensions === "object" && Array.isArray(dimensions)) {
     const { length } = dimensions;

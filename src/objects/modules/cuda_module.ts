@@ -33,7 +33,7 @@ const ownerOfGlobals: AllocationOwner = {
  */
 const sweepSize = 64;
 
-/** The known options of `kernel`. */
+/** Describes the options of `CudaModule.kernel`, for validation by `checkOptions`. */
 const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
   action: "find a kernel",
   names: { parameters: true },

@@ -25,7 +25,7 @@ import type { CompileOptions } from "../../compile/compile_options.ts";
 
 /**
  * Options of the driver's JIT compiler, which compiles PTX. The software device checks and ignores them: it has no
- * registers to limit, and its errors name lines of the source whenever the PTX has line information.
+ * registers to limit, and its errors name source lines whenever the PTX has line information.
  */
 export interface LoadModuleOptions {
   /**
@@ -35,13 +35,16 @@ export interface LoadModuleOptions {
   maxRegisters?: number;
   /** The level of optimization (`CU_JIT_OPTIMIZATION_LEVEL`), 0 to 4. Defaults to 4, the highest. */
   optimizationLevel?: number;
-  /** Whether debuggers and profilers can name the source's lines (`CU_JIT_GENERATE_LINE_INFO`). Defaults to false. */
+  /**
+   * Whether to generate line information (`CU_JIT_GENERATE_LINE_INFO`), so that debuggers and profilers can map
+   * instructions to source lines. Defaults to false.
+   */
   lineInfo?: boolean;
   /** Whether to compile for a debugger (`CU_JIT_GENERATE_DEBUG_INFO`), which makes the code slow. Defaults to false. */
   debug?: boolean;
   /**
-   * Whether the module's `log` has details such as the registers of each kernel (`CU_JIT_LOG_VERBOSE`).
-   * Defaults to false.
+   * Whether the module's `log` includes details such as the number of registers that each kernel uses
+   * (`CU_JIT_LOG_VERBOSE`). Defaults to false.
    */
   verbose?: boolean;
 }
@@ -54,7 +57,9 @@ const names: OptionNames<LoadModuleOptions> = {
   verbose: true,
 };
 
-/** Maps the names that these options have in CUDA, its compilers, or other libraries to advice for error messages. */
+/**
+ * For each name that one of these options has in CUDA, its compilers, or another library: advice for the error message.
+ */
 const instead = {
   maxrregcount: 'did you mean "maxRegisters"?',
   maxRegisterCount: 'did you mean "maxRegisters"?',

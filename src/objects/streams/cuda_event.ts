@@ -19,7 +19,7 @@ export interface EventOptions {
   interprocess?: boolean;
 }
 
-/** The known options of a new event. */
+/** Describes the options of a new event, for validation by `checkOptions`. */
 export const eventOptions: KnownOptions<EventOptions> = {
   action: "create an event",
   names: { timing: true, blockingSync: true, interprocess: true },

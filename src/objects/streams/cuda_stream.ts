@@ -35,7 +35,7 @@ export interface StreamOptions {
   nonBlocking?: boolean;
 }
 
-/** The known options of a new stream. */
+/** Describes the options of a new stream, for validation by `checkOptions`. */
 export const streamOptions: KnownOptions<StreamOptions> = {
   action: "create a stream",
   names: { priority: true, nonBlocking: true },

@@ -1,11 +1,11 @@
 /**
- * Control-flow graphs, and the order, dominators and loops of their blocks.
+ * Control-flow graphs, and the order, dominators and loops of their basic blocks.
  *
  * @module
  */
 import type { ResolvedInstruction } from "../instructions/resolved_instruction.ts";
 
-/** One step of a block: an instruction, or code that the compiler inserts between instructions. */
+/** One step of a basic block: an instruction, or code that the compiler inserts between instructions. */
 export interface FlowStep {
   /** The instruction. Undefined for code that the compiler inserts between instructions. */
   readonly instruction: ResolvedInstruction | undefined;
@@ -27,7 +27,7 @@ export interface BasicBlock<I> {
   line?: number;
 }
 
-/** The end of a block, which determines its successors. */
+/** The end of a basic block, which determines its successors. */
 export type Terminator<I> =
   | { readonly kind: "exit" }
   | Jump<I>

@@ -159,8 +159,8 @@ export function registerUseOf(instructions: Iterable<ResolvedInstruction>): Regi
 }
 
 /**
- * A graph of blocks, and the registers that each block uses. The graph has edges to the blocks where suspended threads
- * resume.
+ * A graph of basic blocks, and the registers that each block uses. The graph has edges to the blocks where suspended
+ * threads resume.
  */
 export interface LivenessGraph<Block, Name = Register> {
   readonly entry: Block;
@@ -168,7 +168,7 @@ export interface LivenessGraph<Block, Name = Register> {
   use(block: Block): RegisterUse<Name>;
 }
 
-/** Returns a function that maps each of the blocks in `at` to the registers that are live at its start. */
+/** Returns a function that maps each of the basic blocks in `at` to the registers that are live at its start. */
 export function liveRegisters<Block, Name = Register>(
   { at, ...graph }: LivenessGraph<Block, Name> & { readonly at: Iterable<Block> },
 ): (block: Block) => readonly Name[] {
@@ -179,7 +179,7 @@ export function liveRegisters<Block, Name = Register>(
 }
 
 /**
- * Calls `visit` for each register and each block at whose start the register is live.
+ * Calls `visit` for each register and each basic block at whose start the register is live.
  *
  * Follows each register backward from its uses to its definitions. The time is proportional to the sum of the lengths
  * of all live ranges, in blocks.
@@ -221,8 +221,8 @@ export function walkLiveRanges<Block, Name = Register>(
 }
 
 /**
- * Returns the registers that some block reads before setting them, and for each of them the indices of the blocks that
- * use and that define it.
+ * Returns the registers that some basic block reads before setting them, and for each of them the indices of the blocks
+ * that use and that define it.
  */
 function occurrencesOf<Name>(
   blocks: readonly RegisterUse<Name>[],

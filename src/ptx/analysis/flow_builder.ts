@@ -22,11 +22,12 @@ export abstract class FlowBuilder<Form extends InstructionRow, Step extends Flow
   }
 
   /**
-   * Returns the step for an instruction that does not end its block. Undefined for an instruction that ends its block.
+   * Returns the step for an instruction that does not end its basic block. Undefined for an instruction that ends its
+   * block.
    */
   protected abstract stepOf(instruction: ResolvedInstruction<Form>): Step | undefined;
 
-  /** Returns the effect on control flow of an instruction that ends its block. */
+  /** Returns the effect on control flow of an instruction that ends its basic block. */
   protected abstract flowOf(instruction: ResolvedInstruction<Form>): Flow;
 
   /** Returns the step that evaluates the predicate of an instruction, to decide whether its branch is taken. */
@@ -36,8 +37,8 @@ export abstract class FlowBuilder<Form extends InstructionRow, Step extends Flow
   protected abstract switchStep(instruction: ResolvedInstruction<Form>): Step;
 
   /**
-   * Returns the block in which a thread leaves the function, by a call or by being suspended. When the thread comes
-   * back, it continues at `next`.
+   * Returns the basic block in which a thread leaves the function, by a call or by being suspended. When the thread
+   * comes back, it continues at `next`.
    */
   protected abstract leave(instruction: ResolvedInstruction<Form>, next: BasicBlock<Step>): BasicBlock<Step>;
 

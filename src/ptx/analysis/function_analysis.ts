@@ -39,7 +39,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
     return this.#definitions ??= definitionsOf(this.instructions);
   }
 
-  /** The reachable blocks, in reverse postorder. */
+  /** The reachable basic blocks, in reverse postorder. */
   get blocks(): readonly BasicBlock<Step>[] {
     return this.#blocks ??= reversePostorder(this.entry);
   }
@@ -68,7 +68,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
     return this.#loops ??= loopsOf(this.entry, successors);
   }
 
-  /** The innermost natural loop that contains each block, for the blocks in loops. */
+  /** The innermost natural loop that contains each basic block, for the blocks in loops. */
   get innermostLoops(): ReadonlyMap<BasicBlock<Step>, Loop<BasicBlock<Step>>> {
     return this.#innermostLoops ??= this.#findInnermostLoops();
   }
@@ -84,7 +84,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
     return found;
   }
 
-  /** The registers that are live at the start of each reachable block. */
+  /** The registers that are live at the start of each reachable basic block. */
   get liveRegisters(): ReadonlyMap<BasicBlock<Step>, readonly Register[]> {
     return this.#liveRegisters ??= this.#findLiveRegisters();
   }
@@ -100,7 +100,7 @@ export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
   }
 }
 
-/** Returns the instructions of a block, including the one on whose operands the terminator branches. */
+/** Returns the instructions of a basic block, including the one on whose operands the terminator branches. */
 function instructionsIn<Step extends FlowStep>(
   steps: readonly Step[],
   terminator: Terminator<Step>,

@@ -245,10 +245,13 @@ function sumOf(
  */
 export type UnderlyingPointers = (register: Register) => Register;
 
-/** The maximum number of computations followed to rate how likely a register is a pointer. */
+/** The maximum number of instructions that `rankOf` traces back to rate how likely a register is to hold a pointer. */
 const deepest = 8;
 
-/** Ratings of how likely a register is a pointer, by the `pointer` trait of the instruction that sets it. */
+/**
+ * How likely a register is to hold a pointer, by the `pointer` trait of the instruction that sets the register. Higher
+ * is more likely.
+ */
 const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
 
 /**
@@ -266,7 +269,10 @@ export function underlyingPointers(instructions: Iterable<ResolvedInstruction>):
     if (known === undefined) sources.set(destination, { pointer, operands: rest });
   }
   const roots = new Map<Register, Register>();
-  /** Memoized ratings: for each register, an array indexed by the number of computations that may still be followed. */
+  /**
+   * Cached results of `rankOf`: for each register, an array indexed by `deeper`, the number of instructions that
+   * `rankOf` may still trace back.
+   */
   const known = new Map<Register, (number | undefined)[]>();
   const rankOf = (register: Register, deeper: number): number => {
     const source = sources.get(register);

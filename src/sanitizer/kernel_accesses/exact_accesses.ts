@@ -123,7 +123,9 @@ export function exactAccesses(
   }
 }
 
-/** Returns whether an instruction may end a launch early. A trap does not count, because it is the end of a block. */
+/**
+ * Returns whether an instruction may end a launch early. A trap does not count, because it is the end of a basic block.
+ */
 function mayStop(instruction: ResolvedInstruction): boolean {
   return instruction.form.flow === "call" || hasUnknownEffects(instruction);
 }

@@ -9,7 +9,10 @@ import { type AffineForm, greatestDivisor, simplified } from "./domain.ts";
 import { Budget, type ByteRange, coveredBytes, mergedRanges, TooManyRanges } from "./covered_bytes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
-/** The bytes that a source line accesses in each period of a pattern, as offsets from the beginning of the period. */
+/**
+ * A byte range that one source line accesses in each period of a repeating access pattern. Its offsets are relative to
+ * the start of the period.
+ */
 interface Field extends ByteRange {
   readonly line: number;
 }
@@ -27,9 +30,9 @@ export interface InterleavedAccesses {
   readonly ranges: readonly ByteRange[];
 }
 
-/** A periodic pattern that tells which source line accesses which byte. */
+/** A repeating access pattern: tells which source line accesses which byte. */
 export class Fields {
-  /** The length of a period in bytes. */
+  /** The number of bytes after which the pattern repeats. */
   readonly period: number;
   /** The fields of one period, sorted and without overlaps. */
   readonly #fields: readonly Field[];
@@ -56,7 +59,10 @@ export class Fields {
   }
 }
 
-/** The maximum number of fields in a period. If there are more, the accesses are not merged. */
+/**
+ * The maximum number of fields, which are the distinct byte ranges within one period of a repeating access pattern. If
+ * there are more, the accesses are not merged.
+ */
 const mostFields = 256;
 /**
  * The maximum number of ranges that a group of interleaved accesses covers. If there are more, the accesses are not
@@ -109,8 +115,8 @@ function interleaved(group: readonly CertainAccess[]): InterleavedAccesses | und
 }
 
 /**
- * Returns the fields of a group of accesses. Undefined if there is only one field, if fields overlap, if there are too
- * many, or if a field extends into the next period.
+ * Returns the fields of a group of accesses. Undefined if there is only one field, if fields overlap, if there are more
+ * than `mostFields`, or if a field extends into the next period.
  */
 function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[], period: number): Field[] | undefined {
   const all = group.map(({ instruction: { line }, byteLength }, index): Field => {

@@ -36,7 +36,7 @@ export type CodeBlock = BasicBlock<FlowStep>;
 
 /** The code of a kernel. */
 export interface KernelCode {
-  /** The kernel's control-flow graph and its analyses. A trap ends a block, but a call does not. */
+  /** The kernel's control-flow graph and its analyses. A trap ends a basic block, but a call does not. */
   readonly analysis: FunctionAnalysis;
   /** The virtual exit block, at which a thread ends. */
   readonly end: CodeBlock;
@@ -154,8 +154,8 @@ class KernelResolver extends BodyResolver<InstructionRow> {
 }
 
 /**
- * Divides a kernel into blocks. A trap ends the thread. A call does not end a block, because called functions are not
- * analyzed.
+ * Divides a kernel into basic blocks. A trap ends a basic block, because the thread ends there. A call does not: called
+ * functions are not analyzed, so a call is treated like any other instruction.
  */
 class KernelFlowBuilder extends FlowBuilder<InstructionRow, FlowStep> {
   build(): CodeBlock {

@@ -44,13 +44,15 @@ import {
 import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
 import { type AbstractValue, evaluate, SplitDimension, type Undecided } from "./values.ts";
 
-/** The states of diverged threads. All are at the start of a block, or all are inside the same block (`isMidway`). */
+/**
+ * The states of diverged threads. All are at the start of a basic block, or all are inside the same block (`isMidway`).
+ */
 interface Divergence {
   readonly parts: readonly ThreadState[];
   readonly isMidway: boolean;
 }
 
-/** The maximum number of steps (executed instructions and block ends) of a run. */
+/** The maximum number of steps (executed instructions and ends of basic blocks) of a run. */
 const mostSteps = 40_000;
 /** The number of steps charged for a divergence, which copies the state of the threads. */
 const stepsOfDivergence = 20;
@@ -113,9 +115,9 @@ export class KernelRun {
   }
 
   /**
-   * Executes a state's threads until each has ended or has reached a block at which to stop. Returns the states of the
-   * threads that have stopped. With `isMidway`, execution starts inside `state.block`, and does not stop at the start
-   * of that block even if `stop` is true for it.
+   * Executes a state's threads until each has ended or has reached a basic block at which to stop. Returns the states
+   * of the threads that have stopped. With `isMidway`, execution starts inside `state.block`, and does not stop at the
+   * start of that block even if `stop` is true for it.
    */
   walk(state: ThreadState, stop: StopPredicate, isMidway = false): ThreadState[] {
     for (;; isMidway = false) {
@@ -192,7 +194,7 @@ export class KernelRun {
     return all.length === 3 && accelerate(this, state, all as [LoopArrival, LoopArrival, LoopArrival]);
   }
 
-  /** Executes the rest of a block. If threads diverge, returns their states, otherwise undefined. */
+  /** Executes the rest of a basic block. If threads diverge, returns their states, otherwise undefined. */
   #runBlock(state: ThreadState): Divergence | undefined {
     const { instructions, terminator } = state.block;
     for (; state.index < instructions.length; state.index++) {
@@ -283,8 +285,8 @@ export class KernelRun {
   }
 
   /**
-   * Skips to the reconvergence point of a branch with an unknown condition. Registers that the skipped blocks may write
-   * become unknown. Accesses in the skipped blocks are recorded as possible accesses.
+   * Skips to the reconvergence point of a branch with an unknown condition. Registers that the skipped basic blocks may
+   * write become unknown. Accesses in the skipped blocks are recorded as possible accesses.
    */
   #skip(state: ThreadState): void {
     const meeting = this.prepared.reconvergenceOf(state.block);
@@ -459,7 +461,9 @@ function numberOf(value: AbstractValue): number | undefined {
   return isNumber ? value.constant : undefined;
 }
 
-/** Returns the steps of the blocks on all paths from block `from` to block `to`, without those of `from` and `to`. */
+/**
+ * Returns the steps of the basic blocks on all paths from block `from` to block `to`, without those of `from` and `to`.
+ */
 function stepsBetween(from: CodeBlock, to: CodeBlock): FlowStep[] {
   const found = new Set<CodeBlock>();
   const waiting = [...successors(from)];

@@ -40,7 +40,7 @@ export interface LaunchNumbers {
  * The symbolic state of all threads of a domain: their common position in the code, and the values of their registers.
  */
 export interface ThreadState extends WritesBefore {
-  /** The block to execute. */
+  /** The basic block to execute. */
   block: CodeBlock;
   /** The index, in that block, of the next instruction. */
   index: number;
@@ -70,13 +70,13 @@ export interface LoopCondition {
   readonly previous: LoopCondition | undefined;
 }
 
-/** Returns whether execution must stop before a block. */
+/** Returns whether execution must stop before a basic block. */
 export type StopPredicate = (block: CodeBlock) => boolean;
 
 /** A kernel's code, with analyses of it that do not depend on a launch. */
 export class PreparedCode {
   readonly code: KernelCode;
-  /** The blocks of each loop, keyed by the loop's header. */
+  /** The basic blocks of each loop, keyed by the loop's header. */
   readonly loops: ReadonlyMap<CodeBlock, ReadonlySet<CodeBlock>>;
   /** The kinds of barriers in the code: see `barriersOf`. */
   readonly barriers: "none" | "block" | "other";
@@ -87,12 +87,12 @@ export class PreparedCode {
     this.barriers = barriersOf(code);
   }
 
-  /** Returns the header of the innermost loop that contains a block. Undefined if no loop does. */
+  /** Returns the header of the innermost loop that contains a basic block. Undefined if no loop does. */
   loopAround(block: CodeBlock): CodeBlock | undefined {
     return this.code.analysis.innermostLoops.get(block)?.header;
   }
 
-  /** Returns the reconvergence point of threads that diverge in a block or at the block's end. */
+  /** Returns the reconvergence point of threads that diverge in a basic block or at the block's end. */
   reconvergenceOf(block: CodeBlock): CodeBlock {
     const { analysis, end } = this.code;
     return analysis.postDominators.get(block) ?? end;

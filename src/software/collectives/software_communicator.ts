@@ -14,7 +14,10 @@ import type { MemoryShadow } from "../memory/check_memory.ts";
 /** The services of the software driver that collectives use. */
 export interface CollectiveServices {
   readonly scheduler: Scheduler;
-  /** The shadow state of initialized memory. Undefined if the sanitizer does not check initialization. */
+  /**
+   * The shadow memory that tracks which bytes are initialized. Undefined if the sanitizer does not check
+   * initialization.
+   */
   readonly shadow: MemoryShadow | undefined;
   /** Throws if `device` is not the ordinal of a device, or if the devices were lost. */
   checkDevice(device: number, call: string): void;

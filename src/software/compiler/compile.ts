@@ -109,8 +109,8 @@ export interface CompiledKernel {
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
    * The suspensions: the points where threads may be suspended. A kernel with suspensions runs one block at a time: the
-   * caller runs the block's threads repeatedly until all have exited. Undefined if every thread runs to its end in one
-   * call. In that case, all threads use the local memory of the first thread.
+   * caller runs the block's threads repeatedly until all have exited. Undefined if every thread runs to completion in
+   * one call. In that case, all threads use the local memory of the first thread.
    */
   readonly suspensions: readonly Suspension[] | undefined;
   /**
@@ -154,8 +154,8 @@ export interface GangKernel {
   /**
    * The WebAssembly module, with the imports of {@linkcode CompiledModule}. The module exports two functions. `gangs`
    * runs the blocks that the launch record names and returns the index of the block where it stopped. If some blocks
-   * remain, the threads of the block where it stopped have been saved in thread records, and `threads` runs them to
-   * their end, like a kernel with suspensions.
+   * remain, the threads of the block where it stopped have been saved in thread records, and `threads` runs these
+   * threads to completion, as for a kernel whose threads can be suspended, for example at barriers.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   /** The number of threads in a gang. */

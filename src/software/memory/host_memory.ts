@@ -96,7 +96,10 @@ export class HostMemory {
   }
 }
 
-/** Throws the error for a kernel's use of page-locked memory that is a plain buffer, which kernels cannot access. */
+/**
+ * Throws the error of a call that would let kernels access page-locked memory, if that memory is a plain buffer, which
+ * kernels cannot access.
+ */
 export function refusePlainMemory(call: string): never {
   const why = `kernels of the software device cannot access page-locked memory here: ${ffiRefusal()}`;
   throw explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, why);

@@ -55,7 +55,10 @@ export interface WaitOptions {
   signal?: AbortSignal;
 }
 
-/** Returns the known options of a function that only waits. `action` follows "Cannot" in error messages. */
+/**
+ * Describes the options of a function whose only option is `signal`, for validation by `checkOptions`. In error
+ * messages, `action` follows "Cannot".
+ */
 export function waitOptionsOf(action: string): KnownOptions<WaitOptions> {
   return {
     action,
@@ -65,7 +68,7 @@ export function waitOptionsOf(action: string): KnownOptions<WaitOptions> {
   };
 }
 
-/** The known options of a wait. */
+/** Describes the options of a wait, for validation by `checkOptions`. */
 export const waitOptions: KnownOptions<WaitOptions> = waitOptionsOf("wait");
 
 interface Wait {

@@ -94,8 +94,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Emits code that sets the shadow of a destination register to the value that `produce` pushes. The kind of `type`
-   * determines whether the value is sign- or zero-extended.
+   * Emits code that sets the shadow of a destination register. `produce` emits the code that pushes the value. The kind
+   * of `type` determines whether the value is sign- or zero-extended.
    */
   assign(destination: ResolvedOperand | undefined, type: ScalarType, produce: () => void): void {
     const shadow = this.#shadowOf(destination);
@@ -105,8 +105,8 @@ export class RegisterShadows {
   }
 
   /**
-   * Emits code that sets the shadows of all registers of a destination: to all ones if `pushFlag` pushes 1, else to
-   * zero.
+   * Emits code that sets the shadows of all registers of a destination: to all ones if a flag is 1, else to zero.
+   * `pushFlag` emits the code that pushes the flag.
    */
   assignWhole(destination: ResolvedOperand | undefined, pushFlag: () => void): void {
     const shadows = registersOf(destination).flatMap((register) => this.of(register) ?? []);
@@ -122,7 +122,10 @@ export class RegisterShadows {
     for (const shadow of shadows) this.#e.assign(shadow, shadow.type, () => this.pushWhole(shadow.type, push));
   }
 
-  /** Emits code that pushes a value with all bits of the type set if `pushFlag` pushes 1, else zero. */
+  /**
+   * Emits code that pushes a value with all bits of the type set if a flag is 1, else zero. `pushFlag` emits the code
+   * that pushes the flag.
+   */
   pushWhole({ bits }: Pick<ScalarType, "bits">, pushFlag: () => void): void {
     const { code } = this.#e;
     if (bits === 1) return pushFlag();

@@ -265,7 +265,10 @@ export function pushUnion(
 
 const b32 = typeNamed("b32");
 
-/** Emits code that pushes the constant `half` if the value that `push` pushes is not 0, else 0. */
+/**
+ * Emits code that pushes the constant `half` if a condition is not 0, else 0. `push` emits the code that pushes the
+ * condition.
+ */
 function pushHalf({ code }: FunctionEmitter, push: () => void, half: number): void {
   code.i32(half).i32(0);
   push();

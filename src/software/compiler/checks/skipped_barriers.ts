@@ -60,11 +60,11 @@ function mark(number: number, kind: number): CompiledStep {
 }
 
 interface ControlDependences {
-  /** Returns the branches on which a block is control-dependent, directly or transitively. */
+  /** Returns the branches on which a basic block is control-dependent, directly or transitively. */
   branchesOf(block: FlowBlock): ReadonlySet<FlowBlock>;
   /**
-   * Returns the block at which the paths of a branch reconverge. Undefined if the paths reconverge only at the end of
-   * the function.
+   * Returns the basic block at which the paths of a branch reconverge. Undefined if the paths reconverge only at the
+   * end of the function.
    */
   meetingOf(branch: FlowBlock): FlowBlock | undefined;
 }

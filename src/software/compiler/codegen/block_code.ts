@@ -11,19 +11,21 @@ import { emitStructured } from "../control_flow/structured_code.ts";
 import { threadRecord } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** A graph of blocks whose code has been emitted. */
+/** A graph of basic blocks whose code has been emitted. */
 export interface WrittenBlocks {
   /** The dominator tree of the graph, which must be reducible. */
   readonly tree: DominatorTree<CompiledStep>;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** Maps a block to a function that emits additional code before the code of the block. Optional for each block. */
+  /**
+   * Maps a basic block to a function that emits additional code before the code of the block. Optional for each block.
+   */
   readonly before?: ReadonlyMap<FlowBlock, () => void>;
   /**
-   * Maps a block to a function that emits additional code between the code of the block and its branch. Optional for
-   * each block.
+   * Maps a basic block to a function that emits additional code between the code of the block and its branch. Optional
+   * for each block.
    */
   readonly behind?: ReadonlyMap<FlowBlock, () => void>;
-  /** For each block that ends with a branch or a switch, the code that pushes the condition or the index. */
+  /** For each basic block that ends with a branch or a switch, the code that pushes the condition or the index. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
   /**
    * The amount of fuel that each iteration of a loop consumes. A kernel that has used up its fuel requests more from
@@ -83,12 +85,12 @@ export function emitFuel(
   e.setFixed("fuel").end();
 }
 
-/** Returns the line of a block's first instruction or branch. Undefined if the block has neither. */
+/** Returns the line of a basic block's first instruction or branch. Undefined if the block has neither. */
 export function lineOf({ instructions, line }: FlowBlock): number | undefined {
   return instructions[0]?.instruction?.line ?? line;
 }
 
-/** Ends a block with a switch on the resume index of a thread or gang. Returns the code that pushes the index. */
+/** Ends a basic block with a switch on the resume index of a thread or gang. Returns the code that pushes the index. */
 export function switchOnResumeIndex(
   e: FunctionEmitter,
   block: FlowBlock,
@@ -98,7 +100,7 @@ export function switchOnResumeIndex(
   return e.emitSeparately(() => e.getFixed("resumeIndex"));
 }
 
-/** Returns the registers that a block uses and defines, including the uses of its branch condition. */
+/** Returns the registers that a basic block uses and defines, including the uses of its branch condition. */
 export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): RegisterUse {
   if (condition === undefined) return body;
   const uses = new Set(body.uses);

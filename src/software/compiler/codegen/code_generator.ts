@@ -2,10 +2,10 @@
  * Compiles a kernel and the functions that it calls to one WebAssembly function: a loop over threads around the body of
  * one thread.
  *
- * If the threads of a block never wait for each other, each runs to its end, and the function also loops over blocks.
- * Otherwise, a thread that must wait leaves the body: it saves its live registers, and stores in its record the index
- * of the block where it resumes. The body begins with a switch on this index. Calls use the same mechanism: the caller
- * saves its live registers, and the callee returns through the switch.
+ * If the threads of a block never wait for each other, each thread runs to completion, and the function also loops over
+ * blocks. Otherwise, a thread that must wait leaves the body: it saves its live registers, and stores in its record the
+ * index of the basic block where it resumes. The body begins with a switch on this index. Calls use the same mechanism:
+ * the caller saves its live registers, and the callee returns through the switch.
  *
  * @module
  */
@@ -61,7 +61,7 @@ import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 export interface GeneratedKernel {
   readonly definition: FunctionDefinition;
   /**
-   * The suspensions: the points where threads may be suspended. If undefined, each thread runs to its end without
+   * The suspensions: the points where threads may be suspended. If undefined, each thread runs to completion without
    * interruption, and one call of the function runs many blocks.
    */
   readonly suspensions: readonly Suspension[] | undefined;
@@ -156,7 +156,7 @@ interface GeneratedFunction {
   readonly slots: ReadonlyMap<Register, number>;
   /** The size of the function's save area, in bytes, including its header. */
   readonly savedBytes: number;
-  /** Returns the registers that are live at the start of a block where threads resume. */
+  /** Returns the registers that are live at the start of a basic block where threads resume. */
   readonly live: (block: FlowBlock) => readonly Register[];
 }
 
@@ -167,7 +167,7 @@ interface NumberedSuspendPoint {
   readonly resumeIndex: number;
 }
 
-/** The block that dispatches indirect calls. */
+/** The basic block that dispatches indirect calls. */
 interface Chooser {
   /** The block whose code finds the function with the called address, and jumps to the function. */
   readonly block: FlowBlock;
@@ -180,8 +180,8 @@ class KernelGenerator {
   readonly #context: GeneratorContext;
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
   /**
-   * The program order of the blocks that end with suspensions. The lanes of a warp that are at the lowest-numbered
-   * block run first.
+   * The program order of the basic blocks that end with suspensions. The lanes of a warp that are at the
+   * lowest-numbered block run first.
    */
   readonly #order: ReadonlyMap<FlowBlock, number>;
   readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
@@ -197,10 +197,13 @@ class KernelGenerator {
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
   /**
-   * Maps a block to a function that emits additional code before the code of the block, such as to restore registers.
+   * Maps a basic block to a function that emits additional code before the code of the block, such as to restore
+   * registers.
    */
   readonly #before = new Map<FlowBlock, () => void>();
-  /** Maps a block to a function that emits additional code after the code of the block, such as to save registers. */
+  /**
+   * Maps a basic block to a function that emits additional code after the code of the block, such as to save registers.
+   */
   readonly #behind = new Map<FlowBlock, () => void>();
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
@@ -370,7 +373,7 @@ class KernelGenerator {
     return roundUp(this.#emitter.sizes.local + passed, 16);
   }
 
-  /** Emits the code of a function's blocks, and determines the registers to save at its suspend points. */
+  /** Emits the code of a function's basic blocks, and determines the registers to save at its suspend points. */
   #generateFunction(flow: FunctionFlow): GeneratedFunction {
     const e = this.#emitter;
     const { function: resolved, suspendPoints } = flow;
@@ -462,7 +465,7 @@ class KernelGenerator {
     return blockBefore(dispatch);
   }
 
-  /** Makes a block of the kernel a resume point, which restores the registers that are live there. */
+  /** Makes a basic block of the kernel a resume point, which restores the registers that are live there. */
   #resumeAt(block: FlowBlock, point: Omit<ResumePoint, "live">): void {
     const owner = this.#functions.get(this.#resolved.kernel)!;
     this.#resumePoints.set(block, { ...point, live: owner.live(block) });
@@ -493,7 +496,7 @@ class KernelGenerator {
     this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
   }
 
-  /** Creates the block that dispatches all indirect calls. */
+  /** Creates the basic block that dispatches all indirect calls. */
   #newChooser(dispatch: FlowBlock, functions: readonly AddressedFunction[]): Chooser {
     const e = this.#emitter;
     const block = blockBefore(dispatch);

@@ -680,7 +680,9 @@ export class FunctionEmitter {
     return this.#sharedCapacity;
   }
 
-  /** Emits code that assigns to a destination the value of the given type that the code of `produce` pushes. */
+  /**
+   * Emits code that assigns a value of the given type to a destination. `produce` emits the code that pushes the value.
+   */
   assign(
     destination: ResolvedOperand | undefined,
     type: ScalarType,

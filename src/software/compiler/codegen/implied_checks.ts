@@ -4,8 +4,8 @@
  *
  * Addresses are compared as linear combinations of numbered values, plus a constant. The conclusions hold for 64-bit
  * arithmetic that wraps around, and also for 32-bit arithmetic, because the memory is much smaller than 2^32 bytes. The
- * analysis knows the values of registers that are set in the function's first block, and those set since the last block
- * with several predecessors, because these are certain to be set before they are read.
+ * analysis knows the values of registers that are set in the function's first basic block, and those set since the last
+ * block with several predecessors, because these are certain to be set before they are read.
  *
  * @module
  */
@@ -67,9 +67,9 @@ class Search {
   readonly #definitions: Definitions;
   readonly #numbers = new Map<string, number>();
   #nextNumber = 0;
-  /** The values of registers that are set only once, in the first block. Valid from the end of that block on. */
+  /** The values of registers that are set only once, in the first basic block. Valid from the end of that block on. */
   #lasting = new Map<Register, Sum>();
-  /** The values of registers on the path to the current block. */
+  /** The values of registers on the path to the current basic block. */
   readonly #sums = new ScopedMap<Register, Sum>();
   readonly #extents = new ScopedMap<string, Extent>();
 
@@ -85,7 +85,7 @@ class Search {
     for (const block of blocks) if (block !== entry && !follows(block)) this.#searchFrom(block, follows);
   }
 
-  /** Visits the blocks that are reachable from `start` without entering a block that has several predecessors. */
+  /** Visits the basic blocks that are reachable from `start` without entering a block that has several predecessors. */
   #searchFrom(start: FlowBlock, follows: (block: FlowBlock) => boolean): void {
     const waiting: (FlowBlock | "leave")[] = [start];
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {

@@ -55,7 +55,7 @@ const threadFields = [
   "stackPointer",
   /** The offset in linear memory of the current function's saved registers. */
   "saved",
-  /** The index of the block where the thread resumes. */
+  /** The index of the basic block where the thread resumes. */
   "resumeIndex",
   /** The number of loop iterations left before the kernel requests more fuel. */
   "fuel",

@@ -1,5 +1,5 @@
 /**
- * Emits the steps of a block so that runs of 64-bit arithmetic check for NaNs only once.
+ * Emits the steps of a basic block so that runs of 64-bit arithmetic check for NaNs only once.
  *
  * WebAssembly does not specify which NaN an operation returns, so each operation must check whether its result is a
  * NaN. But arithmetic returns a NaN whenever an operand is a NaN: if the final results of a run are numbers, so are all
@@ -39,7 +39,7 @@ export function registerReaders(instructions: readonly CompiledInstruction[]): R
   return readers;
 }
 
-/** Emits the steps of a block. Without `readers`, each step checks its own results for NaNs. */
+/** Emits the steps of a basic block. Without `readers`, each step checks its own results for NaNs. */
 export function emitSteps(
   e: FunctionEmitter,
   steps: readonly CompiledStep[],
@@ -56,7 +56,7 @@ export function emitSteps(
   }
 }
 
-/** Consecutive steps of a block that can be executed again, or a single step that cannot. */
+/** Consecutive steps of a basic block that can be executed again, or a single step that cannot. */
 export interface StepRun {
   readonly run: readonly CompiledStep[];
   /**
@@ -66,7 +66,7 @@ export interface StepRun {
   readonly checked: readonly CompiledInstruction[];
 }
 
-/** Divides the steps of a block into runs that can be executed again, and single steps that cannot. */
+/** Divides the steps of a basic block into runs that can be executed again, and single steps that cannot. */
 export function* stepRunsOf(steps: readonly CompiledStep[], readers: RegisterReaders | undefined): Generator<StepRun> {
   for (let begin = 0; begin < steps.length;) {
     let end = begin;

@@ -155,8 +155,8 @@ export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): b
 }
 
 /**
- * Returns how many of the given blocks are in a loop (`total`), and the minimum number of them on any path through one
- * iteration of the loop (`fewest`).
+ * Returns how many of the given basic blocks are in a loop (`total`), and the minimum number of them on any path
+ * through one iteration of the loop (`fewest`).
  */
 function waysAround(
   { header, latches, body }: Loop<FlowBlock>,
@@ -177,8 +177,8 @@ function waysAround(
 }
 
 /**
- * Numbers the blocks that end with suspensions and calls, in program order within each function. Among the lanes of a
- * warp, the lanes at the lowest-numbered block resume first, so that diverged lanes reconverge.
+ * Numbers the basic blocks that end with suspensions and calls, in program order within each function. Among the lanes
+ * of a warp, the lanes at the lowest-numbered block resume first, so that diverged lanes reconverge.
  */
 export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<FlowBlock, number> {
   const order = new Map<FlowBlock, number>();
@@ -191,8 +191,8 @@ export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<
 }
 
 /**
- * Numbers the blocks of a graph so that diverged threads reconverge if the threads at the lowest-numbered block run
- * first: a block precedes its successors, and a loop's blocks precede those after the loop.
+ * Numbers the basic blocks of a graph so that diverged threads reconverge if the threads at the lowest-numbered block
+ * run first: a block precedes its successors, and a loop's blocks precede those after the loop.
  */
 function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, number> {
   const order = new Map<BasicBlock<I>, number>();

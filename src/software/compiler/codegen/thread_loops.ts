@@ -28,7 +28,8 @@ const spinsBeforeYield = 64;
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
 /**
- * Emits code that runs the blocks that the launch record names. Each thread runs to its end before the next one starts.
+ * Emits code that runs the blocks that the launch record names. Each thread runs to completion before the next one
+ * starts.
  */
 export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);

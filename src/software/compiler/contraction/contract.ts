@@ -280,8 +280,8 @@ function terminatorOf(
 }
 
 /**
- * Whether `ptxas` ends a block at an instruction: because it expands the instruction into several blocks, or because it
- * branches around the instruction if its predicate is false.
+ * Whether `ptxas` ends a basic block at an instruction: because it expands the instruction into several blocks, or
+ * because it branches around the instruction if its predicate is false.
  */
 function dividesBlock(instruction: CompiledInstruction): boolean {
   const { form: { flow, traits }, predicate } = instruction;

@@ -1,5 +1,5 @@
 /**
- * Finds the blocks at a function's divergence points, where the members of a gang may diverge.
+ * Finds the basic blocks at a function's divergence points, where the members of a gang may diverge.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { blockBefore, type DivergencePoint, type FlowBlock, type FunctionFlow, splitBefore } from "./function_flow.ts";
 
-/** A block that ends with a branch, and the branch. */
+/** A basic block that ends with a branch, and the branch. */
 export interface BranchingBlock {
   readonly block: FlowBlock;
   readonly branch: Extract<FlowBlock["terminator"], { kind: "branch" }>;
 }
 
-/** Returns the blocks that end with a branch, by the branch instruction. */
+/** Returns the basic blocks that end with a branch, by the branch instruction. */
 export function branchesOf({ entry }: FunctionFlow): Map<CompiledInstruction, BranchingBlock> {
   const branches = new Map<CompiledInstruction, BranchingBlock>();
   for (const block of postorder([entry], successors)) {
@@ -24,7 +24,7 @@ export function branchesOf({ entry }: FunctionFlow): Map<CompiledInstruction, Br
   return branches;
 }
 
-/** Returns the blocks that end with a suspension, by the instruction that suspends. */
+/** Returns the basic blocks that end with a suspension, by the instruction that suspends. */
 export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<CompiledInstruction, FlowBlock> {
   const blocks = new Map<CompiledInstruction, FlowBlock>();
   for (const { instruction, suspendBlock } of suspendPoints) {
@@ -33,9 +33,7 @@ export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<CompiledIn
   return blocks;
 }
 
-/**
- * Splits blocks at the divergence points that precede an instruction. Returns the result of {@linkcode splitBefore}.
- */
+/** Splits basic blocks at the divergence points that precede an instruction. Returns the result of `splitBefore`. */
 export function splitAt(
   flow: FunctionFlow,
   divergencePoints: readonly DivergencePoint[],
@@ -44,7 +42,7 @@ export function splitAt(
   return splitBefore(flow, new Set(instructions));
 }
 
-/** Returns for each divergence point a new block, which jumps to the block where a single thread resumes. */
+/** Returns for each divergence point a new basic block, which jumps to the block where a single thread resumes. */
 export function resumeBlocksAt(flow: FunctionFlow, divergencePoints: readonly DivergencePoint[]): FlowBlock[] {
   const splits = splitAt(flow, divergencePoints);
   const branches = branchesOf(flow);

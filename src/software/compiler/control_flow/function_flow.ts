@@ -22,8 +22,8 @@ import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 
 /**
- * One step of a block: an instruction, or code between instructions. Also used for the code that pushes the operand of
- * a block's branch.
+ * One step of a basic block: an instruction, or code between instructions. Also used for the code that pushes the
+ * operand of a block's branch.
  */
 export interface CompiledStep {
   /** The instruction, or undefined for code between instructions. */
@@ -45,9 +45,9 @@ export interface SuspendPoint {
    */
   readonly instruction: CompiledInstruction | undefined;
   readonly line: number;
-  /** The block that ends with the suspension. */
+  /** The basic block that ends with the suspension. */
   readonly suspendBlock: FlowBlock;
-  /** The block where the thread resumes. */
+  /** The basic block where the thread resumes. */
   readonly resumeBlock: FlowBlock;
 }
 
@@ -66,7 +66,7 @@ export interface FunctionFlow {
   readonly suspendPoints: SuspendPoint[];
 }
 
-/** Creates an empty block that jumps to `target`. */
+/** Creates an empty basic block that jumps to `target`. */
 export function blockBefore(target: FlowBlock): FlowBlock {
   const block = newBlock<CompiledStep>();
   block.terminator = { kind: "jump", target };
@@ -84,8 +84,8 @@ export interface DivergencePoint {
 }
 
 /**
- * Splits blocks so that each of the given instructions begins a block. Returns the blocks before and after each split.
- * If a suspend block is split, its last part becomes the suspend block.
+ * Splits basic blocks so that each of the given instructions begins a block. Returns the blocks before and after each
+ * split. If a suspend block is split, its last part becomes the suspend block.
  */
 export function splitBefore(
   { entry, suspendPoints }: FunctionFlow,
@@ -93,7 +93,7 @@ export function splitBefore(
 ): Map<CompiledInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
   const splits = new Map<CompiledInstruction, { before: FlowBlock; block: FlowBlock }>();
   if (instructions.size === 0) return splits;
-  /** The last part of each block that has been split. */
+  /** The last part of each basic block that has been split. */
   const ends = new Map<FlowBlock, FlowBlock>();
   for (const whole of postorder([entry], successors)) {
     let block = whole;
@@ -160,7 +160,7 @@ export function copyOfFlow(
   };
 }
 
-/** Divides a function into blocks whose steps emit code, and finds its suspend points. */
+/** Divides a function into basic blocks whose steps emit code, and finds its suspend points. */
 class CompiledFlowBuilder extends FlowBuilder<InstructionForm, CompiledStep> {
   readonly #function: ResolvedFunction;
   readonly #suspendPoints: SuspendPoint[] = [];
@@ -255,7 +255,7 @@ class CompiledFlowBuilder extends FlowBuilder<InstructionForm, CompiledStep> {
 
 /**
  * Returns the function that emits an instruction or a call of a host function. Undefined for an instruction that ends a
- * block.
+ * basic block.
  */
 function emitOf(instruction: CompiledInstruction): Emit | undefined {
   const { form, line, text } = instruction;

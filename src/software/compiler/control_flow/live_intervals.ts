@@ -30,7 +30,7 @@ export function liveIntervals(
   readsToo: ReadonlyMap<ResolvedInstruction, readonly Register[]> = new Map(),
 ): readonly LiveInterval[] {
   const blocks = reversePostorder(entry);
-  /** The blocks that end with an instruction that suspends the thread or calls a function. */
+  /** The basic blocks that end with an instruction that suspends the thread or calls a function. */
   const suspending = new Set(
     suspendPoints.flatMap(({ instruction, suspendBlock }) => instruction === undefined ? [] : suspendBlock),
   );
@@ -45,9 +45,9 @@ export function liveIntervals(
     }
   };
   const uses = new Map<FlowBlock, RegisterUse>();
-  /** The position of the start of each block, in a linear order of all instructions. */
+  /** The position of the start of each basic block, in a linear order of all instructions. */
   const begins = new Map<FlowBlock, number>();
-  /** The position of the end of each block, where its branch is. */
+  /** The position of the end of each basic block, where its branch is. */
   const ends = new Map<FlowBlock, number>();
   let position = 0;
   for (const block of blocks) {
@@ -81,7 +81,7 @@ export function liveIntervals(
     ends.set(block, position++);
   }
   /**
-   * Maps each block to the range of instruction positions that spans the start of the block and the ends of its
+   * Maps each basic block to the range of instruction positions that spans the start of the block and the ends of its
    * predecessors. The live interval of every register that is live on entry to the block must include this range.
    */
   const entered = new Map(blocks.map((block) => [block, { begin: begins.get(block)!, end: begins.get(block)! }]));
@@ -100,7 +100,7 @@ export function liveIntervals(
   return [...intervals.values()].sort((a, b) => a.begin - b.begin);
 }
 
-/** Returns a block's steps, including the branch. */
+/** Returns a basic block's steps, including the branch. */
 function stepsOf(
   { instructions, terminator }: BasicBlock<CompiledStep>,
 ): readonly Pick<CompiledStep, "instruction" | "initializes">[] {
@@ -122,7 +122,7 @@ export function initializePredicated({ entry }: FunctionFlow): void {
   if (found.size === 0) return;
   // In a loop, the register may hold a value from the previous iteration, which must be kept.
   for (const cycle of cyclesIn(blocks)) for (const block of cycle) found.delete(block);
-  /** The block that sets each register. Undefined if several blocks do. */
+  /** The basic block that sets each register. Undefined if several blocks do. */
   const setIn = new Map<Register, FlowBlock | undefined>();
   for (const block of blocks) {
     for (const { instruction } of block.instructions) {
@@ -142,7 +142,8 @@ export function initializePredicated({ entry }: FunctionFlow): void {
 }
 
 /**
- * Returns the predicated instructions of a block that set registers which the block has neither read nor set before.
+ * Returns the predicated instructions of a basic block that set registers which the block has neither read nor set
+ * before.
  */
 function firstPredicated({ instructions }: FlowBlock): Map<ResolvedInstruction, Register[]> {
   const found = new Map<ResolvedInstruction, Register[]>();

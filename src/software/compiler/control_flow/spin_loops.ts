@@ -25,7 +25,7 @@ export function spinLoops(entry: BasicBlock<CompiledStep>): LoopEdge[] {
   return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));
 }
 
-/** Returns the blocks of all spin loops. */
+/** Returns the basic blocks of all spin loops. */
 export function spinningBlocks(entry: BasicBlock<CompiledStep>): ReadonlySet<BasicBlock<CompiledStep>> {
   return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
 }

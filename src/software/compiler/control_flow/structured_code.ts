@@ -15,14 +15,14 @@ import {
 } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** Callbacks of {@linkcode emitStructured} that emit the contents of blocks. */
+/** Callbacks of {@linkcode emitStructured} that emit the contents of basic blocks. */
 export interface BlockEmitter<I> {
   readonly code: CodeWriter;
-  /** Emits the code of a block, without its branch. */
+  /** Emits the code of a basic block, without its branch. */
   emitBody(block: BasicBlock<I>): void;
-  /** Emits code that pushes the condition of a block's branch, as an i32. */
+  /** Emits code that pushes the condition of a basic block's branch, as an i32. */
   pushCondition(block: BasicBlock<I>): void;
-  /** Emits code that pushes the index of the target of a block's switch, as an i32. */
+  /** Emits code that pushes the index of the target of a basic block's switch, as an i32. */
   pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
   /** Emits code at the start of each iteration of the loop with the given header. */
@@ -42,10 +42,10 @@ export class StructureError extends Error {
  * a `block`.
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
- * (2022). After a block's code come the joins that the block dominates. Each join follows the end of a `block`, and a
- * jump to the join is a branch out of this `block`. Other dominated blocks are emitted at the branch that leads to
- * them. Blocks outside of a loop are an exception: they are emitted after the loop, so that successive loops do not
- * nest.
+ * (2022). The code of a basic block is followed by the joins that the basic block dominates. Each join follows the end
+ * of a `block`, and a jump to the join is a branch out of this `block`. Other dominated basic blocks are emitted at the
+ * branch that leads to them. Basic blocks outside of a loop are an exception: they are emitted after the loop, so that
+ * successive loops do not nest.
  *
  * To exit, the code branches out of the outermost construct, which the caller opens and closes.
  */
@@ -62,17 +62,17 @@ class StructuredEmitter<I> {
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loops: LoopForest<I>;
   /**
-   * Maps the header of each loop to the blocks outside of the loop whose immediate dominator is inside. These blocks
-   * are emitted after the loop.
+   * Maps the header of each loop to the basic blocks outside of the loop whose immediate dominator is inside. These
+   * blocks are emitted after the loop.
    */
   readonly #behind = new Map<BasicBlock<I>, BasicBlock<I>[]>();
   readonly #isBehind = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
-  /** The index in `#frames` of the construct through which branches reach each block. */
+  /** The index in `#frames` of the construct through which branches reach each basic block. */
   readonly #frameOf = new Map<BasicBlock<I>, number>();
   /**
-   * A stack of the parts that remain to be emitted. Replaces recursion, which could overflow because conditions nest in
-   * the dominator tree of a long body.
+   * The parts of the code that remain to be emitted. This explicit stack replaces recursion, which could overflow the
+   * call stack: the dominator tree of a long body can be very deep.
    */
   readonly #rest: (() => void)[] = [];
   /** The current number of open loops and conditions. */
@@ -101,7 +101,7 @@ class StructuredEmitter<I> {
     }
   }
 
-  /** Returns the header of the outermost loop that contains a block's immediate dominator, but not the block. */
+  /** Returns the header of the outermost loop that contains a basic block's immediate dominator, but not the block. */
   #loopLeftFor(block: BasicBlock<I>): BasicBlock<I> | undefined {
     const dominator = this.#tree.parent(block);
     if (dominator === block) return undefined;

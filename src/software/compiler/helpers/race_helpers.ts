@@ -103,7 +103,7 @@ class ComparisonWriter extends CheckWriter {
     return this.load(local.cell, cellField[name] * 4);
   }
 
-  /** Emits code that sets a field of the current cell to the value that `push` pushes. */
+  /** Emits code that sets a field of the current cell. `push` emits the code that pushes the value. */
   setCellField(name: keyof typeof cellField, push: () => unknown): this {
     this.get(local.cell);
     push();
@@ -134,8 +134,9 @@ class ComparisonWriter extends CheckWriter {
   }
 
   /**
-   * Emits code that sets the local `node` to the offset of the node whose index `push` pushes. If the lists of accesses
-   * are not in linear memory, the emitted code calls `device.orderedAccess` and returns from the helper.
+   * Emits code that sets the local `node` to the offset of a node. `push` emits the code that pushes the node's index.
+   * If the lists of accesses are not in linear memory, the emitted code calls `device.orderedAccess` and returns from
+   * the helper.
    */
   setNode(push: () => unknown): this {
     this.state("nodes").tee(local.node).ops("i32Eqz").leaveIf();
@@ -149,7 +150,7 @@ class ComparisonWriter extends CheckWriter {
     return this.load(local.node, nodeField[name] * 4);
   }
 
-  /** Emits code that sets a field of the current node to the value that `push` pushes. */
+  /** Emits code that sets a field of the current node. `push` emits the code that pushes the value. */
   setNodeField(name: keyof typeof nodeField, push: () => unknown): this {
     this.get(local.node);
     push();

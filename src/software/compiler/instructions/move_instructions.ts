@@ -109,8 +109,8 @@ export const selectByPredicate: Emit = (e, i) => {
 };
 
 /**
- * Emits code for `slct`, which selects one of two operands by the sign of a third. Both zeros count as positive, and a
- * NaN selects the second operand.
+ * Emits code for `slct`, which selects the first operand if the third is non-negative, and the second operand if the
+ * third is negative or a NaN. Negative zero is non-negative.
  */
 export const selectBySign: Emit = (e, i) => {
   const by = typeNamed(i.choices.get("by")!);
@@ -121,8 +121,8 @@ export const selectBySign: Emit = (e, i) => {
     if (by.name === "s32") {
       third().i32(0).ops("i32GeS", "select");
     } else if (i.choices.has("ftz")) {
-      // Subnormal numbers count as zeros, so the number is compared with the negative normal number of smallest
-      // magnitude: every greater number counts as positive.
+      // Subnormal numbers are treated as zeros. So compare with -2^-126, the negative normal number of smallest
+      // magnitude: all greater numbers are non-negative.
       third().f32Bits(0x8080_0000n).ops("f32Gt", "select");
     } else {
       third().f32Bits(0n).ops("f32Ge", "select");

@@ -307,7 +307,7 @@ class PointFinder {
     }
   }
 
-  /** Adds the accesses in the blocks of a region, which lanes may make in any order, to `pending`. */
+  /** Adds the accesses in the basic blocks of a region, which lanes may make in any order, to `pending`. */
   #addAll(region: Iterable<FlowBlock>, pending: Pending): void {
     const set = new Map<Register, LinearTerm>();
     const found: LinearAccess[] = [];
@@ -331,7 +331,7 @@ class PointFinder {
     if (pending.accesses.size > mostAccesses) pending.open();
   }
 
-  /** Updates `pending` for the instructions of a block, and adds the block's lockstep points to `points`. */
+  /** Updates `pending` for the instructions of a basic block, and adds the block's lockstep points to `points`. */
   #walk({ instructions }: FlowBlock, pending: Pending, points: Set<CompiledInstruction>): void {
     for (const { instruction } of instructions) {
       if (instruction === undefined) continue;
@@ -436,15 +436,15 @@ function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet
 }
 
 /**
- * The maximum number of blocks in all regions together, as a multiple of the function's number of blocks. Once this
- * maximum is exceeded, large regions are not computed.
+ * The maximum number of basic blocks in all regions together, as a multiple of the function's number of blocks. Once
+ * this maximum is exceeded, large regions are not computed.
  */
 const blocksPerBlock = 32;
-/** The size in blocks above which a region is large. */
+/** The size in basic blocks above which a region is large. */
 const manyBlocks = 64;
 
 /**
- * Returns the divergent regions for each block where diverged lanes reconverge after a branch or a loop. A region
+ * Returns the divergent regions for each basic block where diverged lanes reconverge after a branch or a loop. A region
  * contains the blocks that other lanes may still execute when a lane arrives at the block of reconvergence. A region
  * does not extend across barriers, because no lane passes a barrier before the other lanes reach it. A region that is
  * too large is undefined.

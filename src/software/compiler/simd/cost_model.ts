@@ -33,7 +33,8 @@ export class CostModel {
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry, successors)) {
-      // A barrier is in two blocks: the one where threads are suspended, and the one where they resume.
+      // A barrier instruction appears in two basic blocks: the one where threads are suspended, and the one where they
+      // resume. The set makes sure that it is counted once.
       const repeated = new Set(
         [...body].flatMap(({ instructions }) => instructions.map(({ instruction }) => instruction)),
       );

@@ -552,8 +552,8 @@ export class GangEmitter {
   }
 
   /**
-   * Emits code that converts two mask vectors with 64-bit lanes, which `push` pushes, to one mask vector with 32-bit
-   * lanes for four threads.
+   * Emits code that converts two mask vectors with 64-bit lanes to one mask vector with 32-bit lanes for four threads.
+   * `push` emits the code that pushes the two vectors.
    */
   narrow(push: PushVector, part: number): CodeWriter {
     push(2 * part);
@@ -562,13 +562,13 @@ export class GangEmitter {
 
   /**
    * Records the vector locals in which a predicate was just computed (all ones for threads whose predicate is true),
-   * for reuse in the rest of the block.
+   * for reuse in the rest of the basic block.
    */
   noteMaskVectors(register: Register, locals: readonly number[]): void {
     if (this.#masking?.blends(register) !== true) this.#maskVectors.set(register, locals);
   }
 
-  /** Begins a new block: discards the mask vectors that were recorded in the previous block. */
+  /** Begins a new basic block: discards the mask vectors that were recorded in the previous block. */
   beginBlock(): void {
     this.#maskVectors.clear();
   }
@@ -660,7 +660,7 @@ export class GangEmitter {
     code.get(value).get(value).simd("f32x4Eq", "v128Bitselect");
   }
 
-  /** Emits code that assigns the vectors that `push` pushes to a register. */
+  /** Emits code that assigns vectors to a register. `push` emits the code that pushes each of the vectors. */
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
     const storage = this.storageOf(register);
     if (storage.kind !== "vectors") throw new Error("Cannot assign vectors to a register that is not held in vectors");

@@ -141,7 +141,7 @@ class GangGenerator {
   readonly #block: BlockState;
   readonly #costModel: CostModel;
   readonly #masked: MaskedRegions;
-  /** Maps each block that replaces a masked loop to its region. */
+  /** Maps each basic block that replaces a masked loop to its region. */
   readonly #maskedBlocks = new Map<FlowBlock, MaskedRegion>();
 
   constructor(resolved: ResolvedKernel, context: GangContext, { masks }: { readonly masks: boolean }) {
@@ -304,7 +304,8 @@ class GangGenerator {
   }
 
   /**
-   * Inserts a block that switches on the point at which the gang resumes. Returns this block, which is the new entry.
+   * Inserts a basic block that switches on the point at which the gang resumes. Returns this block, which is the new
+   * entry.
    */
   #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
     const dispatch = newBlock<CompiledStep>();
@@ -320,7 +321,7 @@ class GangGenerator {
     return blockBefore(dispatch);
   }
 
-  /** Replaces each masked loop with a single block. */
+  /** Replaces each masked loop with a single basic block. */
   #maskLoops(
     divergencePoints: readonly DivergencePoint[],
     { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
@@ -352,7 +353,7 @@ class GangGenerator {
     }
   }
 
-  /** Adds the blocks that gangs execute when their threads diverge. */
+  /** Adds the basic blocks that gangs execute when their threads diverge. */
   #diverge(
     divergencePoints: readonly DivergencePoint[],
     { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
@@ -392,7 +393,7 @@ class GangGenerator {
     });
   }
 
-  /** Returns a new block that saves a gang and leads to a scalar exit. */
+  /** Returns a new basic block that saves a gang and leads to a scalar exit. */
   #newDivergence(
     point: ScalarExit,
     { points, pushMask }: { points: ScalarExit[]; pushMask: (() => void) | undefined },

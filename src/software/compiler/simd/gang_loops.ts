@@ -22,8 +22,8 @@ export interface BlockState {
 }
 
 /**
- * Emits a function that runs the gangs of a range of blocks, each gang to its end. The function returns the index past
- * the last block.
+ * Emits a function that runs the gangs of a range of blocks one after another, each to completion. The function returns
+ * the index past the last block.
  */
 export function emitWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
   return emitLoopOverBlocks(e, {

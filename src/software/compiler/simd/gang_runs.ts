@@ -1,5 +1,6 @@
 /**
- * Emits the steps of a block for gangs, so that each run of 64-bit arithmetic on vectors checks for NaNs only once.
+ * Emits the steps of a basic block for gangs, so that each run of 64-bit arithmetic on vectors checks for NaNs only
+ * once.
  *
  * As in `codegen/nan_checks.ts` for single threads: if the final results of a run are not NaN for any thread that
  * executes it, its intermediate results were not NaN either. Otherwise the threads execute the run again, one by one.
@@ -13,7 +14,7 @@ import type { Register } from "../../../ptx/instructions/resolved_instruction.ts
 import type { GangEmitter } from "./gang_emitter.ts";
 import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
-/** Emits the steps of a block for all threads of the gang, or for the threads in the current mask. */
+/** Emits the steps of a basic block for all threads of the gang, or for the threads in the current mask. */
 export function emitGangSteps(
   gang: GangEmitter,
   steps: readonly CompiledStep[],

@@ -1,8 +1,8 @@
 /**
  * Emits the loops that gangs run under masks (`masked_loops.ts`).
  *
- * Each block has a mask of the threads that execute it. A block whose mask is empty is skipped. At its end, a block
- * adds its threads to the masks of its successors.
+ * Each basic block has a mask of the threads that execute it. A block whose mask is empty is skipped. At its end, a
+ * block adds its threads to the masks of its successors.
  *
  * @module
  */
@@ -19,7 +19,7 @@ export class MaskedCode {
   readonly #region: MaskedRegion;
   readonly #isLocal: MaskedRegions["isLocal"];
   readonly #emitSteps: (block: FlowBlock) => void;
-  /** Maps each block to the local with the mask of the threads that execute the block. */
+  /** Maps each basic block to the local with the mask of the threads that execute the block. */
   readonly #masks = new Map<FlowBlock, number>();
   /** Maps each loop to the locals that contain the loop's results for the threads that have left the loop. */
   readonly #saved = new Map<MaskedLoop, ReadonlyMap<Register, readonly number[]>>();
@@ -50,7 +50,7 @@ export class MaskedCode {
     });
   }
 
-  /** Returns the local with the mask of a block. */
+  /** Returns the local with the mask of a basic block. */
   #mask(block: FlowBlock): number {
     const local = this.#masks.get(block) ?? this.#gang.emitter.newLocal("i32");
     this.#masks.set(block, local);

@@ -1,8 +1,8 @@
 /**
  * Chooses the loops that gangs run under a mask until the last thread leaves, although their threads diverge.
  *
- * The mask says which threads execute a block; the other threads keep their values. The results of threads that leave
- * the loop are saved at that point, so that a block that all remaining threads execute needs no masks. See
+ * The mask says which threads execute a basic block; the other threads keep their values. The results of threads that
+ * leave the loop are saved at that point, so that a block that all remaining threads execute needs no masks. See
  * `masked_code.ts`.
  *
  * @module
@@ -33,20 +33,20 @@ export interface MaskedLoop {
   readonly header: FlowBlock;
   readonly blocks: ReadonlySet<FlowBlock>;
   /**
-   * The blocks of the loop outside of inner loops, and the inner loops, in topological order, ignoring back edges. The
-   * header is the first.
+   * The basic blocks of the loop outside of inner loops, and the inner loops, in topological order, ignoring back
+   * edges. The header is the first.
    */
   readonly parts: readonly (FlowBlock | MaskedLoop)[];
   /** The registers that the loop sets and that code outside of it reads. */
   readonly results: readonly Register[];
-  /** Whether every thread that has not left the loop executes a block in each iteration. */
+  /** Whether every thread that has not left the loop executes a basic block in each iteration. */
   isUnconditional(block: FlowBlock): boolean;
 }
 
 /** An outermost masked loop, which all threads of a gang enter together, and its exits. */
 export interface MaskedRegion {
   readonly loop: MaskedLoop;
-  /** The blocks to which the loop exits, each with the direction of a branch that leads to the block. */
+  /** The basic blocks to which the loop exits, each with the direction of a branch that leads to the block. */
   readonly exits: readonly { readonly target: FlowBlock; readonly way: DivergencePoint }[];
   /** The registers that are live on entry to the loop. */
   readonly uses: ReadonlySet<Register>;
@@ -59,16 +59,16 @@ export interface MaskedRegions {
   readonly regions: readonly MaskedRegion[];
   /** The uniformity of the kernel's registers. Registers that are set under a mask are varying. */
   readonly uniformity: Uniformity;
-  /** Whether `register` is read only in the block that sets it. */
+  /** Whether `register` is read only in the basic block that sets it. */
   isLocal(register: Register): boolean;
 }
 
 /**
- * The maximum number of blocks to which a masked loop may exit. With more exits, the gang's threads rarely continue
- * together.
+ * The maximum number of basic blocks to which a masked loop may exit. With more exits, the gang's threads rarely
+ * continue together.
  */
 const mostExits = 2;
-/** The maximum number of blocks of a masked loop. Larger loops are unlikely to consist only of vector code. */
+/** The maximum number of basic blocks of a masked loop. Larger loops are unlikely to consist only of vector code. */
 const mostBlocks = 64;
 /** The number of loops that are evaluated one per round. Later rounds evaluate several loops at once. */
 const judgedAlone = 8;
@@ -97,13 +97,13 @@ class RegionChooser {
   /** The loops that can be masked, with outer loops before inner ones. */
   readonly #candidates: MaskedRegion[] = [];
   /**
-   * Maps each register that a candidate loop sets to the blocks at whose start the register is live. Contains only
-   * blocks of the loop and their successors.
+   * Maps each register that a candidate loop sets to the basic blocks at whose start the register is live. Contains
+   * only blocks of the loop and their successors.
    */
   readonly #liveAt = new Map<Register, Set<FlowBlock>>();
   /** Maps each loop's header to the registers that are live on entry to the loop. */
   readonly #liveAtHeader = new Map<FlowBlock, Register[]>();
-  /** The registers that are live on entry to some block. */
+  /** The registers that are live on entry to some basic block. */
   readonly #crossing = new Set<Register>();
 
   constructor(
@@ -121,7 +121,7 @@ class RegionChooser {
     const chosen = new Set<MaskedRegion>();
     let uniformity = this.#findUniformity(new Set());
     this.#findCandidates(uniformity);
-    /** Maps each block of a chosen loop to the loop. */
+    /** Maps each basic block of a chosen loop to the loop. */
     const around = new Map<FlowBlock, MaskedRegion>();
     let decided = 0;
     // Masking loops makes registers varying, which may make further branches diverge. Each round evaluates as many
@@ -203,12 +203,12 @@ class RegionChooser {
 
   /**
    * Computes the registers that are live on entry to each loop. Also computes, for each register that a loop sets, the
-   * blocks at whose start the register is live; only the blocks of the loop and their successors are considered.
+   * basic blocks at whose start the register is live; only the blocks of the loop and their successors are considered.
    */
   #findLive(loops: readonly Loop<FlowBlock>[]): void {
     const { entry } = this.#flow;
     for (const { header } of loops) this.#liveAtHeader.set(header, []);
-    /** Maps each block to the outermost loops that contain the block or exit to it. */
+    /** Maps each basic block to the outermost loops that contain the block or exit to it. */
     const near = new Map<FlowBlock, Set<Loop<FlowBlock>>>();
     /** Maps each register to the outermost loops that set the register. */
     const setting = new Map<Register, Set<Loop<FlowBlock>>>();
@@ -236,7 +236,7 @@ class RegionChooser {
       /** Maps each loop's header to the loop. */
       readonly loops: ReadonlyMap<FlowBlock, Loop<FlowBlock>>;
       readonly order: ReadonlyMap<FlowBlock, number>;
-      /** The blocks of the loops that contain this loop. */
+      /** The basic blocks of the loops that contain this loop. */
       readonly outer?: ReadonlySet<FlowBlock>;
     },
   ): MaskedLoop {
@@ -288,12 +288,12 @@ class RegionChooser {
     return { loop, exits, uses: new Set(uses), definitions: new Set(definitions) };
   }
 
-  /** Whether `register` is read only in the block that sets it. */
+  /** Whether `register` is read only in the basic block that sets it. */
   #isLocal(register: Register): boolean {
     return !this.#crossing.has(register);
   }
 
-  /** Whether the gang's threads may diverge at a block of the loop that is not in an inner loop. */
+  /** Whether the gang's threads may diverge at a basic block of the loop that is not in an inner loop. */
   #diverges({ loop }: MaskedRegion, uniformity: Uniformity): boolean {
     return loop.parts.some((part) => !("header" in part) && mayDiverge(part, uniformity));
   }
@@ -344,7 +344,7 @@ class RegionChooser {
   }
 }
 
-/** Whether every exit of an inner loop leads to a block of the loop that directly contains the inner loop. */
+/** Whether every exit of an inner loop leads to a basic block of the loop that directly contains the inner loop. */
 function leavesOneAtATime(loop: MaskedLoop): boolean {
   const direct = new Set(loop.parts.map((part) => "header" in part ? part.header : part));
   return loop.parts.every((part) => {
@@ -356,8 +356,8 @@ function leavesOneAtATime(loop: MaskedLoop): boolean {
 }
 
 /**
- * Whether the gang's threads are likely to diverge at the end of a block. A branch that compares strided values, such
- * as thread indices, usually does not diverge.
+ * Whether the gang's threads are likely to diverge at the end of a basic block. A branch that compares strided values,
+ * such as thread indices, usually does not diverge.
  */
 function mayDiverge({ instructions, terminator }: FlowBlock, uniformity: Uniformity): boolean {
   if (terminator.kind !== "branch" || terminator.on.instruction === undefined) return false;
@@ -381,7 +381,7 @@ function instructionsOf({ instructions }: FlowBlock): CompiledInstruction[] {
 }
 
 /**
- * Returns the registers that a block uses and defines. A register that is set under a predicate does not count as
+ * Returns the registers that a basic block uses and defines. A register that is set under a predicate does not count as
  * defined.
  */
 function useOf(block: FlowBlock): RegisterUse {

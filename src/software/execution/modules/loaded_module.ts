@@ -146,7 +146,7 @@ export function errorOfPtx(error: unknown, call: string): unknown {
   return explainedError(number, call, error.message);
 }
 
-/** Returns the error for a kernel or variable that the device does not support. */
+/** Returns the `CudaError` of a call that needs a kernel or variable which the device does not support. */
 function unsupported(error: UnsupportedPtxError, call: string, note = ""): CudaError {
   return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${error.message}${note}`);
 }

@@ -48,8 +48,8 @@ const patience = 64;
  */
 const weightOfStuckTurn = 4;
 /**
- * The number of steps that are added to `#stuckSteps` for a turn without progress. About this many steps could run in
- * the time of such a turn.
+ * The number of steps that are added to `#stuckSteps` for each turn without progress, to account for the time that the
+ * turn itself takes: about as long as this many steps.
  */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
@@ -70,13 +70,13 @@ export class ResidentBlocks implements ScratchOwner {
   /** The multiprocessor where a block last started. */
   #lastMultiprocessor = -1;
   /**
-   * The number of turns of all blocks since a block last started or ended. Turns without progress may count more, see
-   * `weightOfStuckTurn`.
+   * The number of turns that blocks have taken since a block last started or ended. A turn without progress may count
+   * more than once, see `weightOfStuckTurn`.
    */
   #turnsSinceChange = 0;
-  /** The number of turns of all blocks since any thread last made progress. */
+  /** The number of turns that blocks have taken since any thread last made progress. */
   #stuckTurns = 0;
-  /** The number of steps of all blocks since any thread last made progress. */
+  /** The number of steps that blocks have run since any thread last made progress, plus `stepsOfTurn` for each turn. */
   #stuckSteps = 0;
   /** Whether blocks of this launch have waited for other blocks. */
   #waits: boolean;

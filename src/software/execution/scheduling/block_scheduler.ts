@@ -26,8 +26,8 @@ export type TurnResult =
   /** No thread made progress: all threads wait or spin at the same suspend points as before the turn. */
   | "stuck"
   /**
-   * The turn ended because it reached the maximum length. Some threads can still run, but it is possible that they only
-   * repeat a loop with barriers until another block acts.
+   * The turn ended because it reached the maximum length. Some threads can still run, but they may only be spinning in
+   * a loop with barriers, waiting for another block to make progress.
    */
   | "busy";
 
@@ -61,7 +61,7 @@ export class BlockScheduler {
   /** For each warp, whether any of its threads can run. */
   readonly #isReady: boolean[];
   readonly #groups: WarpGroups;
-  /** Whether threads may spin: run in a loop that possibly waits for another block. */
+  /** Whether threads may spin, that is, repeat a loop while they wait for another block. */
   readonly #maySpin: boolean;
   /** For each thread, the request with which the thread last yielded. */
   readonly #yielded: Int32Array;
@@ -437,7 +437,7 @@ export class BlockScheduler {
   }
 }
 
-/** Returns whether a kernel with these suspensions has threads that may spin, possibly waiting for another block. */
+/** Returns whether a kernel with these suspensions has threads that may spin while they wait for another block. */
 export function maySpin(suspensions: readonly Suspension[]): boolean {
   return suspensions.some(({ request }) => request.kind === "yield");
 }

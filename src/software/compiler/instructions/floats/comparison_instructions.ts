@@ -80,7 +80,10 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
 }
 
-/** Emits code that compares two floats of 32 or 64 bits, which the functions in `push` push. */
+/**
+ * Emits code that compares two floats of 32 or 64 bits. The two functions in `push` emit the code that pushes the
+ * operands.
+ */
 function compareFloats(
   e: FunctionEmitter,
   comparison: string,

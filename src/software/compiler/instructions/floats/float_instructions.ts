@@ -143,8 +143,9 @@ function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedO
 }
 
 /**
- * Emits code that assigns the float that `compute` pushes to the destination, after applying `.ftz`, `.sat` and NaN
- * canonicalization. `compute` returns the locals of the operands for {@linkcode canonicalizeNaN}.
+ * Emits code that computes a float, applies `.ftz`, `.sat` and NaN canonicalization, and assigns the result to the
+ * destination. `compute` emits the code that pushes the float, and returns the locals of the operands for {@linkcode
+ * canonicalizeNaN}.
  */
 export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute: () => readonly number[]): void {
   e.assign(i.operands[0], i.type, () => {

@@ -116,8 +116,8 @@ export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonl
 }
 
 /**
- * Emits code that pushes the packed value whose elements `push` pushes one at a time. The first element is in the
- * lowest bits.
+ * Emits code that packs elements and pushes the packed value. `push` emits the code that pushes one element. The first
+ * element is in the lowest bits.
  */
 export function packElements(e: FunctionEmitter, count: number, push: (index: number) => void): void {
   for (let index = 0; index < count; index++) {
@@ -128,7 +128,7 @@ export function packElements(e: FunctionEmitter, count: number, push: (index: nu
 
 /**
  * Returns the lowering of an instruction on 16-bit floats. `compute` receives 64-bit locals with the operands, and
- * pushes the result.
+ * emits the code that pushes the result.
  */
 function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: readonly number[]) => void): Emit {
   return (e, i) => {

@@ -268,8 +268,8 @@ export const findNthSet: Emit = (e, i) => {
   const base = repeatable(e, i.operands[2], u32);
   const offset = repeatable(e, i.operands[3], s32);
   /**
-   * Emits code that clears `count` set bits of `bits` one by one, or all of them if there are fewer. `pushRest` pushes
-   * `bits` with the next set bit cleared.
+   * Emits code that clears `count` set bits of `bits` one by one, or all of them if there are fewer. `pushRest` emits
+   * the code that pushes `bits` with the next set bit cleared.
    */
   const dropBits = (pushRest: () => void) => {
     code.loop().get(count).i32(0).ops("i32GtS").get(bits).i32(0).ops("i32Ne", "i32And").if();

@@ -265,8 +265,8 @@ function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
 }
 
 /**
- * Emits code that pushes the sum for `.f32`. In global memory, subnormal operands count as zeros, and subnormal results
- * become zeros. In shared memory, subnormal numbers are kept.
+ * Emits code that pushes the sum for `.f32`. In global memory, subnormal operands are treated as zeros, and subnormal
+ * results become zeros. In shared memory, subnormal numbers are kept.
  */
 function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;

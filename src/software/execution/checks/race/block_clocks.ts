@@ -272,7 +272,10 @@ class BlockFences {
   readonly #observed: (Knowledge | undefined)[] = [];
   /** For each thread, the time of the thread's last fence. */
   readonly #times: number[] = [];
-  /** Whether the next barrier must propagate fences to other threads. */
+  /**
+   * Whether a thread has executed or observed a fence since the last barrier of the whole block, so that the next
+   * barrier must pass the fence's ordering on to the other threads.
+   */
   isNew = false;
 
   /** Removes all fences, for a new block. */
@@ -310,14 +313,17 @@ class BlockFences {
     return this.#observed[thread] ?? Knowledge.none;
   }
 
-  /** Propagates fences among the threads that complete a barrier. */
+  /**
+   * Joins the fence states of the threads that complete a barrier: each thread is then ordered after all fences that
+   * any of the threads was ordered after.
+   */
   share(threads: readonly number[]): void {
     this.#set(threads, this.#joined(this.#released, threads), this.#joined(this.#observed, threads));
   }
 
   /**
-   * Propagates fences among all threads of the block at a barrier. Replaces the separate entries of the threads by one
-   * array with the time of each thread's last fence.
+   * Joins the fence states of all threads of the block at a barrier, as `share` does. Replaces the separate entries of
+   * the threads by one array with the time of each thread's last fence.
    */
   shareAll(
     { threads, base, block, time }: { threads: readonly number[]; base: number; block: number; time: number },
