@@ -29,6 +29,8 @@ export interface PtxHeader {
 export interface PtxModule extends PtxHeader {
   readonly functions: readonly FunctionDeclaration[];
   readonly variables: readonly VariableDeclaration[];
+  /** The registers that are declared outside functions, which only PTX before 3.0 has. */
+  readonly registers: readonly RegisterDeclaration[];
   readonly aliases: readonly FunctionAlias[];
   readonly lineInfo: LineInfo;
 }

@@ -326,7 +326,7 @@ test("parsePtx names the line of an error", () => {
     [".version seven\n.target sm_60", 1],
     [".version 7.0\n.target sm_60\n.address_size 32", 3],
     [".version 7.0\n.target sm_60\n\n.future thing;", 4],
-    [".version 7.0\n.target sm_60\n.reg .b32 %r;", 3],
+    [".version 7.0\n.target sm_60\n.reg .nothing %r;", 3],
     [".version 7.0\n.target sm_60\n.entry k() {\n add.u32 %r1 %r2;\n}", 4],
     [".version 7.0\n.target sm_60\n.entry k() {\n add.u32 %r1, #;\n}", 4],
     [".version 7.0\n.target sm_60\n.entry k() {\n\n ld.u32 %r1, [%r2+%r3];\n}", 5],

@@ -103,7 +103,7 @@ export abstract class BodyResolver<Form extends InstructionRow> {
    */
   #addInstruction(instruction: Instruction, scope: Scope): void {
     try {
-      this.items.push(this.instruction(instruction, scope));
+      this.addInstruction(this.instruction(instruction, scope));
     } catch (error) {
       if (!(error instanceof UnsupportedPtxError)) throw error;
       this.leaveOut(error);
@@ -142,6 +142,11 @@ export abstract class BodyResolver<Form extends InstructionRow> {
       return label;
     });
     scope.declare({ kind: "labels", name, labels }, line);
+  }
+
+  /** Adds a resolved instruction to `items`. Subclasses may add other instructions before and after it. */
+  protected addInstruction(instruction: ResolvedInstruction<Form>): void {
+    this.items.push(instruction);
   }
 
   /** Resolves an instruction. Adds the instructions that compute its operands to `items`. */

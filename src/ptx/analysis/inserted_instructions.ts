@@ -22,11 +22,18 @@ export class InsertedInstructions<Form extends InstructionRow> {
   readonly #items: (ResolvedInstruction<Form> | LabelName)[];
   readonly #resolveForm: FormResolver<Form>;
   readonly #line: number;
+  readonly #predicate: ResolvedInstruction["predicate"];
 
+  /** @param predicate the guard predicate of the inserted instructions */
   constructor(
     items: (ResolvedInstruction<Form> | LabelName)[],
-    { resolveForm, line }: { resolveForm: FormResolver<Form>; line: number },
+    { resolveForm, line, predicate }: {
+      resolveForm: FormResolver<Form>;
+      line: number;
+      predicate?: ResolvedInstruction["predicate"];
+    },
   ) {
+    this.#predicate = predicate;
     this.#items = items;
     this.#resolveForm = resolveForm;
     this.#line = line;
@@ -86,6 +93,6 @@ export class InsertedInstructions<Form extends InstructionRow> {
     const notRead: Operand = { kind: "integer", value: 0n };
     const instruction = { opcode, modifiers, operands: operands.map(() => notRead), line: this.#line };
     const resolved = this.#resolveForm({ kind: "instruction", predicate: undefined, ...instruction });
-    this.#items.push({ ...resolved, operands, predicate: undefined });
+    this.#items.push({ ...resolved, operands, predicate: this.#predicate });
   }
 }

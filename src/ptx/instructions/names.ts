@@ -63,6 +63,14 @@ export class Scope {
     }
   }
 
+  /** Returns the registers that this scope declares, without those of a range that nothing has named. */
+  registers(): readonly Register[] {
+    return [...this.#names.values(), ...this.#members.values()].flatMap((named) => {
+      if (named.kind === "register") return [named];
+      return named.kind === "vectorRegister" ? named.components : named.kind === "vector" ? named.elements : [];
+    });
+  }
+
   /** Looks a name up in this scope and the enclosing ones. Returns undefined if the name is not declared. */
   find(name: string): Named | undefined {
     return this.#names.get(name) ?? this.#memberOfFamily(name) ?? this.#parent?.find(name);
@@ -110,7 +118,7 @@ export function registerNamed(
 }
 
 /** Throws `PtxError` for a vector type that PTX does not have. */
-function checkVector(
+export function checkVector(
   type: ScalarType | "b128",
   { vectorLength, line }: { vectorLength: number; line: number },
 ): void {

@@ -41,6 +41,11 @@ export interface Variable {
    * a kernel's own parameters.
    */
   readonly isInFrame?: boolean;
+  /**
+   * Whether the variable is in the frame of the kernel, whichever function uses it: true for the `.local` variables of
+   * the module.
+   */
+  readonly isInKernelFrame?: boolean;
 }
 
 /** A function of the module, which may be only declared and not defined. */

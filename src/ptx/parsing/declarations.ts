@@ -28,6 +28,14 @@ const laterTypes: ReadonlySet<string> = new Set(["bf16", "bf16x2"]);
 /** The length of a vector, by the name of its directive. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
 const maximumDimensions = 200;
+/**
+ * The directives that begin a declaration at module scope. Other directives after the head of a function belong to the
+ * function.
+ */
+const moduleDirectives: ReadonlySet<string> = new Set(
+  ("visible extern weak common entry func reg param global shared local const tex address_size target version file " +
+    "section alias").split(" "),
+);
 
 /** Parses declarations. The caller has already consumed the directive that begins the declaration. */
 export class DeclarationParser {
@@ -80,8 +88,14 @@ export class DeclarationParser {
 
   #functionDirectives(): FunctionDirective[] {
     const directives: FunctionDirective[] = [];
-    while (this.#reader.token.kind === "directive") directives.push(this.#functionDirective());
+    while (this.#reader.token.kind === "directive" && !this.isAtDeclaration) directives.push(this.#functionDirective());
     return directives;
+  }
+
+  /** Whether the current token begins another declaration at module scope. */
+  get isAtDeclaration(): boolean {
+    const { kind, text } = this.#reader.token;
+    return kind === "directive" && moduleDirectives.has(text.slice(1));
   }
 
   #functionDirective(): FunctionDirective {
@@ -112,8 +126,7 @@ export class DeclarationParser {
     return parameters;
   }
 
-  variables(space: string, linkage: string | undefined, line: number): VariableDeclaration[] {
-    if (space === "reg") throw new PtxError(line, "cannot declare registers outside a function");
+  variables(space: string, linkage: string | undefined): VariableDeclaration[] {
     const first = this.#variable(space, linkage);
     const variables = [first];
     while (this.#reader.accept(",")) variables.push(this.#declarator(first));

@@ -7,6 +7,7 @@ import {
   PtxError,
   type PtxHeader,
   type PtxModule,
+  type RegisterDeclaration,
   type Statement,
   type VariableDeclaration,
 } from "../syntax.ts";
@@ -63,6 +64,7 @@ class Parser {
     checkHeader?.(header);
     const functions: FunctionDeclaration[] = [];
     const variables: VariableDeclaration[] = [];
+    const registers: RegisterDeclaration[] = [];
     const aliases: FunctionAlias[] = [];
     let linkage: string | undefined;
     while (this.#reader.token.kind !== "end") {
@@ -79,10 +81,12 @@ class Parser {
         const head = this.#declarations.functionHead(name, linkage, token.line);
         if (this.#reader.at("{")) this.#lineInfo.beginFunction(this.#reader.token.line);
         this.#function = head.name;
-        functions.push({ ...head, body: this.#reader.accept(";") ? undefined : this.#body() });
+        functions.push({ ...head, body: this.#endsPrototype(name) ? undefined : this.#body() });
         this.#function = undefined;
+      } else if (name === "reg") {
+        registers.push(this.#declarations.registers(token.line));
       } else if (stateSpaces.has(name)) {
-        for (const variable of this.#declarations.variables(name, linkage, token.line)) variables.push(variable);
+        for (const variable of this.#declarations.variables(name, linkage)) variables.push(variable);
       } else if (name === "tex") {
         throw new PtxError(
           token.line,
@@ -110,7 +114,17 @@ class Parser {
       }
       linkage = undefined;
     }
-    return { ...header, functions, variables, aliases, lineInfo: this.#lineInfo };
+    return { ...header, functions, variables, registers, aliases, lineInfo: this.#lineInfo };
+  }
+
+  /**
+   * Whether the head of a function is only a prototype. Consumes the semicolon after it, which early compilers left out
+   * after the prototype of a `.func`.
+   */
+  #endsPrototype(kind: "entry" | "func"): boolean {
+    if (this.#reader.accept(";")) return true;
+    const isAtEnd = this.#declarations.isAtDeclaration || this.#isAtDebugLine || this.#reader.token.kind === "end";
+    return kind === "func" && isAtEnd;
   }
 
   kernelHeads(): FunctionDeclaration[] {
@@ -149,11 +163,13 @@ class Parser {
     return error;
   }
 
+  get #isAtDebugLine(): boolean {
+    return this.#reader.at("@") && this.#reader.peek(1).text === "@" && this.#reader.peek(2).text === "DWARF";
+  }
+
   /** Skips a line such as `@@DWARF .byte 0x2b`: debug information in the form that compilers used before `.section`. */
   #acceptDebugLine(): boolean {
-    if (!this.#reader.at("@") || this.#reader.peek(1).text !== "@" || this.#reader.peek(2).text !== "DWARF") {
-      return false;
-    }
+    if (!this.#isAtDebugLine) return false;
     this.#reader.skipLine(this.#reader.token.line);
     return true;
   }
@@ -280,7 +296,7 @@ class Parser {
     } else if (name === "reg") {
       statements.push(this.#declarations.registers(line));
     } else if (stateSpaces.has(name)) {
-      for (const variable of this.#declarations.variables(name, undefined, line)) statements.push(variable);
+      for (const variable of this.#declarations.variables(name, undefined)) statements.push(variable);
     } else {
       this.#reader.skipStatement();
       statements.push({ kind: "directive", name, line });

@@ -27,6 +27,8 @@ import {
   type Instruction,
   type Operand,
   PtxError,
+  type PtxModule,
+  type RegisterDeclaration,
   type VariableDeclaration,
 } from "../../ptx/syntax.ts";
 import { dynamicShared, untrackedBase } from "./domain.ts";
@@ -54,13 +56,16 @@ export interface KernelCode {
 /**
  * Resolves the definition of a kernel. Accepts unknown instructions.
  *
- * @param variables the variables of the kernel's module
+ * @param module the kernel's module
  * @throws {PtxError} If the kernel uses names in ways that PTX does not allow, or if registers have an unknown type
  */
-export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
+export function kernelCode(
+  kernel: FunctionDeclaration,
+  { variables, registers }: Pick<PtxModule, "variables" | "registers">,
+): KernelCode {
   const resolver = new KernelResolver(variables);
   const { items, bases, sharedBytes } = resolver;
-  resolver.resolve(kernel);
+  resolver.resolve(kernel, registers);
   const builder = new KernelFlowBuilder(items);
   const entry = builder.build();
   const instructions = items.filter((item) => item.kind === "instruction");
@@ -84,8 +89,10 @@ class KernelResolver extends BodyResolver<InstructionRow> {
   }
 
   /** Resolves the body of a kernel. */
-  resolve(kernel: FunctionDeclaration): void {
-    const scope = new Scope();
+  resolve(kernel: FunctionDeclaration, registers: readonly RegisterDeclaration[]): void {
+    const outer = new Scope();
+    for (const declaration of registers) outer.declareRegisters(declaration);
+    const scope = new Scope(outer);
     for (const [index, { offset, byteLength }] of kernelSignature(kernel).parameters.entries()) {
       const { name } = kernel.parameters[index]!;
       scope.declare({ kind: "variable", name, space: "param", offset, byteLength }, kernel.line);

@@ -262,7 +262,7 @@ class AnalyzedKernel {
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
     try {
-      return { code: new PreparedCode(kernelCode(kernel, ptx.variables)), ptx };
+      return { code: new PreparedCode(kernelCode(kernel, ptx)), ptx };
     } catch (error) {
       // Ignore the error: drivers may support types that the parser does not.
       if (error instanceof PtxError) return "unknown";

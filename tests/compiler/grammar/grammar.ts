@@ -19,7 +19,7 @@ const registers = ".reg .b64 %o; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .pred
   ".reg .f64 %fd<5>; .reg .b16 %h<9>;\nld.param.u64 %o, [out];\n";
 
 /** The files with modules, without `.txt`. */
-export const groups = ["registers", "constants", "variables", "functions", "declarations", "syntax"] as const;
+export const groups = ["registers", "constants", "variables", "functions", "declarations", "syntax", "early"] as const;
 
 /** The modules of a file, by name. */
 export function readModules(group: typeof groups[number]): ReadonlyMap<string, string> {

@@ -210,8 +210,9 @@ function reportsOf(program: Program, isProvable: boolean): unknown[] {
 
 /** Whether all that the kernel reads of shared memory is proved to be written before. */
 function isProved(program: Program): boolean {
-  const { functions: [kernel], variables, lineInfo } = parsePtx(ptxOf(program, true));
-  const code = new PreparedCode(kernelCode(kernel!, variables));
+  const module = parsePtx(ptxOf(program, true));
+  const { functions: [kernel], lineInfo } = module;
+  const code = new PreparedCode(kernelCode(kernel!, module));
   const { grid, block } = program;
   const parameters = new DataView(new ArrayBuffer(16));
   return launchResult(code, lineInfo, { grid: [grid, 1, 1], block: [block, 1, 1], parameters }).isAll();

@@ -17,7 +17,7 @@ ${variables}
   .reg .b64 %rd<2>;
 ${body}
 }`);
-  return kernelCode(functions.at(-1)!, declared);
+  return kernelCode(functions.at(-1)!, { variables: declared, registers: [] });
 }
 
 test("a block of a kernel's code ends where its threads may go elsewhere: behind a trap, and not behind a breakpoint", () => {

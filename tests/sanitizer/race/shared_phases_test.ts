@@ -282,7 +282,7 @@ function hasRace({ x: width, y: height, grid, items }: Program): boolean {
 
 function isProved(ptx: string, { x, y, grid }: Pick<Program, "x" | "y" | "grid">): boolean {
   const module = parsePtx(ptx);
-  const code = new PreparedCode(kernelCode(module.functions[0]!, module.variables));
+  const code = new PreparedCode(kernelCode(module.functions[0]!, module));
   const parameters = new DataView(new ArrayBuffer(8));
   return launchResult(code, module.lineInfo, { grid: [grid, 1, 1], block: [x, y, 1], parameters }).separate !==
     undefined;

@@ -256,7 +256,7 @@ function hasBallot(items: readonly Item[]): boolean {
 
 function isProved(ptx: string, { grid, block: [x, y], argument }: Program): boolean {
   const module = parsePtx(ptx);
-  const code = new PreparedCode(kernelCode(module.functions[0]!, module.variables));
+  const code = new PreparedCode(kernelCode(module.functions[0]!, module));
   const parameters = new DataView(new ArrayBuffer(16));
   parameters.setUint32(8, argument, true);
   return launchResult(code, module.lineInfo, { grid: [grid, 1, 1], block: [x, y, 1], parameters }).hasUniformBarriers;

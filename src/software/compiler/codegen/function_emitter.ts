@@ -572,15 +572,16 @@ export class FunctionEmitter {
   pushVariable(variable: Variable, offset: bigint): void {
     this.code.i64(BigInt(variable.offset) + offset);
     if (isInImage(variable)) this.code.globalGet(imageAddressGlobal).ops("i64Add");
-    if (!variable.isInFrame || !this.sizes.hasFrames) return;
+    if (!variable.isInFrame || variable.isInKernelFrame || !this.sizes.hasFrames) return;
     this.getFixed("frame");
     this.getFixed("local").ops("i32Sub", "i64ExtendI32U", "i64Add");
   }
 
   /** Emits code that pushes the offset of a byte of a variable in linear memory. */
-  pushOffsetOf({ space, offset: begin }: Variable, offset: bigint): void {
+  pushOffsetOf({ space, offset: begin, isInKernelFrame }: Variable, offset: bigint): void {
     if (space === "shared") this.getFixed("shared");
     else if (space === "global" || space === "const") this.code.globalGet(imageAddressGlobal).ops("i32WrapI64");
+    else if (isInKernelFrame) this.getFixed("local");
     else this.getFrame();
     const distance = begin + Number(offset);
     if (distance !== 0) this.code.i32(distance).ops("i32Add");

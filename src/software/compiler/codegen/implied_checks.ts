@@ -181,7 +181,10 @@ class Search {
       }
       case "variable":
         if (operand.space !== "local" && operand.space !== "shared") return undefined;
-        return { ...this.#value(`${operand.space} ${operand.isInFrame}`, bits), constant: BigInt(operand.offset) };
+        return {
+          ...this.#value(`${operand.space} ${operand.isInFrame} ${operand.isInKernelFrame}`, bits),
+          constant: BigInt(operand.offset),
+        };
       case "sum": {
         const sum = this.#sumIn(operand.variable, bits);
         return sum && { ...sum, constant: sum.constant + operand.offset };

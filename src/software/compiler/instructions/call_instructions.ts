@@ -6,16 +6,22 @@
  *
  * @module
  */
-import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
 import { fillShadow, loadShadows, storeShadows } from "../checks/memory_shadows.ts";
 import { faultKind, functionAddress, shadowOffset } from "../../abi/addresses.ts";
-import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
+import {
+  type CallLayout,
+  callTarget,
+  type CallVariable,
+  frameAlignment,
+  layOutCall,
+  passedBy,
+  passedOperands,
+} from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type {
   FunctionName,
-  Prototype,
   ResolvedInstruction,
   ResolvedOperand,
 } from "../../../ptx/instructions/resolved_instruction.ts";
@@ -36,10 +42,7 @@ export interface CallOperands {
  * declaration.
  */
 export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands {
-  const lists = i.operands.filter((operand) => operand.kind === "list");
-  const isResultFirst = i.operands[0]?.kind === "list";
-  const results = isResultFirst ? lists[0]!.elements : [];
-  const parameters = lists[isResultFirst ? 1 : 0]?.elements ?? [];
+  const { results, parameters } = passedOperands(i);
   const layout = layoutOf(e, i);
   for (
     const [passed, taken, what] of [
@@ -81,13 +84,6 @@ function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
   if (declaration === undefined) e.fail("it needs a prototype that states what is passed");
   return layOutCall(declaration);
-}
-
-/** Returns the declaration or prototype that specifies how a call passes its arguments. */
-function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
-  const target = callTarget(i);
-  if (target.kind === "function") return target.declaration;
-  return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
 }
 
 /**

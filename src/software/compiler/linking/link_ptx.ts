@@ -103,6 +103,8 @@ function merge(modules: readonly PtxModule[], images: readonly NamedPtx[]): Omit
     target,
     functions: functions.map(({ value }) => value),
     variables: variables.map(({ value }) => value),
+    // No module that is linked has registers of its own.
+    registers: [],
     aliases,
   };
 }
@@ -113,6 +115,13 @@ function parseAlone(image: NamedPtx): PtxModule {
     for (const name of unresolvedFunctions(module)) {
       const { line } = module.functions.find((declaration) => declaration.name === name)!;
       throw new PtxError(line, `cannot find a definition of "${name}": declare it as .extern if another module has it`);
+    }
+    const ofThread = module.registers[0] ?? module.variables.find(({ space }) => space === "local");
+    if (ofThread !== undefined) {
+      throw new PtxError(
+        ofThread.line,
+        "cannot link a module that declares registers or .local variables outside functions: declare them in functions",
+      );
     }
     return module;
   });

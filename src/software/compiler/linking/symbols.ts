@@ -114,10 +114,10 @@ function differenceOf(one: VariableDeclaration, other: VariableDeclaration): str
 
 /**
  * Returns the size of a variable, in bytes. Undefined for an array without a length, whose size the definition or the
- * launch determines, and for a type that the device does not support, such as a texture.
+ * launch determines, for a predicate, and for a type that the device does not support, such as a texture.
  */
 function sizeOf(declaration: VariableDeclaration): number | undefined {
-  return declaration.elementCount === 0 || !scalarTypes.has(declaration.type)
+  return declaration.elementCount === 0 || !scalarTypes.has(declaration.type) || declaration.type === "pred"
     ? undefined
     : byteLengthOfVariable(declaration);
 }

@@ -14,6 +14,7 @@ import {
 } from "../../../ptx/syntax.ts";
 import type {
   Prototype,
+  Register,
   ResolvedForm,
   ResolvedOperand,
   Variable,
@@ -23,9 +24,11 @@ import { InsertedInstructions } from "../../../ptx/analysis/inserted_instruction
 import { resolveForm } from "./find_form.ts";
 import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { operandOf } from "./module_image.ts";
-import type { CallLayout, CallVariable } from "./call_layout.ts";
+import { type CallLayout, type CallVariable, isPredicateRegister, passedBy, passedOperands } from "./call_layout.ts";
 import { elementLayout, registerNamed, type Scope, type SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type { ModuleScope } from "./module_scope.ts";
+import type { ModuleLocalLayout } from "./module_locals.ts";
+import { isPredicate, numberOf, predicateNumber, predicateOf, registerTypeName } from "./passed_registers.ts";
 import type { SharedLayout } from "./shared_layout.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
@@ -39,6 +42,7 @@ const maximumLocalAlignment = 65536;
 export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
   readonly #module: ModuleScope;
   readonly #shared: SharedLayout;
+  readonly #moduleLocals: ModuleLocalLayout;
   readonly #frame: SpaceLayout;
   readonly #unsupported: UnsupportedPtxError[];
   /** The results that the function declares as registers. */
@@ -46,11 +50,17 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
 
   constructor(
     module: ModuleScope,
-    { shared, frame, unsupported }: { shared: SharedLayout; frame: SpaceLayout; unsupported: UnsupportedPtxError[] },
+    { shared, moduleLocals, frame, unsupported }: {
+      shared: SharedLayout;
+      moduleLocals: ModuleLocalLayout;
+      frame: SpaceLayout;
+      unsupported: UnsupportedPtxError[];
+    },
   ) {
     super();
     this.#module = module;
     this.#shared = shared;
+    this.#moduleLocals = moduleLocals;
     this.#frame = frame;
     this.#unsupported = unsupported;
   }
@@ -61,43 +71,84 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
    */
   declareCall({ results, parameters }: CallLayout, { scope, line }: { scope: Scope; line: number }): void {
     for (const variable of [...results, ...parameters]) {
-      const { name, type, registerCount } = variable;
-      if (registerCount === undefined) {
+      const { name, registers } = variable;
+      if (registers === undefined) {
         scope.declare(variable, line);
         continue;
       }
-      const register = registerNamed(name, { type, vectorLength: registerCount });
+      const register = registerNamed(name, registers);
       scope.declare(register, line);
-      const held = { variable, operand: asOperand(register) };
-      if (results.includes(variable)) this.#resultRegisters.push(held);
-      else {
-        this.#insert(line, `ld.param${accessType(variable)}`, [
-          held.operand,
-          { kind: "address", base: variable, offset: 0n },
-        ]);
-      }
+      const operand = asOperand(register);
+      if (results.includes(variable)) this.#resultRegisters.push({ variable, operand });
+      else this.#loadParameter(variable, { operand, line });
     }
+  }
+
+  #loadParameter(variable: CallVariable, { operand, line }: { operand: ResolvedOperand; line: number }): void {
+    const inserted = this.#inserted(line);
+    const address = { kind: "address", base: variable, offset: 0n } as const;
+    if (isPredicate(operand)) predicateOf(inserted, operand, inserted.add("ld.param.u32", predicateNumber, [address]));
+    else inserted.addTo(`ld.param${accessType(variable)}`, [operand, address]);
   }
 
   /** Adds instructions that store results from registers to the frame. Called before every return. */
   storeResults(line: number): void {
+    const inserted = this.#inserted(line);
     for (const { operand, variable } of this.#resultRegisters) {
-      this.#insert(line, `st.param${accessType(variable)}`, [
-        { kind: "address", base: variable, offset: 0n },
-        operand,
-      ]);
+      const address = { kind: "address", base: variable, offset: 0n } as const;
+      const stored = isPredicate(operand) ? numberOf(inserted, operand) : operand;
+      inserted.addTo(`st.param${accessType(variable)}`, [address, stored]);
     }
   }
 
-  #insert(line: number, text: string, operands: readonly ResolvedOperand[]): void {
+  #inserted(line: number, predicate?: CompiledInstruction["predicate"]): InsertedInstructions<InstructionForm> {
     const resolveForm = (instruction: Instruction) => this.resolveForm(instruction);
-    new InsertedInstructions(this.items, { resolveForm, line }).addTo(text, operands);
+    return new InsertedInstructions(this.items, { resolveForm, line, predicate });
+  }
+
+  protected override addInstruction(instruction: CompiledInstruction): void {
+    if (instruction.form.flow === "call") this.#addCall(instruction);
+    else super.addInstruction(instruction);
+  }
+
+  /** Adds a call. Predicates are passed as numbers, by instructions before and after the call. */
+  #addCall(call: CompiledInstruction): void {
+    const { line, text, operands } = call;
+    const declaration = passedBy(call);
+    const { results, parameters } = passedOperands(call);
+    const returned: { readonly operand: Register; readonly number: Register }[] = [];
+    const replaced = new Map<readonly ResolvedOperand[], readonly ResolvedOperand[]>();
+    replaced.set(
+      parameters,
+      parameters.map((operand, index) => {
+        const parameter = declaration?.parameters[index];
+        if (parameter === undefined || !isPredicateRegister(parameter)) return operand;
+        if (isPredicate(operand)) return numberOf(this.#inserted(line), operand);
+        throw new PtxError(line, `cannot compile "${text}": "${parameter.name}" is a predicate, and needs one`);
+      }),
+    );
+    replaced.set(
+      results,
+      results.map((operand, index) => {
+        const result = declaration?.results[index];
+        if (result === undefined || !isPredicateRegister(result) || !isPredicate(operand)) return operand;
+        // If the guard predicate is false, the call does not set the number.
+        const number = numberOf(this.#inserted(line), operand);
+        returned.push({ operand, number });
+        return number;
+      }),
+    );
+    const passed = operands.map((operand): ResolvedOperand =>
+      operand.kind === "list" ? { kind: "list", elements: replaced.get(operand.elements)! } : operand
+    );
+    super.addInstruction({ ...call, operands: passed });
+    for (const { operand, number } of returned) predicateOf(this.#inserted(line), operand, number);
   }
 
   protected override instruction(instruction: Instruction, scope: Scope): CompiledInstruction {
     const resolved = super.instruction(instruction, scope);
     const { choices, operands, line, text } = resolved;
-    if (!choices.has("b128")) refuseWide(operands, { line, text });
+    if (!choices.has("b128") && resolved.form.flow !== "call") refuseWide(operands, { line, text });
     if (resolved.form.flow === "return") this.storeResults(line);
     return resolved;
   }
@@ -164,6 +215,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
     const placed = this.#module.image.variables.get(name);
     if (placed !== undefined) return operandOf(name, placed);
     if (space === "shared") return this.#shared.placeOfModule(declaration);
+    if (space === "local") return this.#moduleLocals.place(declaration);
     const refusal = this.#module.image.refusals.get(name);
     if (refusal !== undefined) throw refusal;
     throw new UnsupportedPtxError(line, `cannot use "${name}": this module declares it but does not define it`);
@@ -185,8 +237,9 @@ function refuseWide(operands: readonly ResolvedOperand[], { line, text }: { line
   }
 }
 
-/** Returns the vector and type modifiers of a load or store of an entire variable. */
-function accessType({ type, registerCount = 1 }: CallVariable): string {
-  const name = type.kind === "float" && type.value === "i32" ? `b${type.bits}` : type.name;
-  return `${registerCount > 1 ? `.v${registerCount}` : ""}.${name}`;
+/** Returns the vector and type modifiers of a load or store of an entire variable in registers. */
+function accessType({ type, registers }: CallVariable): string {
+  if (registers?.type === "b128") return ".v2.b64";
+  const { vectorLength = 1 } = registers ?? {};
+  return `${vectorLength > 1 ? `.v${vectorLength}` : ""}.${registerTypeName(type)}`;
 }

@@ -5,23 +5,26 @@
  * @module
  */
 import { PtxError, type VariableDeclaration } from "../../../ptx/syntax.ts";
-import { elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
+import { checkVector, elementLayout, type RegisterType, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type {
   FunctionName,
+  Prototype,
   Register,
   ResolvedInstruction,
+  ResolvedOperand,
   Variable,
 } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
+import { predicateNumber } from "./passed_registers.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import type { ResolvedFunction, ResolvedKernel } from "./resolver.ts";
 
 /** A result or a parameter of a function. */
 export interface CallVariable extends Variable {
-  /** The type. For an array, the type of its elements. */
+  /** The type. For an array, the type of its elements. A predicate is passed as a `u32` that is 0 or 1. */
   readonly type: ScalarType;
-  /** The number of registers, if the function declares the variable as a register (1) or a vector of registers. */
-  readonly registerCount?: number;
+  /** The type of the registers, if the function declares the variable as a register or a vector of registers. */
+  readonly registers?: RegisterType;
 }
 
 /** The layout of a function's results and parameters at the start of its frame. */
@@ -51,25 +54,65 @@ export function layOutCall(
 ): CallLayout {
   const layout = new SpaceLayout("param", { isInFrame: true });
   const place = (declaration: VariableDeclaration): CallVariable => {
-    const { name, space, line, elementCount, vectorLength } = declaration;
+    const { name, space, line, elementCount } = declaration;
     if (elementCount === 0) {
       throw new UnsupportedPtxError(line, `cannot pass "${name}": variadic parameters are not supported`);
     }
-    const type = scalarTypes.get(declaration.type) ?? elementLayout(declaration).type;
-    if (space === "reg" && (type.bits < 32 || elementCount !== undefined)) {
-      throw new PtxError(line, `cannot pass "${name}" in a register: only 32 and 64 bits can be passed there`);
-    }
-    const placed = layout.place({ ...declaration, space: "param" });
+    const registers = space === "reg" ? registersOf(declaration) : undefined;
+    const passed = isPredicateRegister(declaration) ? { ...declaration, type: predicateNumber.name } : declaration;
+    const type = scalarTypes.get(passed.type) ?? elementLayout(passed).type;
+    const placed = layout.place({ ...passed, space: "param" });
     if (layout.byteLength > maximumPassedBytes) {
       throw new UnsupportedPtxError(
         line,
         `cannot pass "${name}": a function takes and returns at most ${maximumPassedBytes} bytes`,
       );
     }
-    return space === "reg" ? { ...placed, type, registerCount: vectorLength } : { ...placed, type };
+    return registers === undefined ? { ...placed, type } : { ...placed, type, registers };
   };
   const placed = { results: results.map(place), parameters: parameters.map(place) };
   return { ...placed, byteLength: layout.byteLength, alignment: layout.alignment };
+}
+
+/** Returns the type of the registers that hold a result or a parameter in `.reg`. */
+function registersOf({ name, type: typeName, vectorLength, elementCount, line }: VariableDeclaration): RegisterType {
+  if (elementCount !== undefined) throw new PtxError(line, `cannot pass "${name}" in registers: it is an array`);
+  const type = typeName === "b128" ? typeName : scalarTypes.get(typeName);
+  if (type === undefined) {
+    throw new PtxError(line, `cannot pass "${name}" in a register: there are none of type ".${typeName}"`);
+  }
+  checkVector(type, { vectorLength, line });
+  return { type, vectorLength };
+}
+
+/** Whether a result or a parameter is a predicate. */
+export function isPredicateRegister({ space, type, vectorLength }: VariableDeclaration): boolean {
+  return space === "reg" && type === "pred" && vectorLength === 1;
+}
+
+/** Returns the declaration or prototype that specifies how a call passes its arguments. */
+export function passedBy(
+  call: ResolvedInstruction,
+): FunctionName["declaration"] | Prototype["declaration"] | undefined {
+  const target = callTarget(call);
+  if (target.kind === "function") return target.declaration;
+  return call.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
+}
+
+/** The lists of a call's operands. */
+export interface PassedOperands {
+  readonly results: readonly ResolvedOperand[];
+  readonly parameters: readonly ResolvedOperand[];
+}
+
+/** Returns the results and the arguments among the operands of a call. */
+export function passedOperands({ operands }: ResolvedInstruction): PassedOperands {
+  const lists = operands.filter((operand) => operand.kind === "list");
+  const isResultFirst = operands[0]?.kind === "list";
+  return {
+    results: isResultFirst ? lists[0]!.elements : [],
+    parameters: lists[isResultFirst ? 1 : 0]?.elements ?? [],
+  };
 }
 
 /** Returns the target of a call: a function, or a register that holds the address of one. */

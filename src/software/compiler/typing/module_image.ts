@@ -67,14 +67,17 @@ const maximumAlignment = 65536;
 /**
  * Returns the variables of a module by name. A definition takes precedence over `.extern` declarations. Throws
  * `PtxError` if a variable is defined twice.
+ *
+ * @param allowsLocal whether the module may have variables in `.local`
  */
 export function variablesByName(
   declarations: readonly VariableDeclaration[],
+  { allowsLocal }: { allowsLocal: boolean },
 ): ReadonlyMap<string, VariableDeclaration> {
   const variables = new Map<string, VariableDeclaration>();
   for (const declaration of declarations) {
     const { name, linkage, line } = declaration;
-    checkPlace(declaration);
+    checkPlace(declaration, allowsLocal);
     const other = variables.get(name);
     if (other === undefined || other.linkage === "extern") variables.set(name, declaration);
     else if (linkage !== "extern") throw new PtxError(line, `cannot define the variable "${name}" twice`);
@@ -83,16 +86,20 @@ export function variablesByName(
 }
 
 /** Throws `PtxError` for a state space, linkage or initializer that a variable at module scope cannot have. */
-function checkPlace({ name, line, space, linkage, initializer }: VariableDeclaration): void {
-  if (space === "local" || space === "param") {
-    throw new PtxError(line, `cannot declare "${name}" in ".${space}" outside a function`);
+function checkPlace(declaration: VariableDeclaration, allowsLocal: boolean): void {
+  const { name, line, space, linkage, initializer } = declaration;
+  if (space === "param") throw new PtxError(line, `cannot declare "${name}" in ".param" outside a function`);
+  if (space === "local" && !allowsLocal) {
+    throw new PtxError(line, `cannot declare "${name}" in ".local" outside a function: only PTX before 3.0 can`);
   }
   if (linkage === "common" && space !== "global") {
     throw new PtxError(line, `cannot declare "${name}" as .common: only variables in .global can be`);
   }
-  if (initializer !== undefined && (linkage === "extern" || space === "shared")) {
-    throw new PtxError(line, `cannot initialize "${name}": it is ${space === "shared" ? 'in ".shared"' : "external"}`);
+  const isInitializable = space === "global" || space === "const";
+  if (initializer !== undefined && (linkage === "extern" || !isInitializable)) {
+    throw new PtxError(line, `cannot initialize "${name}": it is ${isInitializable ? "external" : `in ".${space}"`}`);
   }
+  if (space === "local") byteLengthOfVariable(declaration);
 }
 
 /**

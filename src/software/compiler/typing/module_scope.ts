@@ -10,6 +10,8 @@ import {
   type NameOperand,
   type Operand,
   PtxError,
+  type PtxHeader,
+  type RegisterDeclaration,
   type Statement,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
@@ -26,6 +28,8 @@ export interface ModuleScope {
   readonly addressed: ReadonlySet<FunctionName>;
   /** The variables at module scope by name: those in the image, those in `.shared`, and `.extern` declarations. */
   readonly variables: ReadonlyMap<string, VariableDeclaration>;
+  /** The registers that the module declares outside functions. */
+  readonly registers: readonly RegisterDeclaration[];
   /**
    * Maps `.global` and `.const` variables that functions declare to copies with unique names, which are in the image.
    */
@@ -36,14 +40,21 @@ export interface ModuleScope {
  * Collects a module's declarations, and lays out its variables. Throws `PtxError` if a declaration is not valid PTX.
  */
 export function moduleScope(
-  { functions: declarations, variables: declared, aliases }: {
+  { version, functions: declarations, variables: declared, registers, aliases }: {
+    readonly version: PtxHeader["version"];
     readonly functions: readonly FunctionDeclaration[];
     readonly variables: readonly VariableDeclaration[];
+    readonly registers: readonly RegisterDeclaration[];
     readonly aliases: readonly FunctionAlias[];
   },
   instructions: InstructionSet,
 ): ModuleScope {
-  const variables = variablesByName(declared);
+  // Since PTX 3.0, functions follow an ABI, which passes no such registers and variables.
+  const hasThreadState = version.major < 3;
+  if (!hasThreadState && registers[0] !== undefined) {
+    throw new PtxError(registers[0].line, "cannot declare registers outside a function: only PTX before 3.0 can");
+  }
+  const variables = variablesByName(declared, { allowsLocal: hasThreadState });
   const functions = functionsByName(declarations, aliases);
   for (const [name, { line }] of variables) {
     if (functions.has(name)) throw new PtxError(line, `cannot declare both a variable and a function "${name}"`);
@@ -54,7 +65,7 @@ export function moduleScope(
     functions,
     instructions,
   });
-  return { image, variables, ofFunctions, functions, addressed, instructions };
+  return { image, variables, registers, ofFunctions, functions, addressed, instructions };
 }
 
 /**

@@ -5,6 +5,7 @@ import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_
 import type { ModuleScope } from "./module_scope.ts";
 import type { FunctionName, LabelName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { Scope, SpaceLayout } from "../../../ptx/instructions/names.ts";
+import { ModuleLocalLayout, registerScope, type RegisterUser, shareRegisters } from "./module_locals.ts";
 import { SharedLayout } from "./shared_layout.ts";
 import { roundUp } from "../../../support/rounding.ts";
 import type { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
@@ -67,11 +68,15 @@ export function surveyKernel(
   { parameters, module }: KernelContext,
 ): { readonly resolved: ResolvedKernel; readonly unsupported: readonly UnsupportedPtxError[] } {
   const shared = new SharedLayout();
+  const moduleLocals = new ModuleLocalLayout();
   const unsupported: UnsupportedPtxError[] = [];
-  const scope = new Scope();
+  const common = { module, shared, moduleLocals, unsupported };
+  const kernelRegisters = registerScope(module.registers);
+  const scope = new Scope(kernelRegisters);
   for (const parameter of parameters) scope.declare(parameter, declaration.line);
-  const kernel = resolveFunction(declaration, { scope, module, shared, unsupported, call: undefined });
-  const callees = new Map<FunctionName, ResolvedFunction>();
+  const main = resolveFunction(declaration, { ...common, scope, call: undefined });
+  const users: RegisterUser[] = [{ resolved: main, registers: kernelRegisters }];
+  const names = new Set<FunctionName>();
   let callsAny = false;
   /**
    * Returns the functions with a body that a function may call. All indirect calls have the same possible targets,
@@ -91,17 +96,21 @@ export function surveyKernel(
     }
     return called;
   };
-  const waiting = calledBy(kernel);
+  const waiting = calledBy(main);
   for (let callee = waiting.pop(); callee !== undefined; callee = waiting.pop()) {
-    if (callees.has(callee)) continue;
+    if (names.has(callee)) continue;
+    names.add(callee);
     const call = layOutCall(callee.declaration);
-    const scope = new Scope();
-    const resolved = resolveFunction(callee.declaration, { scope, module, shared, unsupported, call });
-    callees.set(callee, resolved);
+    const registers = registerScope(module.registers);
+    const resolved = resolveFunction(callee.declaration, { ...common, scope: new Scope(registers), call });
+    users.push({ resolved, registers });
     for (const name of calledBy(resolved)) waiting.push(name);
   }
   const usesDynamicShared = shared.placeDynamic();
-  let { frameAlignment } = kernel;
+  const [first, ...rest] = shareRegisters(users, { locals: moduleLocals, instructions: module.instructions });
+  const kernel = { ...first!, variableBytes: moduleLocals.placeAfter(first!.variableBytes) };
+  const callees = new Map([...names].map((name, index) => [name, rest[index]!]));
+  let frameAlignment = Math.max(kernel.frameAlignment, moduleLocals.alignment);
   for (const callee of callees.values()) frameAlignment = Math.max(frameAlignment, callee.frameAlignment);
   const aligned = (resolved: ResolvedFunction): ResolvedFunction => {
     return { ...resolved, frameAlignment, frameBytes: roundUp(resolved.variableBytes, frameAlignment) };
@@ -119,10 +128,11 @@ export function surveyKernel(
 
 function resolveFunction(
   { name, line, body, directives }: FunctionDeclaration,
-  { scope, module, shared, unsupported, call }: {
+  { scope, module, shared, moduleLocals, unsupported, call }: {
     scope: Scope;
     module: ModuleScope;
     shared: SharedLayout;
+    moduleLocals: ModuleLocalLayout;
     /** Receives the errors for unsupported instructions. */
     unsupported: UnsupportedPtxError[];
     call: CallLayout | undefined;
@@ -134,7 +144,7 @@ function resolveFunction(
     }
   }
   const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
-  const resolver = new CompiledBodyResolver(module, { shared, frame, unsupported });
+  const resolver = new CompiledBodyResolver(module, { shared, moduleLocals, frame, unsupported });
   if (call !== undefined) resolver.declareCall(call, { scope, line });
   resolver.statements(body!, scope);
   resolver.storeResults(line);
