@@ -43,6 +43,7 @@ import {
   type TypedArrayConstructor,
 } from "../support/validation.ts";
 import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
+import { cloneRefusal } from "../support/cloning.ts";
 
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions & FillOptions = {};
@@ -105,6 +106,12 @@ export let allocationOf: {
   (value: unknown): Allocation | undefined;
 };
 
+const refusalToClone = cloneRefusal(
+  "a DeviceBuffer or a DeviceArray",
+  "its memory belongs to the Cuda object of this thread; send a copy, such as await buffer.read(Float32Array), or share " +
+    "the memory through an Exporter",
+);
+
 /**
  * A buffer of device memory. Methods enqueue work on a stream and return at once, unless documented otherwise. Buffers
  * come from the methods that allocate, import, open or wrap memory, such as `MemoryPool.allocate`.
@@ -122,6 +129,8 @@ export let allocationOf: {
  * ```
  */
 export class DeviceBuffer implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** Size in bytes. */
   readonly byteLength: number;
   readonly #allocation: Allocation;

@@ -18,6 +18,7 @@ import {
   whatIs,
 } from "../support/validation.ts";
 import { formatVersion } from "../support/version.ts";
+import { cloneRefusal, openInWorker } from "../support/cloning.ts";
 
 /** The options of a new pool in host memory. */
 const hostPoolOptions: KnownOptions<PoolOptions & { numaNode?: number }> = {
@@ -28,8 +29,12 @@ const hostPoolOptions: KnownOptions<PoolOptions & { numaNode?: number }> = {
 /** Returns the session that a `Cuda` object and all objects created from it belong to. */
 export let sessionOf: (cuda: Cuda) => Session;
 
+const refusalToClone = cloneRefusal("a Cuda object", openInWorker);
+
 /** A driver and its devices. Comes from `open`. */
 export class Cuda implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** "cuda" for GPUs, "software" for software devices. */
   readonly driver: "cuda" | "software";
   /** The CUDA version of the driver: 13000 for CUDA 13.0. */

@@ -57,6 +57,7 @@ import {
 } from "../support/validation.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
+import { cloneRefusal, openInWorker } from "../support/cloning.ts";
 
 const attributePrefix = "cudaDevAttr";
 /** The prefix of the device attributes' names in the driver API, as in CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
@@ -69,8 +70,12 @@ const propertyNames: Readonly<Record<string, string>> = {
   major: "CudaDevice.computeCapability",
   minor: "CudaDevice.computeCapability",
 };
+const refusalToClone = cloneRefusal("a CudaDevice", openInWorker);
+
 /** A GPU or a software device. Comes from `Cuda.device` or `Cuda.devices`. */
 export class CudaDevice {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The device's number in this process, as in CUDA. */
   readonly ordinal: number;
   /** The stream that is used if no other is given. Disposing it does nothing. */
@@ -85,7 +90,7 @@ export class CudaDevice {
 
   static {
     refuseDisposal(this, "Cannot declare a CudaDevice with using: it has nothing to dispose of; declare it with const");
-    refuseNewProperties(this, { name: "CudaDevice", fields: ["ordinal", "defaultStream"] });
+    refuseNewProperties(this, { name: "CudaDevice", fields: ["cloneRefusal", "ordinal", "defaultStream"] });
     printAs(this, "CudaDevice", (device) => {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +

@@ -41,9 +41,6 @@ const leftOut = [
   "refuses it too. A promise that is given to a function of the library is refused there.",
   "A misspelt property of a plain result, such as `pool.usage().usedBytes`: it is undefined, as it is of any object. The " +
   "type checker refuses it.",
-  "An object that is sent to a Worker, by `postMessage` or `structuredClone`, arrives as a plain object: the runtime copies " +
-  "an object's own properties, and asks neither the object nor its class. Only a property of each single object could " +
-  "refuse that, and every allocation would pay for it.",
   "What the runtime itself answers before a function of the library is called, or without one: a method that is called " +
   "without its object (`const { allocate } = pool`), a stream in the list of what to transfer to a worker, and a " +
   "property of a promise that was not awaited (`importer.offer(name).map()`, `channel.reserve().buffer.fill(1)`), " +

@@ -46,6 +46,9 @@ import {
   type TypedArrayConstructor,
   whatIs,
 } from "../../support/validation.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+
+const refusalToClone = cloneRefusal("a CachingAllocator", openInWorker);
 
 /**
  * Hands out parts of large allocations of a pool, called slabs, and reuses freed memory: once the allocator has memory,
@@ -82,6 +85,8 @@ import {
  * ```
  */
 export class CachingAllocator implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The pool that the memory comes from. */
   readonly pool: MemoryPool;
   readonly #session: Session;

@@ -19,7 +19,8 @@ import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "../pools/pool_attributes.ts";
 import type { Session } from "../../session.ts";
 import { checkByteLength, refuseConstruction, whatIs } from "../../support/validation.ts";
-import { fabricImportHint, ShareableHandle, whatIsNoHandle } from "./shareable_handle.ts";
+import { fabricImportHint, ShareableHandle } from "./shareable_handle.ts";
+import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
 
 /**
  * Whenever the number of streams in a mapping's `earlierFrees` reaches a multiple of this value, disposed streams are
@@ -33,6 +34,8 @@ export let importWhole: (pool: ImportedMemoryPool, exportData: Uint8Array, byteL
 /** Calls `callback` once, when the imported pool is disposed. Replaces an earlier callback. */
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
+const refusalToClone = cloneRefusal("an ImportedMemoryPool", shareOrOpen);
+
 /**
  * A pool of another process. It cannot allocate memory, only map memory that the other process has allocated. Comes
  * from `CudaDevice.importPool`.
@@ -40,6 +43,8 @@ export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => 
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  */
 export class ImportedMemoryPool implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The device that the memory is on. For a pool in host memory: the device through which it was imported. */
   readonly device: CudaDevice;
   readonly #session: Session;
@@ -351,7 +356,7 @@ export class ImportedMemoryPool implements Disposable {
 export function importPool(session: Session, device: CudaDevice, handle: ShareableHandle): ImportedMemoryPool {
   if (!(handle instanceof ShareableHandle)) {
     throw new TypeError(
-      `Cannot import a pool from ${whatIsNoHandle(handle)}: give the ShareableHandle of the exporter's ` +
+      `Cannot import a pool from ${whatIs(handle, "ShareableHandle")}: give the ShareableHandle of the exporter's ` +
         "exportHandle, or one that ShareableHandle.fromFd made of a descriptor",
     );
   }

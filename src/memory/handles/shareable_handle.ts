@@ -9,16 +9,19 @@ import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { fabricHandleByteLength } from "../../driver.ts";
 import { printAs } from "../../support/printing.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
-import { maximumInt, whatIs } from "../../support/validation.ts";
+import { maximumInt } from "../../support/validation.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { Allocation } from "../allocation.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
+import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
 
 /**
  * Must be passed to the constructor, so that only this file can call it: a handle closes its descriptor, which must not
  * be an arbitrary number. The modifier `private` is only checked at compile time.
  */
 const constructionToken = Symbol();
+
+const refusalToClone = cloneRefusal("a ShareableHandle", shareOrOpen);
 
 /**
  * A handle to a memory pool that another process can import. It owns a file descriptor, which it closes, or holds the
@@ -32,6 +35,8 @@ const constructionToken = Symbol();
  * ```
  */
 export class ShareableHandle implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The type of the handle: a `"posix-fd"` handle has `fd`, a `"fabric"` handle has `bytes`. */
   readonly type: "posix-fd" | "fabric";
   #fd: number;
@@ -141,17 +146,6 @@ export class ShareableHandle implements Disposable {
   #check(): void {
     if (this.#disposed) throw new ReferenceError(`Cannot use the ${this.type} handle: it was disposed`);
   }
-}
-
-/**
- * Describes a value that is not a handle, for an error's message. A handle that was sent to a Worker arrives as a plain
- * object.
- */
-export function whatIsNoHandle(value: unknown): string {
-  const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
-  return type === "posix-fd" || type === "fabric"
-    ? "a clone of a ShareableHandle, as structuredClone and postMessage make it"
-    : whatIs(value, "ShareableHandle");
 }
 
 /**

@@ -35,6 +35,7 @@ import {
   type TypedArrayConstructor,
 } from "../../support/validation.ts";
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
+import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";
@@ -64,6 +65,8 @@ export interface PoolOptions {
  */
 export let whenPoolDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 
+const refusalToClone = cloneRefusal("a MemoryPool", shareOrOpen);
+
 /**
  * A pool from which memory is allocated in stream order. Comes from `CudaDevice.createPool` or `Cuda.createHostPool`.
  *
@@ -82,6 +85,8 @@ export let whenPoolDisposed: (pool: MemoryPool, callback: () => void) => () => v
  * ```
  */
 export class MemoryPool implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The device that the memory is on; undefined for a pool in host memory. */
   readonly device: CudaDevice | undefined;
   /** How the pool can be shared with other processes. */
@@ -102,7 +107,7 @@ export class MemoryPool implements Disposable {
     };
     refuseNewProperties(this, {
       name: "MemoryPool",
-      fields: ["device", "handleType"],
+      fields: ["cloneRefusal", "device", "handleType"],
       instead: { maxSize: "a pool keeps its maximum; give it to createPool" },
     });
     refuseToReplace(this, "reuse", "set the property of one policy, such as pool.reuse.allowOpportunistic");

@@ -1,4 +1,5 @@
 import { refuseElementAccess } from "./elements.ts";
+import { cloneRefusal } from "../../support/cloning.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import type { HostAllocation } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
@@ -7,6 +8,8 @@ import { refuseConstruction } from "../../support/validation.ts";
 
 /** Returns the session that a host buffer belongs to. */
 export let sessionOfHost: (buffer: HostBuffer) => Session;
+
+const refusalToClone = cloneRefusal("a HostBuffer", "send a copy of its bytes, such as host.buffer.slice(0)");
 
 /**
  * Page-locked host memory. Copies to and from it run asynchronously to the host, and kernels of all devices read and
@@ -30,6 +33,8 @@ export let sessionOfHost: (buffer: HostBuffer) => Session;
  * ```
  */
 export class HostBuffer implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** Size in bytes. */
   readonly byteLength: number;
   readonly #session: Session;

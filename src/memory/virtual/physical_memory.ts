@@ -11,9 +11,15 @@ import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { roundUp } from "../../support/rounding.ts";
-import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
+import {
+  checkByteLength,
+  checkOptions,
+  type KnownOptions,
+  refuseConstruction,
+  whatIs,
+} from "../../support/validation.ts";
 import { checkHandleType, type PoolHandleType } from "../pools/memory_pool.ts";
-import { fabricHint, fabricImportHint, ShareableHandle, whatIsNoHandle } from "../handles/shareable_handle.ts";
+import { fabricHint, fabricImportHint, ShareableHandle } from "../handles/shareable_handle.ts";
 
 /** Options of physical memory, which has no address until it is mapped. */
 export interface PhysicalMemoryOptions {
@@ -184,7 +190,9 @@ export function importMemory(
 ): PhysicalMemory {
   if (!(handle instanceof ShareableHandle)) {
     throw new TypeError(
-      `Cannot import memory from ${whatIsNoHandle(handle)}: give the ShareableHandle of the exporter's exportHandle, ` +
+      `Cannot import memory from ${
+        whatIs(handle, "ShareableHandle")
+      }: give the ShareableHandle of the exporter's exportHandle, ` +
         "or one that ShareableHandle.fromFd made of a descriptor",
     );
   }

@@ -47,6 +47,9 @@ import {
   refuseUnknownOption,
   whatIs,
 } from "../../support/validation.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+
+const refusalToClone = cloneRefusal("a CudaKernel", openInWorker);
 
 /**
  * A function that runs on a device, in as many threads as a launch requests. Comes from `CudaModule.kernel`.
@@ -55,6 +58,8 @@ import {
  * time, `launch` always checks its arguments.
  */
 export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /**
    * Exists only for the type checker, to distinguish kernels with different parameters.
    *
@@ -86,7 +91,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   #cacheConfig: CacheConfig = "none";
 
   static {
-    refuseNewProperties(this, { name: "CudaKernel", fields: ["name"], instead: optInInstead });
+    refuseNewProperties(this, { name: "CudaKernel", fields: ["cloneRefusal", "name"], instead: optInInstead });
     printAs(this, "CudaKernel", (kernel) => {
       const types = kernel.#typeNames();
       const state = kernel.#isDisposed ? ", disposed" : "";

@@ -21,6 +21,7 @@ import { type AnyKernels, checkPlaces, signatureFromTypes } from "../kernels/par
 import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_support.ts";
 import { type KernelSignature, type ParameterType, untypedSignature } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 
 const ownerOfGlobals: AllocationOwner = {
   release() {},
@@ -39,6 +40,8 @@ const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
   names: { parameters: true },
 };
 
+const refusalToClone = cloneRefusal("a CudaModule", openInWorker);
+
 /**
  * Kernels and variables that are loaded on a device. Comes from `CudaDevice.loadModule`.
  *
@@ -49,6 +52,8 @@ const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
  */
 export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>
   implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /**
    * Exists only for the type checker, to distinguish modules with different kernels. A mapped type, because an
    * interface lacks the index signature that `AnyKernels` requires.

@@ -8,6 +8,7 @@ import type { Session } from "../../session.ts";
 import type { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, type KnownOptions, refuseConstruction, whatIs } from "../../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 
 /** Options of a new event. */
 export interface EventOptions {
@@ -52,6 +53,8 @@ export let noteRecord: (event: CudaEvent, stream: StreamProgress) => void;
  */
 export let noteWait: (event: CudaEvent, stream: StreamProgress) => void;
 
+const refusalToClone = cloneRefusal("a CudaEvent", openInWorker);
+
 /**
  * A point in a stream's work, which the host and other streams can wait for. Comes from `CudaDevice.createEvent` or
  * `CudaDevice.openEvent`.
@@ -59,6 +62,8 @@ export let noteWait: (event: CudaEvent, stream: StreamProgress) => void;
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
  */
 export class CudaEvent implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The device that the event belongs to. */
   readonly device: CudaDevice;
   readonly #session: Session;

@@ -20,6 +20,7 @@ import {
 } from "../../support/validation.ts";
 import type { Session } from "../../session.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../../support/waiting/waiting.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 
 /** Options of a new stream. */
 export interface StreamOptions {
@@ -102,6 +103,8 @@ export let checkStream: (stream: CudaStream, session: Session, usage?: string) =
  */
 export let isOrderedByDefaultStream: (a: CudaStream, b: CudaStream) => boolean;
 
+const refusalToClone = cloneRefusal("a CudaStream", openInWorker);
+
 /**
  * A queue of work for a device, which executes it in order. Comes from `CudaDevice.createStream` or
  * `CudaDevice.wrapStream`.
@@ -109,6 +112,8 @@ export let isOrderedByDefaultStream: (a: CudaStream, b: CudaStream) => boolean;
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
  */
 export class CudaStream implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
   /** The device that executes the work. */
   readonly device: CudaDevice;
   readonly #session: Session;
@@ -175,7 +180,7 @@ export class CudaStream implements Disposable {
     isOrderedByDefaultStream = (a, b) => areOrderedByDefaultStream(a.#kind, b.#kind) && !a.disposed && !b.disposed;
     refuseNewProperties(this, {
       name: "CudaStream",
-      fields: ["device"],
+      fields: ["cloneRefusal", "device"],
       instead: { nonBlocking: "give it to createStream" },
     });
     refuseToReplace(this, "priority", "a stream keeps the priority that it was created with; give it to createStream");

@@ -23,7 +23,7 @@ import {
 import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
-import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/handles/shareable_handle.ts";
+import { checkDescriptor, ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
 import { Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { delay } from "../../support/waiting/timer.ts";
@@ -455,7 +455,7 @@ function checkRequest(byteLength: number, handles: number): void {
 function fdOf(handle: ShareableHandle): number {
   if (!(handle instanceof ShareableHandle)) {
     throw new TypeError(
-      `Cannot send ${whatIsNoHandle(handle)} as a handle: give what exportHandle or fromFd gave`,
+      `Cannot send ${whatIs(handle, "ShareableHandle")} as a handle: give what exportHandle or fromFd gave`,
     );
   }
   if (handle.type === "fabric") throw new TypeError("Cannot send a fabric handle as a descriptor: send its bytes");

@@ -175,3 +175,11 @@ mistake("the length of a buffer that is no array", ({ buffer }) => {
 mistake("the size of a buffer", ({ buffer }) => {
   console.log(buffer.size);
 });
+
+mistake("an array to a Worker", ({ x }) => {
+  new MessageChannel().port1.postMessage({ x });
+});
+
+mistake("a clone of a stream", ({ stream }) => {
+  structuredClone(stream);
+});
