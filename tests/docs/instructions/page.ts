@@ -15,19 +15,19 @@ const head =
 
 # PTX instructions on the software device
 
-Every instruction of PTX ISA 9.0, with its section of the
-[manual](https://docs.nvidia.com/cuda/parallel-thread-execution/), and what the [software device](./software_device.md)
-makes of it. \`module.instructionSupport()\` tells the same of one module.
+This page lists every instruction of PTX ISA 9.0, with its section in the
+[manual](https://docs.nvidia.com/cuda/parallel-thread-execution/), and says whether it runs on the
+[software device](./software_device.md). \`module.instructionSupport()\` returns the same for one module.
 
 - **runs**: the result has the bits that the manual defines.
-- **runs within a bound**: the manual defines the result only up to an error. That of the software device is within the
-  bound, as a GPU's is, but their bits may differ.
-- **no effect**: a hint, which changes no result. The software device ignores it.
+- **runs within a bound**: the manual defines a bound for the error of the result. The results of the software device and
+  of a GPU are both within the bound, but their bits may differ.
+- **no effect**: a hint that changes no result. The software device ignores it.
 - **refused**: \`module.kernel(name)\` refuses the kernels that reach the instruction, with the reason.
 
-In the forms, \`[.ftz]\` may be left out, and \`.{rn|rz}\` is one of the two. A form that is not listed is refused. The
-device has the compute capability 9.0: it loads no module for \`sm_100\` or newer, and has none of the forms that need it.
-Which of the types of a form may be combined, and which operands may be constants, the manual says.
+In the forms, \`[.ftz]\` is optional, and \`.{rn|rz}\` is one of the two. A form that is not listed is refused. The device
+has the compute capability 9.0: it loads no module for \`sm_100\` or newer, and has none of the forms that need it. The
+manual says which types of a form may be combined, and which operands may be constants.
 `;
 
 /** The text of the page, as it is before \`deno fmt\`. */
