@@ -9,6 +9,7 @@ import {
   checkReadAs,
   elementBits,
   refuseElementAccess,
+  typeOfData,
 } from "./transfers/elements.ts";
 import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";
@@ -170,4 +171,49 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   toTypedArray(options?: ReadOptions): Promise<T> {
     return super.read(this.type, options);
   }
+}
+
+/** What `allocateArray` allocates: the elements' type and number, the stream, and the data to copy. */
+interface ArrayRequest<T extends TypedArray> {
+  readonly type: TypedArrayConstructor<T>;
+  readonly length: number;
+  readonly stream: CudaStream | undefined;
+  readonly data: T | undefined;
+}
+
+/** Returns what the arguments of `allocateArray` mean: a type, a length and a stream, or data and a stream. */
+export function arrayRequest<T extends TypedArray>(
+  ...[source, lengthOrStream, stream]: [
+    source: TypedArrayConstructor<T> | T,
+    lengthOrStream: number | CudaStream | undefined,
+    stream: CudaStream | undefined,
+  ]
+): ArrayRequest<T> {
+  if (ArrayBuffer.isView(source)) {
+    const data = source as T;
+    const { length } = data;
+    return { type: typeOfData(data), length, stream: lengthOrStream as CudaStream | undefined, data };
+  }
+  if (Array.isArray(source)) {
+    throw new TypeError(
+      "Cannot allocate an array of the elements of an Array: give a typed array, such as new Float32Array(numbers)",
+    );
+  }
+  return { type: source, length: lengthOrStream as number, stream, data: undefined };
+}
+
+/** Creates an array of a new allocation, and copies the data. If the copy fails, the memory is freed. */
+export function newArray<T extends TypedArray>(
+  { type, data }: ArrayRequest<T>,
+  allocation: Allocation,
+): DeviceArray<T> {
+  const array = new DeviceArray(type, allocation);
+  if (data === undefined) return array;
+  try {
+    array.copyFrom(data);
+  } catch (error) {
+    array[Symbol.dispose]();
+    throw error;
+  }
+  return array;
 }

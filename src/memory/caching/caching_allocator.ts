@@ -19,7 +19,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { countOf, placeOf, printAs, startStackAbove } from "../../support/printing.ts";
 import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../pools/allocation_queue.ts";
-import { DeviceArray } from "../device_array.ts";
+import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
@@ -194,10 +194,29 @@ export class CachingAllocator implements Disposable {
     type: TypedArrayConstructor<T>,
     length: number,
     stream?: CudaStream,
+  ): DeviceArray<T>;
+
+  /**
+   * Allocates memory for all elements of a typed array, and copies them, in stream order. The array may be changed when
+   * the call has returned. If the copy fails, the memory is freed. Also throws what `allocate` and
+   * `DeviceArray.copyFrom` throw.
+   *
+   * @param data The elements, whose type the array has.
+   * @param stream The stream to allocate and to copy on. Defaults to the device's default stream; required for a pool
+   * in host memory.
+   * @throws {TypeError} If `data` is not a typed array
+   * @throws {RangeError} If `data` has no elements
+   */
+  allocateArray<T extends TypedArray>(data: T, stream?: CudaStream): DeviceArray<T>;
+  allocateArray<T extends TypedArray>(
+    source: TypedArrayConstructor<T> | T,
+    lengthOrStream?: number | CudaStream,
+    stream?: CudaStream,
   ): DeviceArray<T> {
-    const allocationStream = this.#source.allocationStream(stream);
-    const byteLength = byteLengthOfArray(type, length);
-    return new DeviceArray(type, this.#allocate(byteLength, allocationStream));
+    const request = arrayRequest(source, lengthOrStream, stream);
+    const allocationStream = this.#source.allocationStream(request.stream);
+    const byteLength = byteLengthOfArray(request.type, request.length);
+    return newArray(request, this.#allocate(byteLength, allocationStream));
   }
 
   /**

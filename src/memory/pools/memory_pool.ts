@@ -2,7 +2,7 @@ import { type AllocateAsyncOptions, allocateAsyncOptions } from "./allocation_qu
 import type { CachingAllocatorOptions } from "../caching/allocator_options.ts";
 import { CachingAllocator } from "../caching/caching_allocator.ts";
 import type { SlabSource } from "../caching/slabs.ts";
-import { DeviceArray } from "../device_array.ts";
+import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
 import {
   type Access,
@@ -196,11 +196,41 @@ export class MemoryPool implements Disposable {
     type: TypedArrayConstructor<T>,
     length: number,
     stream?: CudaStream,
+  ): DeviceArray<T>;
+
+  /**
+   * Allocates memory for all elements of a typed array, and copies them, in stream order. The array may be changed when
+   * the call has returned. If the copy fails, the memory is freed. Also throws what `allocate` and
+   * `DeviceArray.copyFrom` throw.
+   *
+   * @param data The elements, whose type the array has.
+   * @param stream The stream to allocate and to copy on. Defaults to the device's default stream; required for a pool
+   * in host memory.
+   * @throws {TypeError} If `data` is not a typed array
+   * @throws {RangeError} If `data` has no elements
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * using stream = cuda.device(0).createStream();
+   * using pool = cuda.device(0).createPool();
+   * using x = pool.allocateArray(new Float32Array([1, 2, 3]), stream);
+   * console.log(await x.toTypedArray());
+   * ```
+   */
+  allocateArray<T extends TypedArray>(data: T, stream?: CudaStream): DeviceArray<T>;
+  allocateArray<T extends TypedArray>(
+    source: TypedArrayConstructor<T> | T,
+    lengthOrStream?: number | CudaStream,
+    stream?: CudaStream,
   ): DeviceArray<T> {
-    const allocationStream = this.#allocationStream(stream);
+    const request = arrayRequest(source, lengthOrStream, stream);
+    const allocationStream = this.#allocationStream(request.stream);
     checkStream(allocationStream, this.#session);
-    const byteLength = byteLengthOfArray(type, length);
-    return new DeviceArray(type, this.#memory.allocate(byteLength, allocationStream));
+    const byteLength = byteLengthOfArray(request.type, request.length);
+    return newArray(request, this.#memory.allocate(byteLength, allocationStream));
   }
 
   /**

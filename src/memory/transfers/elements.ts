@@ -16,6 +16,18 @@ const classOf: (value: unknown) => string | undefined = (() => {
   return (value) => get!.call(value);
 })();
 
+/**
+ * Returns the element type of data to allocate an array from: the constructor of its class, even if the data is an
+ * instance of a subclass, such as Node's Buffer. Throws a `TypeError` if the data is not a typed array.
+ */
+export function typeOfData<T extends TypedArray>(data: T): TypedArrayConstructor<T> {
+  const name = classOf(data);
+  if (name === undefined) {
+    throw new TypeError(`Cannot allocate an array of the elements of ${whatIs(data)}: give a typed array`);
+  }
+  return (globalThis as unknown as Record<string, TypedArrayConstructor<T>>)[name]!;
+}
+
 /** Maps a constructor to the class of its typed arrays. The constructor may be that of a subclass. */
 const classes = new WeakMap<TypedArrayConstructor<TypedArray>, string>();
 const scratch = new DataView(new ArrayBuffer(8));

@@ -68,8 +68,20 @@ mistake("a shape for the length", ({ pool, stream }) => {
   pool.allocateArray(Float32Array, [32, 32], stream);
 });
 
-mistake("a typed array for its type", ({ pool, stream }) => {
-  pool.allocateArray(new Float32Array(1024), stream);
+mistake("data without a type", ({ pool, stream }) => {
+  pool.allocateArray([1, 2, 3], stream);
+});
+
+mistake("data with its length", ({ pool, stream }) => {
+  pool.allocateArray(new Float32Array(1024), 1024, stream);
+});
+
+mistake("a DataView as the data", ({ pool, stream }) => {
+  pool.allocateArray(new DataView(new ArrayBuffer(16)), stream);
+});
+
+mistake("data without elements", ({ pool, stream }) => {
+  pool.allocateArray(new Float32Array(0), stream);
 });
 
 mistake("a negative length", ({ pool, stream }) => {
