@@ -190,8 +190,9 @@ function allocateByAllocators(): void {
   MemoryPool.prototype.allocate = function (...args) {
     return allocatorOf(this).allocate(...args);
   };
-  MemoryPool.prototype.allocateArray = function (...args) {
-    return allocatorOf(this).allocateArray(...args);
+  // An overloaded method cannot be assigned a function of its parameters' union.
+  MemoryPool.prototype.allocateArray = function (this: MemoryPool, ...args: never[]) {
+    return (allocatorOf(this).allocateArray as (...args: never[]) => never).call(allocatorOf(this), ...args);
   };
   MemoryPool.prototype.allocateAsync = function (...args) {
     return allocatorOf(this).allocateAsync(...args);
