@@ -53,8 +53,8 @@ const totals = {
  * import { prometheusText, refusalStatistics } from "./mod.ts";
  *
  * console.log(refusalStatistics().imports["too-large"]); // 0
- * console.log(prometheusText(refusalStatistics()).split("\n")[2]); //
- * poolpass_imports_refused_total{code="bad-message"} 0
+ * const [, , line] = prometheusText(refusalStatistics()).split("\n");
+ * console.log(line); // poolpass_imports_refused_total{code="bad-message"} 0
  * ```
  */
 export function refusalStatistics(): RefusalStatistics {

@@ -62,5 +62,6 @@ export declare const more: PhysicalMemory;
 export declare const byteLength: number;
 export declare const module: CudaModule;
 export declare const source: string;
+export declare const data: Float32Array<ArrayBuffer>;
 export declare const image: Uint8Array<ArrayBuffer>;
 export declare const error: CudaError;
