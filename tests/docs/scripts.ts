@@ -171,7 +171,10 @@ class PastedScripts implements Disposable {
     this.#files.push(path);
     writeFileSync(path, text.replaceAll('"/tmp/', `"${sockets}/`));
     const run = "Deno" in globalThis ? ["run", "--no-prompt", ...permissionsOf(text)] : [];
-    return startCommand(["/bin/sh", "-c", 'cd "$0" && exec "$@"', this.#path, process.execPath, ...run, name], { env });
+    // Node's options of the tests are not those of a reader. The pages say how to silence the warning of its FFI.
+    return startCommand(["/bin/sh", "-c", 'cd "$0" && exec "$@"', this.#path, process.execPath, ...run, name], {
+      env: { ...env, NODE_OPTIONS: "", NODE_NO_WARNINGS: "1" },
+    });
   }
 
   /** Deletes the scripts. */
