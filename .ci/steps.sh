@@ -106,10 +106,12 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
 }
 
 every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
-  # Not of tests/types: tsc has checked the same calls.
+  # Not of tests/types: tsc has checked the same calls. Of tests/docs, only the types of the code on pages and in examples.
   local files # by name: with several folders, --ignore of deno test holds for the first alone
   mapfile -t files < <(find tests/{packaging,ffi} -name '*_test.ts' | sort)
-  POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen "${files[@]}"
+  local options=(--allow-all --no-check --import-map import_map.json --lock deno.lock --frozen)
+  POOLPASS_LONG=1 deno test "${options[@]}" "${files[@]}" &&
+    POOLPASS_LONG=1 deno test "${options[@]}" --filter "pass the type checker" tests/docs/documentation_test.ts
 }
 
 # What deno task test and deno task test:more run, and Bun and Node need not outside of .ci/long: it is TypeScript that
