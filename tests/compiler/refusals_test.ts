@@ -50,17 +50,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "ld.global.v8.f32 {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8}, [%rd1];",
   ],
   "there is no debugger": ["brkpt;"],
-  "it is for devices before sm_70, whose warps run in lockstep: use shfl.sync, with the mask of the participating lanes":
-    [
-      "shfl.up.b32 %r1, %r2, 1, 0;",
-      "shfl.idx.b32 %r1|%p1, %r2, %r3, 31;",
-    ],
-  "it is for devices before sm_70, whose warps run in lockstep: use vote.sync, with the mask of the participating lanes":
-    [
-      "vote.all.pred %p1, %p2;",
-      "vote.uni.pred %p1, !%p2;",
-      "vote.ballot.b32 %r1, %p2;",
-    ],
 };
 
 for (const [reason, bodies] of Object.entries(refused)) {

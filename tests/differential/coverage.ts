@@ -28,7 +28,9 @@ export function untriedForms(): string[] {
     }
   }
   return allInstructions().flatMap((form) => {
-    if (refusedForms().includes(form) || isExcluded(form, undefined)) return [];
+    // Programs are of PTX that no longer has some forms; the compiler's tests compare these with later forms.
+    const isOfEarlyPtx = form.traits.removedIn !== undefined || form.traits.ofActiveLanes === true;
+    if (isOfEarlyPtx || refusedForms().includes(form) || isExcluded(form, undefined)) return [];
     const seen = tried.get(form);
     if (seen === undefined) return [form.syntax];
     return form.slots.flatMap(({ choices }) => [...choices])

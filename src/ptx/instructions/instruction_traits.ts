@@ -162,6 +162,13 @@ export interface InstructionTraits {
   readonly mayBeUndefined?: boolean;
   /** Whether the instruction reads or sets the carry flag, which is not an operand. Default: no. */
   readonly usesCarry?: boolean;
+  /** The major version of PTX that no longer has this form of the instruction. Default: all versions have it. */
+  readonly removedIn?: number;
+  /**
+   * Whether the instruction concerns the lanes that execute it together, instead of naming them by a mask as its last
+   * operand. Only devices before sm_70 have such instructions, because the lanes of their warps run in lockstep.
+   */
+  readonly ofActiveLanes?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
 }

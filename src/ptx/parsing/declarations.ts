@@ -134,12 +134,18 @@ export class DeclarationParser {
     return variables;
   }
 
+  /** Parses a texture as PTX before 1.5 declares it: `.tex .u64 name;`. */
+  textures(linkage: string | undefined): VariableDeclaration[] {
+    return this.variables("tex", linkage).map((declared) => ({ ...declared, space: "global", type: "texref" }));
+  }
+
   /**
    * Parses a variable. The directives before its name must be in this order: attributes and alignment, vector length,
    * type, and for a parameter `.ptr` with the state space and alignment of its target.
    */
   #variable(space: string, linkage: string | undefined): VariableDeclaration {
     const line = this.#reader.token.line;
+    if (space === "const") this.#reader.skipConstantBank();
     let type: string | undefined;
     let vectorLength = 1;
     let alignment: number | undefined;

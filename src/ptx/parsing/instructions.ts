@@ -31,7 +31,11 @@ export class InstructionParser {
     const line = this.#reader.token.line;
     const opcode = this.#reader.word();
     const modifiers: string[] = [];
-    while (this.#reader.token.kind === "directive") modifiers.push(this.#reader.directive());
+    while (this.#reader.token.kind === "directive") {
+      const modifier = this.#reader.directive();
+      modifiers.push(modifier);
+      if (modifier === "const") this.#reader.skipConstantBank();
+    }
     const operands: Operand[] = [];
     if (!this.#reader.at(";")) {
       do operands.push(this.#operand(opcode === "call")); while (this.#reader.accept(","));

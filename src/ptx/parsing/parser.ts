@@ -61,6 +61,11 @@ class Parser {
 
   module(checkHeader?: (header: PtxHeader) => void): PtxModule {
     const header = { version: this.#version(), target: this.#target() };
+    const { major, minor } = header.version;
+    const isBefore = (otherMajor: number, otherMinor: number) => {
+      return major < otherMajor || (major === otherMajor && minor < otherMinor);
+    };
+    this.#reader.hasConstantBanks = isBefore(2, 2);
     checkHeader?.(header);
     const functions: FunctionDeclaration[] = [];
     const variables: VariableDeclaration[] = [];
@@ -87,6 +92,8 @@ class Parser {
         registers.push(this.#declarations.registers(token.line));
       } else if (stateSpaces.has(name)) {
         for (const variable of this.#declarations.variables(name, linkage)) variables.push(variable);
+      } else if (name === "tex" && isBefore(1, 5)) {
+        for (const texture of this.#declarations.textures(linkage)) variables.push(texture);
       } else if (name === "tex") {
         throw new PtxError(
           token.line,

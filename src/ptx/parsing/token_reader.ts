@@ -20,6 +20,8 @@ export class TokenReader implements TokenSource {
   readonly #tokens: readonly Token[];
   readonly #renamed: ReadonlyMap<string, string> | undefined;
   #position = 0;
+  /** Whether `.const` may be followed by the number of a bank, as before PTX 2.2. */
+  hasConstantBanks = false;
 
   constructor(text: string, { firstLine, renamed }: ParseOptions = {}) {
     this.#tokens = tokenize(text, firstLine);
@@ -91,6 +93,17 @@ export class TokenReader implements TokenSource {
       throw new PtxError(line, `cannot use the name "${name}": a name has more than this character`);
     }
     return this.#renamed?.get(name) ?? name;
+  }
+
+  /**
+   * Skips the number of a bank of constants, such as `[2]` after `.const`. A version of PTX that has banks does not
+   * have other brackets there.
+   */
+  skipConstantBank(): void {
+    if (!this.hasConstantBanks || !this.at("[") || this.peek(1).kind !== "number" || this.peek(2).text !== "]") return;
+    this.take();
+    this.smallInteger();
+    this.take();
   }
 
   smallInteger(): number {

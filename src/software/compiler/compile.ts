@@ -42,7 +42,7 @@ import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
-import { checkHeader } from "./typing/supported_ptx.ts";
+import { architectureOf, checkHeader, type PtxDialect } from "./typing/supported_ptx.ts";
 import { UnsupportedPtxError } from "../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
@@ -260,8 +260,7 @@ export function compilePtx(
   return {
     wasm: encodeKernels(definitions),
     kernels,
-    // checkHeader has validated the target's name, for example "sm_90a".
-    ptxVersion: Number(/\d+/.exec(target.names[0]!)![0]),
+    ptxVersion: architectureOf(target),
     refusals,
     image,
     lineInfo,
@@ -282,7 +281,7 @@ function compileKernel(
   { module, isOptimized, options }: { module: ModuleScope; isOptimized: boolean; options: EmitOptions },
 ): { compiled: CompiledKernel; definition: FunctionDefinition } {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
-  const threads = threadsPerBlock(kernel);
+  const threads = threadsPerBlock(kernel, module.dialect);
   const written = resolveKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
       const { name, elementCount, type } = kernel.parameters[index]!;
@@ -385,6 +384,7 @@ function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
 
 function threadsPerBlock(
   { directives }: FunctionDeclaration,
+  { majorVersion }: PtxDialect,
 ): Pick<CompiledKernel, "maxThreadsPerBlock" | "requiredThreads"> {
   let maxThreadsPerBlock: number | undefined;
   let requiredThreads: CompiledKernel["requiredThreads"];
@@ -392,6 +392,7 @@ function threadsPerBlock(
     if (clusterDirectives.has(name)) {
       throw new UnsupportedPtxError(line, `cannot use the directive ".${name}": there are no clusters of blocks`);
     }
+    if (name === "maxnctapersm" && majorVersion < 3) continue;
     if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
     if (name !== "maxntid" && name !== "reqntid") continue;
     if (values.length < 1 || values.length > 3 || values.includes(0)) {

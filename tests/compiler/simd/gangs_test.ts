@@ -298,7 +298,8 @@ test("every instruction that gangs execute on vectors is among these operations"
     assert(compilePtx(operation(text, 64), options).kernels.get("test")!.compileGangs(4) !== undefined, text);
   }
   const missing = allInstructions().filter(({ traits, syntax }) => {
-    return traits.gangForm !== undefined && !executed.has(syntax);
+    // These operations are PTX that still has all its forms.
+    return traits.gangForm !== undefined && !executed.has(syntax) && traits.removedIn === undefined;
   });
   assertEquals(
     missing.map(({ syntax }) => syntax),

@@ -97,7 +97,10 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
     row("bar.cta?.red.<operation:and|or>.pred d, a, p [, q]", "9.7.13.1", barrier),
   ],
   "bar.warp.sync": row("bar.warp.sync membermask", "9.7.13.2", exchange),
-  shfl: row("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", fromLanes),
+  shfl: [
+    row("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", fromLanes),
+    row("shfl.<mode:up|down|bfly|idx>.b32 d, a, b, c", "9.7.9.5", { ...fromLanes, ofActiveLanes: true }),
+  ],
   ldmatrix: row(`ldmatrix.sync.aligned.m8n8.${matrices}.b16 d, [a]`, "9.7.14.5.15", {
     ...ofMatrices,
     effects: ["reads", "observes"],
@@ -110,6 +113,8 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
   vote: [
     row("vote.sync.<mode:all|any|uni>.pred d, a, membermask", "9.7.13.9", exchange),
     row("vote.sync.<mode:ballot>.b32 d, a, membermask", "9.7.13.9", exchange),
+    row("vote.<mode:all|any|uni>.pred d, a", "9.7.13.8", { ...exchange, ofActiveLanes: true }),
+    row("vote.<mode:ballot>.b32 d, a", "9.7.13.8", { ...exchange, ofActiveLanes: true }),
   ],
   match: row("match.<mode:any|all>.sync.<type:b32|b64> d, a, membermask", "9.7.13.10", exchange),
   activemask: row("activemask.b32 d", "9.7.13.11", exchange),

@@ -69,7 +69,11 @@ export const floatRows: () => Rows<FloatName> = onFirstUse((): Rows<FloatName> =
   "mul.f64": row(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", { ...arithmetic64, ...product }),
   "fma.f32": row(`fma.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.6", arithmetic32),
   "fma.f64": row(`fma.${rounding}.<type:f64> d, a, b, c`, "9.7.3.6", arithmetic64),
-  "mad.f32": row(`mad.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.7", arithmetic32),
+  "mad.f32": [
+    row(`mad.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.7", arithmetic32),
+    // Rounds to the nearest number.
+    row("mad.ftz?.sat?.<type:f32> d, a, b, c", "9.7.3.7", { ...arithmetic32, removedIn: 3 }),
+  ],
   "mad.f64": row(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", arithmetic64),
   "div.approx": row("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", {
     ...arithmetic32,

@@ -6,7 +6,6 @@
  *
  * @module
  */
-import { readOpcode } from "../../../ptx/instructions/form_syntax.ts";
 import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
@@ -16,7 +15,6 @@ const noBulkCopies = "there is no engine for bulk and tensor copies";
 const noTensorMaps = "there are no tensor maps";
 const noAsynchronousStores = "asynchronous stores and reductions are not supported";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
-const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 
 /** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
 export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
@@ -77,13 +75,6 @@ const refusedModifiers = [
   ["ld st", "v8", undefined, needsBlackwell],
 ] as const;
 
-/** Instructions that are unsupported because they lack `.sync`, with the manual's sections. */
-const withoutSync = [
-  ["shfl.<mode:up|down|bfly|idx>.b32 d, a, b, c", "9.7.9.5"],
-  ["vote.<mode:all|any|uni>.pred d, a", "9.7.13.8"],
-  ["vote.<mode:ballot>.b32 d, a", "9.7.13.8"],
-] as const;
-
 let forms: readonly InstructionForm[] | undefined;
 
 /**
@@ -101,13 +92,6 @@ export function refusedForms(): readonly InstructionForm[] {
           })
         )
       )
-    ),
-    ...withoutSync.map(([syntax, section]) =>
-      instructionForm(syntax, section, {
-        refusal: `${noWarpsInStep}: use ${
-          readOpcode(syntax)
-        }.sync, with the mask of the participating lanes as its last operand`,
-      })
     ),
   ];
 }

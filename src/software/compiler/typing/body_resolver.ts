@@ -30,6 +30,7 @@ import type { ModuleScope } from "./module_scope.ts";
 import type { ModuleLocalLayout } from "./module_locals.ts";
 import { isPredicate, numberOf, predicateNumber, predicateOf, registerTypeName } from "./passed_registers.ts";
 import type { SharedLayout } from "./shared_layout.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 
 /**
@@ -150,11 +151,18 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
     const { choices, operands, line, text } = resolved;
     if (!choices.has("b128") && resolved.form.flow !== "call") refuseWide(operands, { line, text });
     if (resolved.form.flow === "return") this.storeResults(line);
-    return resolved;
+    return resolved.form.traits.ofActiveLanes === true ? this.#withActiveLanes(resolved) : resolved;
+  }
+
+  /** Adds the mask of the lanes that execute the instruction together as its last operand. */
+  #withActiveLanes(instruction: CompiledInstruction): CompiledInstruction {
+    const { line, predicate, operands } = instruction;
+    const mask = this.#inserted(line, predicate).add("activemask.b32", typeNamed("b32"), []);
+    return { ...instruction, operands: [...operands, mask] };
   }
 
   protected override resolveForm(instruction: Instruction): ResolvedForm<InstructionForm> {
-    return resolveForm(instruction, this.#module.instructions);
+    return resolveForm(instruction, this.#module.instructions, this.#module.dialect);
   }
 
   protected override leaveOut(error: UnsupportedPtxError): void {

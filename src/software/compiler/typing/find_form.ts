@@ -7,32 +7,49 @@ import type { InstructionForm } from "../instructions/instruction_form.ts";
 import { didYouMean } from "../../../support/validation.ts";
 import { type Instruction, PtxError } from "../../../ptx/syntax.ts";
 import { hasModifier, matchForm } from "../../../ptx/instructions/form_syntax.ts";
-import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
+import { newestDialect, type PtxDialect } from "./supported_ptx.ts";
+import { scalarTypes, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import type { ResolvedForm } from "../../../ptx/instructions/resolved_instruction.ts";
 
-/** Resolves an instruction, except for its operands and its predicate. */
-export function resolveForm(instruction: Instruction, instructions: InstructionSet): ResolvedForm<InstructionForm> {
+/**
+ * Resolves an instruction, except for its operands and its predicate.
+ *
+ * @param dialect how the instruction is to be read. Default: as the newest PTX has it
+ */
+export function resolveForm(
+  instruction: Instruction,
+  instructions: InstructionSet,
+  dialect: PtxDialect = newestDialect,
+): ResolvedForm<InstructionForm> {
   const { opcode, modifiers, line } = instruction;
   const text = [opcode, ...modifiers].join(".");
-  const { form, choices } = findForm(instruction, { text, instructions });
+  const { form, choices } = findForm(instruction, { text, instructions, dialect });
   const type = typeNamed(choices.get("type") ?? "b32");
   const from = choices.get("from");
   return {
     kind: "instruction",
     form,
     text,
-    choices,
+    choices: dialect.flushesSubnormals && computesFloats(form, choices)
+      ? new Map([...choices, ["ftz", "ftz"]])
+      : choices,
     type,
     sourceType: from === undefined ? type : typeNamed(from),
     line,
   };
 }
 
+/** Whether an instruction may have `.ftz`, and `float` is its only type of floating-point numbers. */
+function computesFloats({ slots }: InstructionForm, choices: ReadonlyMap<string, string>): boolean {
+  const floats = [...choices.values()].filter((choice) => scalarTypes.get(choice)?.kind === "float");
+  return floats.length > 0 && floats.every((name) => name === "f32") && slots.some(({ name }) => name === "ftz");
+}
+
 /** Finds the form that matches an instruction's modifiers and number of operands. */
 function findForm(
   { opcode, modifiers, operands, line }: Instruction,
-  { text, instructions }: { text: string; instructions: InstructionSet },
+  { text, instructions, dialect }: { text: string; instructions: InstructionSet; dialect: PtxDialect },
 ): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
   const forms = instructions.forms.get(opcode);
   if (forms === undefined) {
@@ -45,6 +62,7 @@ function findForm(
   let nearest: InstructionForm | undefined;
   let wrongCount: InstructionForm | undefined;
   for (const form of forms) {
+    if (form.traits.removedIn !== undefined && dialect.majorVersion >= form.traits.removedIn) continue;
     const match = matchForm(form, modifiers);
     if (!match.matched) {
       if (form.refusedFor !== undefined || (nearest !== undefined && match.at <= furthest)) continue;
@@ -54,6 +72,10 @@ function findForm(
       wrongCount = form;
     } else if (form.refusal !== undefined) {
       throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason: form.refusal });
+    } else if (form.traits.ofActiveLanes === true && !dialect.hasWarpsInLockstep) {
+      const reason = "since PTX 6.4 it is only for devices before sm_70, whose warps run in lockstep: use " +
+        `${text.split(".")[0]}.sync, with the mask of the participating lanes as its last operand`;
+      throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason });
     } else {
       return { form, choices: match.choices };
     }

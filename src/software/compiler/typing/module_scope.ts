@@ -17,11 +17,13 @@ import {
 } from "../../../ptx/syntax.ts";
 import type { InstructionSet } from "./find_form.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
+import { dialectOf, type PtxDialect } from "./supported_ptx.ts";
 import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** The declarations of a module, and the instruction set to resolve its code against. */
 export interface ModuleScope {
   readonly instructions: InstructionSet;
+  readonly dialect: PtxDialect;
   readonly image: ModuleImage;
   readonly functions: ReadonlyMap<string, FunctionName>;
   /** The functions whose address is taken, so that they may be called indirectly. */
@@ -40,8 +42,7 @@ export interface ModuleScope {
  * Collects a module's declarations, and lays out its variables. Throws `PtxError` if a declaration is not valid PTX.
  */
 export function moduleScope(
-  { version, functions: declarations, variables: declared, registers, aliases }: {
-    readonly version: PtxHeader["version"];
+  { functions: declarations, variables: declared, registers, aliases, ...header }: PtxHeader & {
     readonly functions: readonly FunctionDeclaration[];
     readonly variables: readonly VariableDeclaration[];
     readonly registers: readonly RegisterDeclaration[];
@@ -50,7 +51,8 @@ export function moduleScope(
   instructions: InstructionSet,
 ): ModuleScope {
   // Since PTX 3.0, functions follow an ABI, which passes no such registers and variables.
-  const hasThreadState = version.major < 3;
+  const dialect = dialectOf(header);
+  const hasThreadState = dialect.majorVersion < 3;
   if (!hasThreadState && registers[0] !== undefined) {
     throw new PtxError(registers[0].line, "cannot declare registers outside a function: only PTX before 3.0 can");
   }
@@ -65,7 +67,7 @@ export function moduleScope(
     functions,
     instructions,
   });
-  return { image, variables, registers, ofFunctions, functions, addressed, instructions };
+  return { image, variables, registers, ofFunctions, functions, addressed, instructions, dialect };
 }
 
 /**

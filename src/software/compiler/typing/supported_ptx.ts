@@ -45,8 +45,40 @@ const architecturesSince: ReadonlyMap<number, readonly string[]> = new Map([
   [8.0, ["90a"]],
 ]);
 
+/** How the version and the target of a module change the meaning of its instructions. */
+export interface PtxDialect {
+  readonly majorVersion: number;
+  /** Whether all arithmetic on `.f32` flushes subnormal numbers to zero, as on devices before sm_20. */
+  readonly flushesSubnormals: boolean;
+  /** Whether instructions may exchange values among the lanes of a warp without naming the lanes. */
+  readonly hasWarpsInLockstep: boolean;
+}
+
+/** The dialect of the newest PTX that is supported. */
+export const newestDialect: PtxDialect = { majorVersion: 9, flushesSubnormals: false, hasWarpsInLockstep: false };
+
+/** Returns the dialect of a module with the given header. */
+export function dialectOf({ version: { major, minor }, target }: PtxHeader): PtxDialect {
+  const architecture = architectureOf(target);
+  return {
+    majorVersion: major,
+    flushesSubnormals: architecture < 20,
+    hasWarpsInLockstep: architecture < 70 || major < 6 || (major === 6 && minor < 4),
+  };
+}
+
+/** Returns the number of a target's architecture: 90 for sm_90a. */
+export function architectureOf({ names }: PtxHeader["target"]): number {
+  return Number(/\d+/.exec(names[0]!)?.[0]);
+}
+
 /** Options that may follow the architecture of a target. */
 const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_independent", "debug"]);
+/**
+ * The option of targets without 64-bit floating-point numbers. A device that has them computes in 64 bits all the same,
+ * as `ptxas` does.
+ */
+const mapsDoubles = "map_f64_to_f32";
 
 /**
  * Throws if the device does not support the version or the target in a PTX header.
@@ -61,6 +93,13 @@ export function checkHeader({ version: { major, minor, line }, target: { names, 
   }
   for (const [index, name] of names.entries()) {
     if (index > 0 && targetOptions.has(name)) continue;
+    if (index > 0 && name === mapsDoubles) {
+      if (architectureOf({ names, line }) < 13) continue;
+      throw new PtxError(
+        targetLine,
+        `cannot compile for "${names[0]}" with "${mapsDoubles}": only sm_10 to sm_12 have it`,
+      );
+    }
     const since = firstVersionOf(name);
     if (since === undefined) {
       throw new PtxError(targetLine, `cannot compile for "${name}": the device runs code for sm_90 and older targets`);
