@@ -85,6 +85,12 @@ const refused: readonly [body: string, message: RegExp, part?: RefusedPart][] = 
   ["bar.sync 0, %rd2;", /%rd2 is "\.b64"/],
   ["barrier.sync.unaligned 0;", /the modifier "\.unaligned" is not known/],
   ["shfl.sync.bfly.b32 %r1, %r2, 1, 31;", /it has 4 operands/],
+  [
+    "mul.wide.u64 %rd1, %rd2, %rd3;",
+    /no GPU has it: .*; mul\.lo gives the lower 64 bits .* and mul\.hi the upper ones/,
+  ],
+  ["mul.wide.s64 %rd1, %rd2, 8;", /no GPU has it/],
+  ["mad.wide.u64 %rd1, %rd2, %rd3, %rd4;", /no GPU has it/],
   ["shfl.sync.bfly.b64 %rd1, %rd2, 1, 31, -1;", /"\.b64" is not known here/],
   ["shfl.sync.left.b32 %r1, %r2, 1, 31, -1;", /the modifier "\.left" is not known/],
   ["vote.sync.ballot.pred %p1, %p2, -1;", /"\.pred" is not supported here/, "kernel"],

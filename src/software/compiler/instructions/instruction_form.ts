@@ -72,6 +72,8 @@ export interface InstructionForm extends InstructionRow {
   readonly suspending: SuspendingInstruction | undefined;
   /** The reason why the device does not support the instruction. Undefined if the instruction is supported. */
   readonly refusal: string | undefined;
+  /** Whether the form is not PTX, so that it refuses the module, as on a GPU. */
+  readonly isInvalid: boolean;
   readonly traits: LoweringTraits;
 }
 
@@ -121,7 +123,7 @@ const u64 = typeNamed("u64");
 export function instructionForm(
   syntax: string,
   section: string,
-  { lowering, traits = {}, refusal, refusedFor }: {
+  { lowering, traits = {}, refusal, refusedFor, isInvalid }: {
     /** How the instruction is compiled. Undefined if the instruction is not supported. */
     readonly lowering?: Lowering;
     readonly traits?: LoweringTraits;
@@ -129,9 +131,17 @@ export function instructionForm(
     readonly refusal?: string;
     /** If defined, the form matches every instruction of the opcode that has this modifier. */
     readonly refusedFor?: string;
+    /** Whether the form is not PTX: no GPU has it. */
+    readonly isInvalid?: boolean;
   },
 ): InstructionForm {
-  return new Form({ syntax, section, flow: undefined, traits: {} }, { lowering, traits, refusal, refusedFor });
+  return new Form({ syntax, section, flow: undefined, traits: {} }, {
+    lowering,
+    traits,
+    refusal,
+    refusedFor,
+    isInvalid,
+  });
 }
 
 /** A form that consists of a row and its lowering. */
@@ -139,15 +149,17 @@ class Form extends WrittenRow<LoweringTraits> implements InstructionForm {
   readonly emit: Emit | undefined;
   readonly suspending: SuspendingInstruction | undefined;
   readonly refusal: string | undefined;
+  readonly isInvalid: boolean;
   readonly refusedFor?: string;
 
   constructor(
     { syntax, section, flow, traits: known }: Omit<InstructionRow, keyof FormSyntax>,
-    { lowering, traits, refusal, refusedFor }: {
+    { lowering, traits, refusal, refusedFor, isInvalid = false }: {
       lowering: Lowering | undefined;
       traits: LoweringTraits;
       refusal?: string | undefined;
       refusedFor?: string | undefined;
+      isInvalid?: boolean | undefined;
     },
   ) {
     const suspending = typeof lowering === "object" ? lowering : undefined;
@@ -155,6 +167,7 @@ class Form extends WrittenRow<LoweringTraits> implements InstructionForm {
     this.emit = typeof lowering === "function" ? lowering : undefined;
     this.suspending = suspending;
     this.refusal = refusal;
+    this.isInvalid = isInvalid;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;
   }
 

@@ -75,6 +75,15 @@ const refusedModifiers = [
   ["ld st", "v8", undefined, needsBlackwell],
 ] as const;
 
+/** The instructions that look like PTX, but that no GPU has, with the manual's sections. */
+const absent = [
+  ["mul.wide.<type:u64|s64> d, a, b", "9.7.1.3"],
+  ["mad.wide.<type:u64|s64> d, a, b, c", "9.7.1.4"],
+] as const;
+const noWideProducts =
+  "no GPU has it: a register would need 128 bits; mul.lo gives the lower 64 bits of the product, " +
+  "and mul.hi the upper ones";
+
 let forms: readonly InstructionForm[] | undefined;
 
 /**
@@ -92,6 +101,9 @@ export function refusedForms(): readonly InstructionForm[] {
           })
         )
       )
+    ),
+    ...absent.map(([syntax, section]) =>
+      instructionForm(syntax, section, { refusal: noWideProducts, isInvalid: true })
     ),
   ];
 }

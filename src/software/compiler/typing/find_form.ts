@@ -70,6 +70,8 @@ function findForm(
       nearest = form;
     } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
       wrongCount = form;
+    } else if (form.isInvalid) {
+      throw new PtxError(line, `cannot compile "${text}": ${form.refusal}`);
     } else if (form.refusal !== undefined) {
       throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason: form.refusal });
     } else if (form.traits.ofActiveLanes === true && !dialect.hasWarpsInLockstep) {
