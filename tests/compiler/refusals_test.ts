@@ -11,7 +11,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1, 0, 0;",
     "tcgen05.wait::ld.sync.aligned;",
   ],
-  "there are no textures and surfaces": [
+  "poolpass has no textures and surfaces": [
     "txq.width.b32 %r1, [%rd1];",
     "suq.width.b32 %r1, [%rd1];",
     "istypep.texref %p1, %rd1;",

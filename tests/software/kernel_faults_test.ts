@@ -154,6 +154,12 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     /block \(0,0,0\), thread \(40,0,0\), line \d+ of the PTX: executes a trap \(cudaErrorLaunchFailure\);/,
   ],
   [
+    "a barrier of the grid in a launch that is not cooperative",
+    "mov.u32 %r1, %envreg2;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 trap;",
+    "cudaErrorLaunchFailure",
+    /executes a trap, as grid\.sync\(\) does in a launch that is not cooperative: launch it with cooperative: true \(/,
+  ],
+  [
     "endless recursion through barriers",
     "call endless, (%r0);",
     "cudaErrorIllegalAddress",

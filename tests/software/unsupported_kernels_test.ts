@@ -66,8 +66,8 @@ test("a kernel that the software device cannot run is refused by name, line and 
     assertStringIncludes(error.message, 'Cannot get the kernel "blur" of the module on device 0: ');
     assertStringIncludes(
       error.message,
-      'Line 16: cannot compile "tex.2d.v4.f32.f32": there are no textures and surfaces ' +
-        "(the software device runs 2 of the module's 3 kernels); run this kernel on a GPU",
+      'Line 16: cannot compile "tex.2d.v4.f32.f32": poolpass has no textures and surfaces ' +
+        "(the software device runs 2 of the module's 3 kernels); let it read a buffer",
     );
     assertEquals(resultOf(module, { cuda, name: "first" }), 7);
     assertEquals(resultOf(module, { cuda, name: "last" }), 3);

@@ -211,7 +211,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
         throw cannot(
           `get the kernel "${name}" of the module on device ${this.#device.ordinal}`,
           error,
-          "run this kernel on a GPU",
+          // Nothing makes the texture that such a kernel needs, whatever the device.
+          /textures and surfaces/.test(error.message) ? "let it read a buffer" : "run this kernel on a GPU",
         );
       }
       const hint = this.kernelNames.length === 0 ? manglingHint : this.#suggestKernel(name);
@@ -415,7 +416,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   }
 }
 
-function isUnsupported(error: unknown): boolean {
+function isUnsupported(error: unknown): error is CudaError {
   return error instanceof CudaError && error.code === "cudaErrorNotSupported";
 }
 

@@ -31,6 +31,7 @@ import { contractKernel } from "./contraction/contract.ts";
 import type { EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { instructionSet } from "./instructions/instructions.ts";
+import { findsWorkspace } from "./instructions/special_registers.ts";
 import type { InstructionSet } from "./typing/find_form.ts";
 import type { ModuleImage } from "./typing/module_image.ts";
 import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
@@ -105,6 +106,8 @@ export interface CompiledKernel {
    * memory. Valid only if the `initialization` check is enabled.
    */
   readonly mayReadUnset: boolean;
+  /** Whether the kernel looks for the workspace of a cooperative launch, without which `grid.sync()` is a trap. */
+  readonly findsWorkspace: boolean;
   /** The call sites, by the `resumeIndex` where the caller resumes. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
@@ -296,7 +299,9 @@ function compileKernel(
   try {
     const flows = kernelFlows(resolved);
     const variables = options.kernelChecks.size > 0 ? namedVariables(resolved) : [];
-    const common = { name, parameters, parameterBytes, ...threads, sharedBytes };
+    const bodies = [resolved.kernel, ...resolved.callees.values()];
+    const isCooperative = bodies.some((body) => instructionsOf(body).some(findsWorkspace));
+    const common = { name, parameters, parameterBytes, ...threads, sharedBytes, findsWorkspace: isCooperative };
     const compileFor = (points: LockstepPoints) => {
       const context: GeneratorContext = {
         parameterBytes,

@@ -10,7 +10,7 @@ import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";
-const noTextures = "there are no textures and surfaces";
+const noTextures = "poolpass has no textures and surfaces";
 const noBulkCopies = "there is no engine for bulk and tensor copies";
 const noTensorMaps = "there are no tensor maps";
 const noAsynchronousStores = "asynchronous stores and reductions are not supported";

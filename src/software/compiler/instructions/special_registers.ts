@@ -62,6 +62,9 @@ function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 1n };
 }
 
+/** The special registers with the halves of the address of a cooperative launch's workspace. */
+const workspaceRegisters: ReadonlySet<string> = new Set(["%envreg1", "%envreg2"]);
+
 /**
  * Describes `%envreg0` to `%envreg31`, through which the driver passes values to a kernel. `cooperative_groups` finds a
  * cooperative launch's workspace in two of them; all others are 0, as on a GPU.
@@ -185,6 +188,11 @@ export function specialRegister(name: string): SpecialRegister | undefined {
 
 /** The differences between the values of special registers in the threads of a gang, which are adjacent along x. */
 export const gangRules: UniformityRules = { strideOfSpecial: (name) => specialRegister(name)?.stride };
+
+/** Whether an instruction reads the address of a cooperative launch's workspace, as `grid.sync()` does. */
+export function findsWorkspace({ operands }: ResolvedInstruction): boolean {
+  return operands.some((operand) => operand.kind === "special" && workspaceRegisters.has(operand.name));
+}
 
 /** Whether an instruction reads an address of the reserved shared memory. */
 export function findsReservedShared({ operands }: ResolvedInstruction): boolean {

@@ -22,6 +22,8 @@ interface LaunchMemory {
   readonly shared: number;
   readonly local: number;
   readonly parameters: number;
+  /** Whether the kernel lacks the workspace of a cooperative launch, for which it looks. */
+  readonly lacksWorkspace: boolean;
   /** Names the memory at an offset in linear memory. */
   readonly memoryNames: MemoryNames | undefined;
 }
@@ -44,7 +46,9 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
   const { kind, address = 0n } = report;
   switch (kind) {
     case faultKind.trap:
-      return "executes a trap";
+      return memory.lacksWorkspace
+        ? "executes a trap, as grid.sync() does in a launch that is not cooperative: launch it with cooperative: true"
+        : "executes a trap";
     case faultKind.stackOverflow:
       return `needs more stack than the ${memory.local} bytes of the thread`;
     case faultKind.invalidFunction:

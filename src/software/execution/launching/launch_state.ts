@@ -182,6 +182,7 @@ export class LaunchRecord {
           shared: sharedBytes,
           local: compiled.accessibleLocalBytes,
           parameters: compiled.parameterBytes,
+          lacksWorkspace: compiled.findsWorkspace && this.place.workspace === undefined,
           memoryNames,
         }),
       launched: describeArguments(report.kind, compiled.parameters, parameters, memoryNames),
