@@ -270,7 +270,9 @@ const hostOnly = [
   "vector",
 ];
 /** Matches the names of CUDA's own headers, which are in the toolkit and in two of CUDA's Python packages. */
-const headerOfCuda = /^(?:cuda|cooperative_groups|cccl|nv\/|cub\/|thrust\/|mma\.h|curand|vector_)/;
+const headerOfCuda = /^(?:cuda|cooperative_groups|cccl|nv\/|cub\/|thrust\/|mma\.h|vector_)/;
+/** Matches the names of cuRAND's headers, which are in the toolkit and in a Python package of their own. */
+const headerOfRandom = /^curand/;
 
 /** Returns advice on a header that a compiler's message reports as missing. Undefined for other messages. */
 function adviceOnMissingHeader(message: string): string | undefined {
@@ -286,6 +288,9 @@ function adviceOnMissingHeader(message: string): string | undefined {
   }
   if (hostOnly.includes(header)) {
     return "device code has no such library: omit the #include, and use arrays of device memory";
+  }
+  if (headerOfRandom.test(header)) {
+    return "cuRAND's headers come with CUDA's toolkit, which CUDA_HOME names, or from pip install nvidia-curand";
   }
   if (headerOfCuda.test(header)) {
     return "CUDA's headers come with its toolkit, which CUDA_HOME names, or from pip install nvidia-cuda-runtime " +

@@ -137,7 +137,7 @@ function beginningOf(bytes: Uint8Array): string | undefined {
 function pathMistake(text: string): string | undefined {
   if (text.length > 4096 || !/^[^\n]*\.\w+$/.test(text)) return undefined;
   if (/\.(cu|cuh|c|cc|cpp|h)$/i.test(text)) {
-    return `Cannot load "${text}" as a module: compile it with nvcc -ptx, and pass the text of the PTX, not a path`;
+    return `Cannot load "${text}" as a module: pass its text to compile, as in gpu.compile(readFileSync("${text}", "utf8"))`;
   }
   if (/\.(cubin|fatbin)$/i.test(text)) {
     return `Cannot load "${text}" as a module: pass the bytes of the file, not a path, as in readFileSync("${text}")`;
@@ -164,7 +164,8 @@ function contentMistake(text: string): string | undefined {
     !/^\s*\.(?:target|visible|entry)\b/m.test(text) &&
     /__global__|^\s*#\s*(?:include|define|pragma)\b|extern\s*"C"/m.test(text)
   ) {
-    return "Cannot load CUDA C++ as a module: compile it with nvcc -ptx, and pass the text of the PTX";
+    return "Cannot load CUDA C++ as a module: pass it to compile instead of loadModule, as in gpu.compile(source), or " +
+      "compile it with nvcc -ptx, and pass the text of the PTX";
   }
   if (/^\s*"/.test(text) && text.includes(".version")) {
     return "Cannot load PTX that is quoted as JSON: pass the result of JSON.parse";

@@ -218,6 +218,7 @@ testCompiling("the error of a header that is not found says what to do instead",
     ["stdio.h", /omit the #include$/],
     ["cmath", /omit the #include$/],
     ["cuda_no_such_header.h", /nvidia-cuda-runtime nvidia-cuda-cccl$/],
+    ["curand_no_such_header.h", /pip install nvidia-curand$/],
     ["vector", /device code has no such library/],
   ];
   for (const [header, advice] of advised) {

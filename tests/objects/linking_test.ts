@@ -84,7 +84,7 @@ testOnEachDriver("what is not an image is refused before anything is linked", (c
       [[{ name: "", image: header }], TypeError, 'Cannot use "" as the name of image 0'],
       [[{ image: header }], TypeError, "Cannot use undefined as the name of image 0"],
       [[{ name: "a", image: header, nmae: "b" }], TypeError, 'with the option "nmae"'],
-      [[header, "a.cu"], TypeError, 'Cannot link image 1: cannot load "a.cu" as a module: compile it with nvcc -ptx'],
+      [[header, "a.cu"], TypeError, 'Cannot link image 1: cannot load "a.cu" as a module: pass its text to compile'],
       [[program], TypeError, "Cannot link image 0: cannot load a program or a library of the host"],
       [[header, Promise.resolve(header)], TypeError, "Cannot link a Promise that was not awaited as image 1"],
     ] as const

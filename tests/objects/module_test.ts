@@ -183,12 +183,13 @@ testOnEachDriver("what is passed for an image by mistake is refused, and the err
   const source = '#include <cstdint>\nextern "C" __global__ void f() {}\n';
   const path =
     'Cannot load "kernels/fill.ptx" as a module: pass the text of the PTX, not a path, as in readFileSync("kern';
-  const compile = "Cannot load CUDA C++ as a module: compile it with nvcc -ptx, and pass the text of the PTX";
+  const compile = "Cannot load CUDA C++ as a module: pass it to compile instead of loadModule, as in " +
+    "gpu.compile(source), or compile it with nvcc -ptx, and pass the text of the PTX";
   const refusals: [image: unknown, message: string][] = [
     ["kernels/fill.ptx", path],
     [
       "fill.cu",
-      'Cannot load "fill.cu" as a module: compile it with nvcc -ptx, and pass the text of the PTX, not a path',
+      'Cannot load "fill.cu" as a module: pass its text to compile, as in gpu.compile(readFileSync("fill.cu", "utf8"))',
     ],
     ["fill.cubin", 'Cannot load "fill.cubin" as a module: pass the bytes of the file, not a path'],
     [source, compile],
