@@ -72,6 +72,8 @@ const elementBits: Readonly<Record<string, number>> = {
  */
 export async function readHeader(read: ReadBytes, fileByteLength: number): Promise<SafetensorsHeader> {
   const prefix = await read(0, prefixByteLength);
+  const mistaken = mistakenFor(prefix);
+  if (mistaken !== undefined) refuse(mistaken);
   if (prefix.length < prefixByteLength) refuse(`it has ${prefix.length} bytes, and a header's length has 8`);
   const length = new DataView(prefix.buffer, prefix.byteOffset).getBigUint64(0, true);
   if (length > maximumHeaderByteLength) {
@@ -85,6 +87,28 @@ export async function readHeader(read: ReadBytes, fileByteLength: number): Promi
   if (header.length < length) refuse("it ends in its header");
   const dataByteLength = fileByteLength - dataOffset;
   return { ...parseHeader(header, dataByteLength), dataOffset, dataByteLength };
+}
+
+/** What a file with these first bytes is instead, and what to do. Undefined if it is none of the usual mistakes. */
+function mistakenFor(prefix: Uint8Array): string | undefined {
+  const text = Array.from(prefix, (byte) => String.fromCharCode(byte)).join("");
+  if (text === "version ") {
+    return "it is a pointer of Git LFS, which stands for the file in a clone without LFS; fetch the file itself with " +
+      "git lfs pull";
+  }
+  if (text.startsWith("PK\x03\x04")) {
+    return "it is a zip archive, as torch.save writes; convert it in Python with " +
+      "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)";
+  }
+  if (text.startsWith("\x80\x02")) {
+    return "it is a pickle, as older versions of torch.save wrote; convert it in Python with " +
+      "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)";
+  }
+  if (text.startsWith("GGUF")) return "it is a GGUF file; take the safetensors files of the same model";
+  if (/^<(?:!doct|html|\?xml)/i.test(text)) {
+    return "it is a page of a web site; download the file itself, and not the page that shows it";
+  }
+  return undefined;
 }
 
 /**

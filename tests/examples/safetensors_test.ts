@@ -120,6 +120,20 @@ test("a length that no header has is refused before anything is read", async () 
   };
   await refused(Uint8Array.of(2, 0, 0), "it has 3 bytes, and a header's length has 8");
   await refused(new Uint8Array(), "it has 0 bytes");
+  await refused(
+    bytesOf("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"),
+    "fetch the file itself with git lfs",
+  );
+  await refused(
+    bytesOf("PK\u0003\u0004\u0000\u0000\b\b\u0000"),
+    "it is a zip archive, as torch.save writes; convert it",
+  );
+  await refused(
+    Uint8Array.of(0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46),
+    "it is a pickle, as older versions of torch.save",
+  );
+  await refused(bytesOf("GGUF\u0003\u0000\u0000\u0000"), "it is a GGUF file");
+  await refused(bytesOf("<!DOCTYPE html><html>"), "it is a page of a web site");
   await refused(withLength(bytesOf("{}"), 0n), "its header does not begin with {");
   await refused(withLength(bytesOf("{}"), 3n), "its header would have 3 bytes, and the file has 10 bytes in all");
   await refused(
