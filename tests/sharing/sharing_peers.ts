@@ -265,3 +265,12 @@ export async function withinASecond<T>(promise: Promise<T>): Promise<T> {
     clearTimeout(timer);
   }
 }
+
+/** Exports memory of a pool of its own, because the first export of a `Cuda` object makes further ones to learn of them. */
+export function exportFirst(cuda: Cuda): void {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using _handle = pool.exportHandle();
+  using buffer = pool.allocate(256);
+  buffer.exportPointer();
+}

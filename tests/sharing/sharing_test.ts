@@ -5,7 +5,7 @@ import { Session } from "../../src/session.ts";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../src/sharing/importer/importer.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
-import { assertFailsSoon, PeerError, sharingTest, soon, unusableStreams } from "./sharing_peers.ts";
+import { assertFailsSoon, exportFirst, PeerError, sharingTest, soon, unusableStreams } from "./sharing_peers.ts";
 
 /** In bytes. */
 const size = 4096;
@@ -57,12 +57,14 @@ sharingTest("offers are found by name and by iteration, with their metadata", as
 }, { long: true });
 
 sharingTest("a thousand parts of an allocation cost one export and one import", async ({
+  cuda,
   driver,
   pool,
   stream,
   path,
   start,
 }) => {
+  exportFirst(cuda);
   const count = 1000;
   const peer = await start();
   await using exporter = Exporter.listen(path);

@@ -57,8 +57,9 @@ export class ImportedMappings {
   #idle = none;
   #size = 0;
   /**
-   * The mappings of a pool in host memory, by their export data in hexadecimal. For memory that is already mapped, the
-   * driver returns the address if the memory is on a device, but `cudaErrorAlreadyMapped` if it is on the host.
+   * Mappings by their export data in hexadecimal: those of a pool in host memory, and those of offers, of which a
+   * thousand may be parts of one slab. For memory that is already mapped, the driver returns the address if the memory is
+   * on a device, but `cudaErrorAlreadyMapped` if it is on the host.
    */
   readonly #byData = new Map<string, ImportedMapping>();
   readonly #onUnused: () => void;
