@@ -24,6 +24,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   readonly length: number;
   /** The element type, as the constructor of a typed array. */
   readonly type: TypedArrayConstructor<T>;
+  /** The shape, if it is not only the length. */
+  readonly #shape: readonly number[] | undefined;
 
   static {
     nameClass(this, "DeviceArray");
@@ -40,10 +42,24 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    *
    * @ignore
    */
-  constructor(type: TypedArrayConstructor<T>, allocation: Allocation, part?: AllocationPart) {
+  constructor(
+    type: TypedArrayConstructor<T>,
+    allocation: Allocation,
+    part?: AllocationPart,
+    shape?: readonly number[],
+  ) {
     super(allocation, part);
     this.type = type;
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
+    this.#shape = shape;
+  }
+
+  /**
+   * The size of each dimension, from the slowest to the fastest. An array that is mapped from an offer has the shape
+   * that the offer's metadata states; any other array has one dimension, its length.
+   */
+  get shape(): readonly number[] {
+    return this.#shape ?? [this.length];
   }
 
   /**

@@ -585,6 +585,47 @@ sharingTest("an offer is mapped as elements of a type, and freeing the array rel
   await soon(() => exporter.leases.length === 0, "all is released");
 });
 
+sharingTest("an array is mapped with the element type and the shape that its offer states", async (fixture) => {
+  const { cuda, pool, stream, path } = fixture;
+  await using exporter = Exporter.listen(path);
+  await using importer = await Importer.connect(cuda, path);
+  using array = pool.allocateArray(new Int16Array([1, -2, 3, -4, 5, -6]), stream);
+  using buffer = pool.allocate(12, stream);
+  exporter.offer("plain", array);
+  exporter.offer("shaped", array, { metadata: { shape: [2, 3], of: "x" } });
+  exporter.offer("wrong", array, { metadata: { shape: [2, 2] } });
+  exporter.offer("text", array, { metadata: "text" });
+  exporter.offer("bytes", buffer);
+  exporter.offer("bfloat16", buffer, { metadata: { dtype: "bfloat16", shape: [6] } });
+  exporter.offer("inherited", buffer, { metadata: { dtype: "toString" } });
+  const metadata = async (name: string) => (await importer.offer(name)).metadata;
+  assertEquals(await metadata("plain"), { dtype: "int16", shape: [6] });
+  assertEquals(await metadata("shaped"), { dtype: "int16", shape: [2, 3], of: "x" });
+  assertEquals(await metadata("text"), "text");
+  assertEquals(await metadata("bytes"), undefined);
+  for (const [name, shape] of [["plain", [6]], ["shaped", [2, 3]], ["wrong", [6]]] as const) {
+    using mapped = await (await importer.offer(name)).mapArray({ stream });
+    assertEquals([mapped.type, mapped.shape, mapped.stream], [Int16Array as never, shape, stream]);
+    assertEquals(await mapped.toTypedArray(), new Int16Array([1, -2, 3, -4, 5, -6]));
+  }
+  {
+    using mapped = await (await importer.offer("shaped")).mapArray(Uint16Array);
+    assertEquals([mapped.type, mapped.shape, mapped.subarray(1).shape], [Uint16Array as never, [2, 3], [5]]);
+    using bytes = await (await importer.offer("shaped")).mapArray(Uint8Array);
+    assertEquals(bytes.shape, [12]);
+  }
+  const refused = async (name: string, why: string): Promise<void> => {
+    const offer = await importer.offer(name);
+    const message = `Cannot map offer "${name}" as an array: ${why}; give the type, such as mapArray(Float32Array)`;
+    assertEquals((await assertRejects(() => offer.mapArray(), TypeError)).message, message);
+  };
+  await refused("text", "its metadata states no dtype");
+  await refused("bytes", "its metadata states no dtype");
+  await refused("bfloat16", 'no typed array has elements of its dtype, "bfloat16"');
+  await refused("inherited", 'no typed array has elements of its dtype, "toString"');
+  await soon(() => exporter.leases.length === 0, "all is released");
+});
+
 sharingTest("invalid arguments for mapping or finding an offer are refused immediately", async (fixture) => {
   const { cuda, driver, pool, stream, path } = fixture;
   using made = new DisposableStack();

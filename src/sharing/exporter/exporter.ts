@@ -1,7 +1,9 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
+import { describeArray } from "../../memory/dtypes.ts";
 import { DeviceWatch, hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
@@ -85,7 +87,10 @@ export interface ExporterOptions {
 
 /** Options of `Exporter.offer`. */
 export interface OfferOptions {
-  /** Metadata for importers, such as element type and shape: any JSON value of at most 32 KiB. */
+  /**
+   * Metadata for importers: any JSON value of at most 32 KiB. An object, or no metadata, gets a `DeviceArray`'s element
+   * type as `dtype` and its `shape` in addition, unless it has members of these names: see `RemoteOffer.mapArray`.
+   */
   metadata?: JsonValue;
   /** The stream whose current work must be done before the memory may be read. Defaults to the buffer's own stream. */
   stream?: CudaStream;
@@ -113,7 +118,7 @@ const slotAlignment = 512;
  * using pool = gpu.createPool({ handleType: "posix-fd" });
  * await using exporter = Exporter.listen("/run/user/1000/frames.sock");
  * using weights = pool.allocateArray(Float32Array, 1024, stream);
- * exporter.offer("weights", weights, { metadata: { dtype: "float32", shape: [32, 32] } });
+ * exporter.offer("weights", weights, { metadata: { shape: [32, 32] } }); // and dtype: "float32"
  * ```
  */
 export class Exporter implements AsyncDisposable {
@@ -282,7 +287,7 @@ export class Exporter implements AsyncDisposable {
     if (options.stream !== undefined && source instanceof MemoryPool) {
       throw new TypeError(`Cannot offer "${name}": a whole pool has no ready event; offer its buffers instead`);
     }
-    const metadata = this.#encodeMetadata(name, options.metadata);
+    const metadata = this.#encodeMetadata(name, describedMetadata(options.metadata, source));
     if (source instanceof MemoryPool) {
       const record = this.#recordOfPool(name, source, metadata);
       this.#add(record);
@@ -610,6 +615,17 @@ export class Exporter implements AsyncDisposable {
         `${maximumMetadata} (maximumMetadata); withdraw some, or send the data in a buffer`,
     );
   }
+}
+
+/**
+ * Returns metadata with the element type and the shape of an array. Metadata that is not a plain object is returned
+ * unchanged.
+ */
+function describedMetadata(metadata: JsonValue | undefined, source: unknown): JsonValue | undefined {
+  if (!(source instanceof DeviceArray)) return metadata;
+  if (metadata === undefined) return { ...describeArray(source) };
+  const prototype: unknown = typeof metadata === "object" && metadata !== null ? Object.getPrototypeOf(metadata) : null;
+  return prototype === Object.prototype ? { ...describeArray(source), ...metadata as object } : metadata;
 }
 
 function logOffer(event: "offer" | "withdraw" | "offer-end", { name, kind, byteLength }: OfferRecord): void {

@@ -3,6 +3,7 @@ import { countOf, printAs } from "../../support/printing.ts";
 import { checkElements } from "../../memory/buffer_arguments.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
+import { shapeFromMetadata, typeFromMetadata } from "../../memory/dtypes.ts";
 import type { SharingError } from "../../support/errors.ts";
 import type { ImportedMemoryPool } from "../../memory/handles/imported_memory_pool.ts";
 import type { TypedArray, TypedArrayConstructor } from "../../support/validation.ts";
@@ -161,8 +162,8 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Like `map`, but returns the memory as an array of elements of the given type. Freeing the array releases the
-   * memory.
+   * Like `map`, but returns the memory as an array of elements of the given type. Its `shape` is the one that the
+   * offer's metadata states, if it has as many elements. Freeing the array releases the memory.
    *
    * @param type the typed array constructor that selects the element type, such as `Float32Array`
    * @param options the stream of the array, and a signal that aborts the wait
@@ -173,10 +174,44 @@ export class RemoteOffer<Metadata = JsonValue> {
    * @throws {SharingError} In the same cases as `map`
    * @throws {CudaError} If the driver cannot map the memory
    */
-  async mapArray<T extends TypedArray>(
-    type: TypedArrayConstructor<T>,
-    options: MapOptions = {},
-  ): Promise<DeviceArray<T>> {
+  mapArray<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: MapOptions): Promise<DeviceArray<T>>;
+
+  /**
+   * Maps the memory as an array of the element type that the offer's metadata states as its `dtype`. `Exporter.offer`
+   * adds it for arrays, and the Python package for all arrays and tensors. Otherwise like the other form.
+   *
+   * @param options the stream of the array, and a signal that aborts the wait
+   * @throws {TypeError} If the metadata states no element type, or one without a typed array, such as `"bfloat16"`
+   *
+   * @example
+   * ```ts
+   * import { Exporter, Importer, open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+   * using weights = pool.allocateArray(new Float32Array([1, 2, 3, 4]));
+   * await using exporter = Exporter.listen("/tmp/poolpass_map_array.sock");
+   * exporter.offer("weights", weights, { metadata: { shape: [2, 2] } });
+   *
+   * // Usually in another process:
+   * await using importer = await Importer.connect(cuda, "/tmp/poolpass_map_array.sock");
+   * using mapped = await (await importer.offer("weights")).mapArray();
+   * console.log(mapped.type.name, mapped.shape);
+   * ```
+   */
+  mapArray(options?: MapOptions): Promise<DeviceArray<TypedArray>>;
+  async mapArray(
+    typeOrOptions?: TypedArrayConstructor<TypedArray> | MapOptions,
+    optionsOfType: MapOptions = {},
+  ): Promise<DeviceArray<TypedArray>> {
+    const isTyped = typeof typeOrOptions !== "object" && typeOrOptions !== undefined;
+    const options = isTyped ? optionsOfType : typeOrOptions ?? {};
+    const { metadata } = this;
+    const type = isTyped
+      ? typeOrOptions
+      : this.kind === "buffer"
+      ? typeFromMetadata(metadata, `offer "${this.name}"`)
+      : Uint8Array;
     if (this.kind === "buffer") checkElements(type, { address: 0n, byteLength: this.byteLength });
     const buffer = await this.map(options);
     try {
@@ -185,7 +220,8 @@ export class RemoteOffer<Metadata = JsonValue> {
       buffer.free();
       throw error;
     }
-    return new DeviceArray(type, allocationOf(buffer));
+    const shape = shapeFromMetadata(metadata, buffer.byteLength / type.BYTES_PER_ELEMENT);
+    return new DeviceArray(type, allocationOf(buffer), undefined, shape);
   }
 
   /**
