@@ -95,7 +95,7 @@ testLeases("a lease that is refused in part leaves nothing locked", (file) => {
   const opened = SharedFile.openPoolFile(file.fd)!.file;
   const refusing = {
     lock(offset: number, byteLength: number): void {
-      if (offset === offsetOf(5)) throw new SystemError(errno.ENOMEM, "F_OFD_SETLK");
+      if (offset + byteLength > offsetOf(5)) throw new SystemError(errno.ENOMEM, "F_OFD_SETLK");
       opened.lock(offset, byteLength);
     },
     unlock: (offset: number, byteLength: number) => opened.unlock(offset, byteLength),
@@ -104,6 +104,8 @@ testLeases("a lease that is refused in part leaves nothing locked", (file) => {
   assertEquals(leases.acquire(rangeIn(3, { byteLength: 3 * unitByteLength })), false);
   assertEquals(leasedUnits(file), []);
   assert(leases.acquire(rangeIn(3, { byteLength: 2 * unitByteLength })));
+  assertEquals(leasedUnits(file), [3, 4]);
+  assertEquals(leases.acquire(rangeIn(2, { byteLength: 4 * unitByteLength })), false);
   assertEquals(leasedUnits(file), [3, 4]);
   opened.close();
 });

@@ -21,8 +21,9 @@ function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
   ballast.free();
 }
 
-/** A size that leaves no other memory in the reserved unit to allocate from. */
-const wholeUnit = 32 * 2 ** 20;
+const mebibyte = 2 ** 20;
+/** A size that leaves no other memory in what a pool reports as reserved. */
+const wholeUnit = 32 * mebibyte;
 /** Bytes of a device's bounds table, which is created on first use and kept. */
 const limitsOfOneDevice = boundsTable.byteLength;
 
@@ -120,6 +121,54 @@ testSoftware("a pool that is disposed right after it replaced units releases the
   pool.allocate(2 * wholeUnit, stream).free(stream);
   pool[Symbol.dispose]();
   assertEquals(gpu.memoryInfo().free, free);
+});
+
+testSoftware("a pool first reserves what it needs, in units of 2 MiB, and reports whole steps of 32 MiB", (cuda) => {
+  const gpu = cuda.device(0);
+  // Creates the device's bounds table.
+  using _first = gpu.defaultPool.allocate(1);
+  const { free } = gpu.memoryInfo();
+  const taken = () => free - gpu.memoryInfo().free;
+  using pool = gpu.createPool();
+  using small = pool.allocate(256);
+  assertEquals([taken(), pool.usage().reserved], [2 * mebibyte, wholeUnit]);
+  using larger = pool.allocate(5 * mebibyte);
+  assertEquals([taken(), pool.usage().reserved], [wholeUnit, wholeUnit]);
+  using largest = pool.allocate(33 * mebibyte);
+  assertEquals([taken(), pool.usage().reserved], [3 * wholeUnit, 3 * wholeUnit]);
+  for (const buffer of [small, larger, largest]) buffer.free();
+  gpu.synchronize();
+  assertEquals([taken(), pool.usage().reserved], [0, 0]);
+});
+
+testSoftware("500 small pools leave most of the device's memory to others", (cuda) => {
+  const gpu = cuda.device(0);
+  const pools = Array.from({ length: 500 }, () => gpu.createPool());
+  const buffers = pools.map((pool) => pool.allocate(256));
+  using pool = gpu.createPool();
+  using large = pool.allocate(2 ** 31);
+  large.fill(1, undefined, { byteLength: 1 });
+  for (const buffer of buffers) buffer.free();
+  gpu.synchronize();
+  for (const pool of pools) pool[Symbol.dispose]();
+});
+
+testSoftware("a limited pool replaces pieces of 2 MiB, although no work has run that used them", (cuda) => {
+  const gpu = cuda.device(0);
+  const streams = [1, 2].map(() => gpu.createStream({ nonBlocking: true }));
+  using pool = gpu.createPool({ maxSize: 2 * wholeUnit });
+  // Every other piece stays in use.
+  const pieces = Array.from({ length: 32 }, (_, index) => pool.allocate(2 * mebibyte, streams[index & 1]!));
+  for (const [index, piece] of pieces.entries()) if (index % 2 === 1) piece.free();
+  // More than 4 GiB are replaced in all, so that work must run.
+  for (let count = 0; count < 200; count++) {
+    pool.allocate(30 * mebibyte + count % 2, streams[0]).free(streams[count & 1]);
+  }
+  assertEquals(pool.usage().reserved, 2 * wholeUnit);
+  for (const [index, piece] of pieces.entries()) if (index % 2 === 0) piece.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().reserved, 0);
+  for (const stream of streams) stream[Symbol.dispose]();
 });
 
 testSoftware("a pool's maxSize is in whole units", (cuda) => {

@@ -49,13 +49,15 @@ export class MappingLeases {
    */
   acquire(range: Range): boolean {
     const [first, last] = unitsOf(range);
-    for (let unit = first; unit <= last; unit++) {
-      const count = this.#counts.get(unit) ?? 0;
-      if (count === 0 && !this.#tryLock(unit)) {
+    for (let unit = first; unit <= last;) {
+      // Locks all units up to the next one that is locked already by one call.
+      let end = unit;
+      while (end <= last && !this.#counts.has(end)) end++;
+      if (end > unit && !this.#tryLock(unit, end - unit)) {
         this.#release(first, unit - 1);
         return false;
       }
-      this.#counts.set(unit, count + 1);
+      for (end = Math.max(end, unit + 1); unit < end; unit++) this.#counts.set(unit, (this.#counts.get(unit) ?? 0) + 1);
     }
     return true;
   }
@@ -66,20 +68,28 @@ export class MappingLeases {
   }
 
   #release(first: number, last: number): void {
+    let unlocked = first;
     for (let unit = first; unit <= last; unit++) {
       const count = this.#counts.get(unit)! - 1;
       if (count > 0) {
         this.#counts.set(unit, count);
+        this.#unlock(unlocked, unit);
+        unlocked = unit + 1;
       } else {
         this.#counts.delete(unit);
-        this.#file.unlock(offsetOf(unit), unitByteLength);
       }
     }
+    this.#unlock(unlocked, last + 1);
   }
 
-  #tryLock(unit: number): boolean {
+  /** Unlocks the units from `begin` up to, but not including, `end`. */
+  #unlock(begin: number, end: number): void {
+    if (begin < end) this.#file.unlock(offsetOf(begin), (end - begin) * unitByteLength);
+  }
+
+  #tryLock(unit: number, count: number): boolean {
     try {
-      this.#file.lock(offsetOf(unit), unitByteLength);
+      this.#file.lock(offsetOf(unit), count * unitByteLength);
       return true;
     } catch (error) {
       if (error instanceof SystemError) return false;

@@ -57,6 +57,17 @@ export function roundUpToUnits(byteLength: number): number {
 }
 
 /**
+ * The size in bytes of a step. As on a GPU, what a pool reports as reserved is rounded up to whole steps, and so is its
+ * maximum size.
+ */
+export const stepByteLength: number = 16 * unitByteLength;
+
+/** Rounds a size in bytes up to whole steps. */
+export function roundUpToSteps(byteLength: number): number {
+  return roundUp(byteLength, stepByteLength);
+}
+
+/**
  * Returns whether two adjacent blocks can be merged: both are free, and either the same stream has freed them or both
  * frees are known to be done.
  */
@@ -93,8 +104,8 @@ export class PoolSpace {
   readonly #ranges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: spaceEnd });
   /** The highest end offset of all units that have ever been allocated. */
   #end = poolFileHeaderByteLength;
-  /** The offsets of freed units that an importer may still have mapped. */
-  #freed: number[] = [];
+  /** Ranges of freed units that an importer may still have mapped. */
+  #freed: Range[] = [];
 
   constructor(file: SharedFile | undefined) {
     this.#file = file;
@@ -126,8 +137,8 @@ export class PoolSpace {
   }
 
   /** Frees whole units. They can be allocated again when `reclaim` finds that no importer has them mapped. */
-  free({ begin, end }: Range): void {
-    for (let unit = begin; unit < end; unit += unitByteLength) this.#freed.push(unit);
+  free(units: Range): void {
+    this.#freed.push(units);
   }
 
   /**
@@ -136,16 +147,23 @@ export class PoolSpace {
    */
   reclaim(): void {
     if (this.#freed.length === 0) return;
-    const units = this.#freed;
+    const freed = this.#freed;
     this.#freed = [];
-    for (const unit of units) {
-      const range = { begin: unit, end: unit + unitByteLength };
-      if (this.#file !== undefined && isLeased(this.#file, range)) {
-        this.#freed.push(unit);
-      } else {
-        this.#file?.punchHole(unit, unitByteLength);
-        this.#ranges.free(unit, unitByteLength);
+    for (const { begin, end } of freed) {
+      if (this.#tryReclaim({ begin, end })) continue;
+      for (let unit = begin; unit < end; unit += unitByteLength) {
+        const range = { begin: unit, end: unit + unitByteLength };
+        if (end - begin === unitByteLength || !this.#tryReclaim(range)) this.#freed.push(range);
       }
     }
+  }
+
+  /** Reclaims a range of freed units. Returns false if an importer has mapped a part of it. */
+  #tryReclaim(range: Range): boolean {
+    if (this.#file !== undefined && isLeased(this.#file, range)) return false;
+    const byteLength = range.end - range.begin;
+    this.#file?.punchHole(range.begin, byteLength);
+    this.#ranges.free(range.begin, byteLength);
+    return true;
   }
 }

@@ -8,10 +8,12 @@ import {
   latestOf,
   type PoolBlock,
   PoolSpace,
+  roundUpToSteps,
   roundUpToUnits,
+  stepByteLength,
   unitsOf,
 } from "./pool_space.ts";
-import { type FileMapping, type SharedFile, unitByteLength } from "./shared_file.ts";
+import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 import { roundUp } from "../../support/rounding.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
@@ -22,6 +24,12 @@ import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_
  * cost is 0.
  */
 const internalDependency = 1;
+
+/**
+ * Maximum time in milliseconds for which work runs to release replaced units, since units were last released. Work that
+ * waits for the host never ends.
+ */
+const longestStepMilliseconds = 1000;
 
 /** The values of those pool attributes (`cudaMemPoolAttr`) that are numbers of bytes. */
 export interface PoolCounters {
@@ -51,6 +59,7 @@ export class SoftwarePool implements PageHolder {
   /** The reason why a pool with fabric handles has no file and cannot be exported: there is no usable fabric. */
   readonly refusal: string | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
+  /** The bytes of `reserved` and `reservedHigh` are rounded up to whole steps. */
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
   /** For each device, the access that its kernels have, one of `memAccessFlags`. */
   readonly access: Map<number, number>;
@@ -61,6 +70,8 @@ export class SoftwarePool implements PageHolder {
   releaseThreshold = 0n;
   readonly #services: PoolServices;
   readonly #maxByteLength: number;
+  /** Bytes of the reserved units. */
+  #reservedByteLength = 0;
   readonly #space: PoolSpace;
   readonly #free = new Set<PoolBlock>();
   readonly #inUse = new Set<PoolBlock>();
@@ -95,7 +106,7 @@ export class SoftwarePool implements PageHolder {
     this.device = device;
     this.id = id;
     this.handleTypes = handleTypes;
-    this.#maxByteLength = roundUpToUnits(maxByteLength);
+    this.#maxByteLength = roundUpToSteps(maxByteLength);
     this.file = file;
     this.refusal = refusal;
     this.#space = new PoolSpace(file);
@@ -165,12 +176,12 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Releases free memory until at most `byteLength` bytes, rounded up to whole units, are reserved. As in 64-bit
+   * Releases free memory until at most `byteLength` bytes, rounded up to whole steps, are reserved. As in 64-bit
    * arithmetic, rounding wraps to 0 on overflow.
    */
   trimTo(byteLength: bigint): void {
-    const unit = BigInt(unitByteLength);
-    this.#releaseTo(Number(BigInt.asUintN(64, (byteLength + unit - 1n) / unit * unit)));
+    const step = BigInt(stepByteLength);
+    this.#releaseTo(Number(BigInt.asUintN(64, (byteLength + step - 1n) / step * step)));
     this.#space.reclaim();
   }
 
@@ -233,7 +244,8 @@ export class SoftwarePool implements PageHolder {
 
   /**
    * Returns the free block of sufficient size with the lowest reuse cost, which must be at most `maxCost`. If several
-   * blocks have this cost, returns the smallest of them.
+   * blocks have this cost, returns the smallest of them, and among the smallest one that a stream has freed, as a GPU
+   * does.
    */
   #findFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     let best: PoolBlock | undefined;
@@ -242,7 +254,8 @@ export class SoftwarePool implements PageHolder {
       if (block.byteLength < byteLength) continue;
       const cost = this.#reuseCost(block, stream);
       if (cost > bestCost || cost > maxCost) continue;
-      if (cost < bestCost || block.byteLength < best!.byteLength) {
+      const saved = cost < bestCost ? 1 : best!.byteLength - block.byteLength;
+      if (saved > 0 || (saved === 0 && best!.freed === undefined)) {
         best = block;
         bestCost = cost;
       }
@@ -303,14 +316,29 @@ export class SoftwarePool implements PageHolder {
 
   /** The number of bytes that the pool may still reserve, in addition to those that are already reserved. */
   get #room(): number {
-    return this.#maxByteLength - this.usage.reserved;
+    return this.#maxByteLength - this.#reservedByteLength;
   }
 
+  /**
+   * Reserves at least `byteLength` bytes. A pool without a maximum size first reserves no more than it needs, because
+   * many pools stay small; after that, a pool reserves whole steps. If linear memory has no room for them, it reserves
+   * what it needs.
+   */
   #reserve(byteLength: number): PoolBlock | undefined {
+    const needed = roundUpToUnits(byteLength);
+    if (needed > this.#room) return undefined;
+    const isFirst = this.#reservedByteLength === 0 && this.#maxByteLength === Infinity;
+    if (!isFirst) {
+      const wholeSteps = roundUpToSteps(this.#reservedByteLength + needed) - this.#reservedByteLength;
+      const block = this.#reserveUnits(wholeSteps);
+      if (block !== undefined || wholeSteps === needed) return block;
+    }
+    return this.#reserveUnits(needed);
+  }
+
+  #reserveUnits(length: number): PoolBlock | undefined {
     const { linearMemory } = this.#services;
-    const length = roundUpToUnits(byteLength);
-    if (length > this.#room) return undefined;
-    const begin = linearMemory.reserve(length);
+    const begin = linearMemory.reserve(length) ?? this.#reserveReplaced(length);
     if (begin === undefined) return undefined;
     const offset = this.#space.allocate(length);
     if (offset === undefined || !this.#map({ begin, byteLength: length, fileOffset: offset })) {
@@ -319,12 +347,35 @@ export class SoftwarePool implements PageHolder {
       linearMemory.discardAndRelease(begin, length, { isShared: this.file !== undefined });
       return undefined;
     }
-    this.usage.reserved += length;
-    this.usage.reservedHigh = Math.max(this.usage.reservedHigh, this.usage.reserved);
+    this.#setReserved(this.#reservedByteLength + length);
     const links = { previous: undefined, next: undefined };
     const block: PoolBlock = { begin, offset, byteLength: length, inUse: false, freed: undefined, ...links };
     this.#free.add(block);
     return block;
+  }
+
+  /**
+   * Runs pending work that still uses replaced units until linear memory has room for `byteLength` bytes. Returns
+   * undefined if the work ends without that, or takes too long.
+   */
+  #reserveReplaced(byteLength: number): number | undefined {
+    const { linearMemory, scheduler } = this.#services;
+    let begin: number | undefined;
+    let { size } = this.#replaced;
+    for (let end = performance.now() + longestStepMilliseconds; size > 0 && begin === undefined;) {
+      if (!scheduler.step() || performance.now() > end) break;
+      if (this.#replaced.size === size) continue;
+      size = this.#replaced.size;
+      end = performance.now() + longestStepMilliseconds;
+      begin = linearMemory.reserve(byteLength);
+    }
+    return begin;
+  }
+
+  #setReserved(byteLength: number): void {
+    this.#reservedByteLength = byteLength;
+    this.usage.reserved = roundUpToSteps(byteLength);
+    this.usage.reservedHigh = Math.max(this.usage.reservedHigh, this.usage.reserved);
   }
 
   /**
@@ -342,6 +393,9 @@ export class SoftwarePool implements PageHolder {
     // If the new units would not exceed the pool's maximum size, they could not be reserved because linear memory is
     // full. In this case, only units without pending work are replaced, because only those can be released immediately.
     const isLimited = needed > this.#room;
+    // Units without pending work come first, because their memory is released at once. Short runs come first, so that
+    // the free memory does not fall into ever shorter ones.
+    runs.sort((one, other) => Number(other.every(isDone)) - Number(one.every(isDone)) || unitsOf(one) - unitsOf(other));
     for (const run of runs) {
       if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;
       if (unitsOf(run) > 0) this.#replace(this.#join(run, stream), isLimited ? needed - this.#room : Infinity, stream);
@@ -389,9 +443,9 @@ export class SoftwarePool implements PageHolder {
 
   /** Releases free units until at most `byteLength` bytes are reserved. */
   #reduceTo(byteLength: number): void {
-    const { reserved } = this.usage;
+    const reserved = this.#reservedByteLength;
     this.#releaseTo(byteLength);
-    if (this.usage.reserved < reserved) this.#space.reclaim();
+    if (this.#reservedByteLength < reserved) this.#space.reclaim();
   }
 
   /**
@@ -399,8 +453,10 @@ export class SoftwarePool implements PageHolder {
    * the pool's address space, because importers may still have them mapped.
    */
   #releaseTo(byteLength: number): void {
+    // Not more than `byteLength` bytes may be left after they are rounded up.
+    const kept = Math.floor(byteLength / stepByteLength) * stepByteLength;
     for (const block of this.#free) {
-      const surplus = roundUpToUnits(this.usage.reserved - byteLength);
+      const surplus = this.#reservedByteLength - kept;
       if (surplus <= 0) return;
       if (block.freed === undefined) this.#release(block, surplus);
     }
@@ -425,7 +481,7 @@ export class SoftwarePool implements PageHolder {
     this.#free.delete(detached);
     if (detached.previous !== undefined) detached.previous.next = undefined;
     if (detached.next !== undefined) detached.next.previous = undefined;
-    this.usage.reserved -= length;
+    this.#setReserved(this.#reservedByteLength - length);
     return detached;
   }
 
