@@ -117,8 +117,9 @@ function classOf(byteLength: number): number {
 export interface CachingAllocatorOptions {
   /**
    * Size in bytes of the slabs that the allocator allocates from the pool. A slab is larger if a buffer needs more, and
-   * smaller if less is available. By default it grows with demand, from 2 MiB to 32 MiB. For a pool that can be shared,
-   * at most 4064 MiB, because other processes cannot import larger slabs.
+   * smaller if less is available. By default it grows with demand, from 2 MiB to 32 MiB, and large buffers get slabs of
+   * their own when memory is scarce. For a pool that can be shared, at most 4064 MiB, because other processes cannot
+   * import larger slabs.
    */
   slabByteLength?: number;
   /** Maximum number of bytes that the allocator allocates from the pool. Defaults to 0, the pool's own limit. */

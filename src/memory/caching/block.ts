@@ -17,6 +17,8 @@ export interface Slab {
   readonly isHostMemory: boolean;
   /** The block at the start of the slab. */
   readonly first: SlabBlock;
+  /** Whether the slab was allocated for a single large buffer, because memory was scarce. */
+  readonly isDedicated: boolean;
 }
 
 /** The allocator that hands out the blocks of a slab. */
@@ -69,7 +71,7 @@ export class SlabBlock implements AllocationOwner {
 
   /** @param slab The slab that contains the block, or the parameters of a new slab. */
   private constructor(
-    slab: Slab | { owner: BlockOwner; buffer: DeviceBuffer },
+    slab: Slab | { owner: BlockOwner; buffer: DeviceBuffer; isDedicated: boolean },
     byteOffset: number,
     byteLength: number,
   ) {
@@ -81,12 +83,13 @@ export class SlabBlock implements AllocationOwner {
       address: slab.buffer.address,
       isHostMemory: slab.buffer.pool?.device === undefined,
       first: this,
+      isDedicated: slab.isDedicated,
     };
   }
 
   /** Creates the block that spans an entire new slab. */
-  static ofSlab(owner: BlockOwner, buffer: DeviceBuffer): SlabBlock {
-    return new SlabBlock({ owner, buffer }, 0, buffer.byteLength);
+  static ofSlab(owner: BlockOwner, buffer: DeviceBuffer, isDedicated: boolean): SlabBlock {
+    return new SlabBlock({ owner, buffer, isDedicated }, 0, buffer.byteLength);
   }
 
   /** The block's address. Computed on first use: many blocks are merged before a buffer uses them. */

@@ -61,6 +61,11 @@ const refusalToClone = cloneRefusal("a CachingAllocator", openInWorker);
  * no memory left, or `maxSize` is reached, a stream also gets memory that other streams have freed while their work
  * with it is still pending. It then waits for an event before it uses the memory.
  *
+ * While the allocator holds less than a quarter of the memory that it may use, all buffers share slabs. Above that, each
+ * new buffer of at least 1 MiB, or of at least 1/256 of that memory, gets a slab of its own, unless `slabByteLength` is
+ * given. Such a slab can be released as soon as its buffer is freed, so that buffers that live long do not keep others
+ * from getting memory.
+ *
  * Slabs are released to the pool when `trimTo` is called, when the allocator is disposed, when there would otherwise be
  * too little memory for a buffer, and when buffers that grow in size have left many slabs unused. The host waits for
  * work only if there would otherwise be too little memory, and for at most 2 milliseconds.

@@ -9,6 +9,9 @@ import type { Session } from "../../session.ts";
 import type { SlabBlock } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./allocator_options.ts";
 
+/** The fraction of a free block of a dedicated slab that a buffer must use to get it. */
+const leastUse = 7 / 8;
+
 /**
  * The free blocks of one stream, available to that stream at once. A list without a stream has blocks that any stream
  * may use, because all work that used them is complete.
@@ -28,7 +31,10 @@ export class FreeList {
   takenFromOthers = 0;
   readonly #session: Session;
   readonly #unmerged = new UnmergedBlocks();
-  readonly #merged = new SizeClasses();
+  /** The merged blocks of slabs that buffers share. */
+  readonly #shared = new SizeClasses();
+  /** The merged blocks of slabs that were allocated for single large buffers; undefined until there are any. */
+  #dedicated: SizeClasses | undefined;
   /** The number of times that the marker was recorded. Frees between two records belong to one epoch. */
   #epoch = 0;
   /**
@@ -65,10 +71,18 @@ export class FreeList {
 
   /**
    * Removes and returns the smallest block that is large enough, split to size. Merges unmerged blocks only if none
-   * fits.
+   * fits. Takes a block of a dedicated slab only for a buffer that uses almost all of it: a smaller buffer would keep
+   * the slab from being released.
    */
   takeBestFit(byteLength: number): SlabBlock | undefined {
     const block = this.#bestFit(byteLength);
+    if (block !== undefined) this.#cut(block, byteLength);
+    return block;
+  }
+
+  /** Like `takeBestFit`, but takes blocks of dedicated slabs for smaller buffers, too. */
+  takeAnyFit(byteLength: number): SlabBlock | undefined {
+    const block = this.#bestFit(byteLength) ?? this.#dedicated?.bestFit(byteLength);
     if (block !== undefined) this.#cut(block, byteLength);
     return block;
   }
@@ -91,7 +105,7 @@ export class FreeList {
 
   /** Removes a block, which must not be in `#unmerged`. */
   remove(block: SlabBlock): void {
-    this.#merged.remove(block);
+    this.#classesOf(block).remove(block);
     block.freeList = undefined;
   }
 
@@ -104,8 +118,8 @@ export class FreeList {
 
   /** Moves all blocks to another list. `#unmerged` must be empty. */
   moveTo(other: FreeList): void {
-    for (const block of this.#merged) {
-      this.#merged.remove(block);
+    for (const block of this.#mergedBlocks()) {
+      this.#classesOf(block).remove(block);
       other.insert(block);
     }
   }
@@ -131,9 +145,9 @@ export class FreeList {
     if (!driver.eventQuery(this.#marker!)) return;
     const done = this.#markedEpoch;
     this.#markedEpoch = -1;
-    for (const block of this.#merged) {
+    for (const block of this.#mergedBlocks()) {
       if (block.epoch > done) continue;
-      this.#merged.remove(block);
+      this.#classesOf(block).remove(block);
       other.insert(block);
     }
     if (stream !== undefined && !this.isEmpty) this.#mark();
@@ -158,7 +172,7 @@ export class FreeList {
   /** Whether the list has no blocks. Merges unmerged blocks. */
   get isEmpty(): boolean {
     this.mergeAll();
-    return this.#merged.isEmpty;
+    return this.#shared.isEmpty && this.#dedicated?.isEmpty !== false;
   }
 
   /** Destroys the marker. The list must be empty. */
@@ -168,10 +182,25 @@ export class FreeList {
   }
 
   #bestFit(byteLength: number): SlabBlock | undefined {
-    const block = this.#merged.bestFit(byteLength);
+    const block = this.#bestMergedFit(byteLength);
     if (block !== undefined || this.#unmerged.isUnused) return block;
     this.mergeAll();
-    return this.#merged.bestFit(byteLength);
+    return this.#bestMergedFit(byteLength);
+  }
+
+  #bestMergedFit(byteLength: number): SlabBlock | undefined {
+    const dedicated = this.#dedicated?.bestFit(byteLength);
+    const isFilled = dedicated !== undefined && byteLength >= leastUse * dedicated.byteLength;
+    return isFilled ? dedicated : this.#shared.bestFit(byteLength);
+  }
+
+  #classesOf({ slab }: SlabBlock): SizeClasses {
+    return slab.isDedicated ? this.#dedicated ??= new SizeClasses() : this.#shared;
+  }
+
+  *#mergedBlocks(): Generator<SlabBlock> {
+    yield* this.#shared;
+    if (this.#dedicated !== undefined) yield* this.#dedicated;
   }
 
   #cut(block: SlabBlock, byteLength: number): void {
@@ -182,7 +211,7 @@ export class FreeList {
     rest.epoch = block.epoch;
     // `rest` need not be merged with the next block: if the next block were a merged block of this list, it would have
     // been merged with `block` before.
-    this.#merged.add(rest);
+    this.#classesOf(rest).add(rest);
   }
 
   #makeStreamWait(stream: CudaStream, epoch: number): void {
@@ -202,19 +231,20 @@ export class FreeList {
   #insert(block: SlabBlock, epoch: number): void {
     block.epoch = epoch;
     block.isUnmerged = false;
+    const classes = this.#classesOf(block);
     let merged = block;
     const { before, after } = block;
     if (this.#isMerged(after)) {
-      this.#merged.remove(after!);
+      classes.remove(after!);
       merged.merge();
     }
     if (this.#isMerged(before)) {
       merged = before!;
-      this.#merged.remove(merged);
+      classes.remove(merged);
       merged.merge();
     }
     merged.freeList = this;
-    this.#merged.add(merged);
+    classes.add(merged);
   }
 
   #isMerged(block: SlabBlock | undefined): boolean {

@@ -24,6 +24,8 @@ export interface SlabSource {
   allocationStream(stream: CudaStream | undefined): CudaStream;
   /** Returns why an allocation of `byteLength` bytes from the pool can never succeed; undefined if it can. */
   refusal(byteLength: number): SizeRefusal | undefined;
+  /** Returns the number of bytes that the pool can provide at most, as far as it is known. */
+  limit(): number;
   /** Reclaims unused memory, including that of other caching allocators. Returns whether more may be available now. */
   reclaim(cache: CacheMemory): boolean;
   /** Calls `callback` once when the user disposes the pool. Returns a function that cancels the callback. */
@@ -51,6 +53,15 @@ const maximumTakesFromOthers = 8;
 const skippedRequests = 64;
 /** Maximum time to wait for a stream on which a slab was freed to become idle, in milliseconds. */
 const idleTimeoutMilliseconds = 2;
+/**
+ * The fraction of the memory limit above which memory is scarce. Large buffers then get slabs of their own: otherwise,
+ * buffers that live long would leave no slab that can be released, and no free piece that is large enough.
+ */
+const scarceFraction = 1 / 4;
+/** Buffers are large if they have at least this many bytes, or at least this fraction of the memory limit. */
+const large = { byteLength: 2 ** 20, fraction: 1 / 256 };
+/** When memory is scarce, the maximum size of a slab for small buffers as a fraction of the memory limit. */
+const scarceSlabFraction = 1 / 64;
 /** Slab sizes are multiples of this many bytes if space permits, because CUDA maps memory in units of 2 MiB. */
 const slabAlignment = 2 * 2 ** 20;
 
@@ -71,6 +82,8 @@ export class Slabs implements CacheMemory {
   readonly #maxSize: number;
   readonly #blockOwner: BlockOwner;
   readonly #slabs = new Set<Slab>();
+  /** The maximum number of bytes that the allocator can have. Determined when it first grows. */
+  #limit: number | undefined;
   /** The free blocks of each stream that is not disposed. */
   readonly #listByStream = new Map<CudaStream, FreeList>();
   /** The free blocks of disposed streams whose work may not be complete. */
@@ -291,13 +304,17 @@ export class Slabs implements CacheMemory {
     this.#releaseSurplus(byteLength, list);
     const wasJustRefused = this.#wasJustRefused(byteLength);
     if (!wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
-    const block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
+    let block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
+    const isScarce = this.#isScarce(0);
+    if (!isScarce) block ??= this.#takeCombined(byteLength, list);
     if (block !== undefined) return block;
     if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
     // Releasing smaller slabs may make room for a larger one, either at once or when the pool finds that their frees
     // are complete.
     const streams = this.releaseAll();
     let lastRefusal = this.#grow(byteLength, list);
+    if (isScarce && lastRefusal !== undefined) block = this.#takeCombined(byteLength, list);
+    if (block !== undefined) return block;
     if (lastRefusal !== undefined && streams.size > 0 && mayBlock) {
       const deadline = performance.now() + idleTimeoutMilliseconds;
       for (const stream of streams) {
@@ -318,6 +335,11 @@ export class Slabs implements CacheMemory {
    * buffers leaves behind slabs that are too small for the next buffer.
    */
   #releaseSurplus(byteLength: number, list: FreeList): void {
+    if (this.#isDedicated(byteLength)) {
+      // Unused slabs for single buffers serve only buffers of similar sizes.
+      const most = 2 * Math.max(this.usedHigh, this.used + byteLength);
+      if (this.reserved + byteLength > most) this.#releaseIdle(most - byteLength);
+    }
     if (byteLength <= this.#slabByteLength) return;
     const bound = 4 * this.#neededFor(byteLength, list);
     if (this.reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
@@ -334,17 +356,25 @@ export class Slabs implements CacheMemory {
   /** Takes a block that another stream's pending work uses, and makes the list's stream wait for that work. */
   #takePending(byteLength: number, list: FreeList): SlabBlock | undefined {
     const stream = list.stream!;
-    const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
-    for (const other of others) {
+    for (const other of this.#othersThan(list)) {
       let block: SlabBlock | undefined;
       ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
       if (block !== undefined) return block;
     }
+    return undefined;
+  }
+
+  /**
+   * Takes a block that consists of blocks freed by several streams, and makes the list's stream wait for the work of
+   * those streams.
+   */
+  #takeCombined(byteLength: number, list: FreeList): SlabBlock | undefined {
     if (largestFreeOf(this) < byteLength) return undefined;
+    const stream = list.stream!;
     // Adjacent free blocks of different lists may be large enough when merged: move them all into one list.
     this.#completed.moveTo(list);
-    for (const other of others) {
-      const block = list.takeBestFit(byteLength);
+    for (const other of this.#othersThan(list)) {
+      const block = list.takeAnyFit(byteLength);
       if (block !== undefined) return block;
       if (other.isEmpty) continue;
       ignoreLoss(() => {
@@ -352,7 +382,28 @@ export class Slabs implements CacheMemory {
         other.moveTo(list);
       });
     }
-    return list.takeBestFit(byteLength);
+    return list.takeAnyFit(byteLength);
+  }
+
+  #othersThan(list: FreeList): FreeList[] {
+    return [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
+  }
+
+  /** Returns whether memory is scarce if the slabs have `more` bytes more than now. */
+  #isScarce(more: number): boolean {
+    if (!this.#isSlabSizeAdaptive) return false;
+    return this.reserved + more > scarceFraction * this.#memoryLimit();
+  }
+
+  /** Returns whether a new slab for a buffer of `byteLength` bytes is for that buffer alone. */
+  #isDedicated(byteLength: number): boolean {
+    return this.#isScarce(byteLength) &&
+      byteLength >= Math.min(large.byteLength, large.fraction * this.#memoryLimit());
+  }
+
+  /** Returns the maximum number of bytes that the allocator can have, by its own limit, its pool's and the device's. */
+  #memoryLimit(): number {
+    return this.#limit ??= Math.min(this.#maxSize, this.#source.limit());
   }
 
   /** Allocates a slab from the pool. Returns the pool's error if too little memory is left. */
@@ -361,13 +412,16 @@ export class Slabs implements CacheMemory {
     if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
     const most = Math.min(room, maximumSlabByteLengthFor(this.pool));
-    const sizes = [Math.max(aligned, this.#slabSizeFor(byteLength, list)), aligned, byteLength]
-      .map((size) => Math.min(size, most - most % blockAlignment));
+    const isDedicated = this.#isDedicated(byteLength);
+    const sizes = isDedicated
+      ? [byteLength]
+      : [Math.max(aligned, this.#slabSizeFor(byteLength, list)), aligned, byteLength]
+        .map((size) => Math.min(size, most - most % blockAlignment));
     let refusal: CudaError | undefined;
     for (const size of new Set(sizes)) {
       try {
         const slab = this.#source.allocateSlab(size, list.stream!);
-        const block = SlabBlock.ofSlab(this.#blockOwner, slab);
+        const block = SlabBlock.ofSlab(this.#blockOwner, slab, isDedicated);
         this.#slabs.add(block.slab);
         this.reserved += size;
         this.reservedHigh = Math.max(this.reservedHigh, this.reserved);
@@ -391,7 +445,9 @@ export class Slabs implements CacheMemory {
   #slabSizeFor(byteLength: number, list: FreeList): number {
     if (!this.#isSlabSizeAdaptive) return this.#slabByteLength;
     const needed = roundUp(2 * this.#neededFor(byteLength, list), slabAlignment);
-    return Math.min(needed, this.#slabByteLength);
+    const scarceSize = Math.max(roundUp(scarceSlabFraction * this.#memoryLimit(), slabAlignment), slabAlignment);
+    const most = this.#isScarce(needed) ? Math.min(scarceSize, this.#slabByteLength) : this.#slabByteLength;
+    return Math.min(needed, most);
   }
 
   /**

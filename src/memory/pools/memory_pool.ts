@@ -272,6 +272,7 @@ export class MemoryPool implements Disposable {
       allocateSlab: (byteLength, stream) => new DeviceBuffer(memory.allocateSlab(byteLength, stream)),
       allocationStream: (stream) => this.#allocationStream(stream),
       refusal: (byteLength) => memory.refusal(byteLength),
+      limit: () => memory.limit(),
       reclaim: (cache) => memory.reclaim(cache),
       whenDisposed: (callback) => whenPoolDisposed(this, callback),
     };

@@ -142,13 +142,19 @@ export class PoolMemory {
 
   /** Returns why an allocation of `byteLength` bytes can never succeed. Undefined if no such reason is known. */
   refusal(byteLength: number): SizeRefusal | undefined {
-    if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
-      return refusalOfMaxSize(this.#maxSize);
-    }
-    if (this.device === undefined) return undefined;
+    const limit = this.limit();
+    if (byteLength <= limit) return undefined;
+    return this.#maxSize > 0 && limit !== this.#deviceByteLength
+      ? refusalOfMaxSize(this.#maxSize)
+      : { why: `the device has ${limit} bytes`, advice: "ask for less" };
+  }
+
+  /** Returns the number of bytes that the pool can provide at most, as far as it is known; otherwise Infinity. */
+  limit(): number {
+    const maxSize = this.#maxSize > 0 ? Math.ceil(this.#maxSize / reservedUnit) * reservedUnit : Infinity;
+    if (this.device === undefined) return maxSize;
     this.#deviceByteLength ??= this.device.memoryInfo().total;
-    if (byteLength <= this.#deviceByteLength) return undefined;
-    return { why: `the device has ${this.#deviceByteLength} bytes`, advice: "ask for less" };
+    return Math.min(maxSize, this.#deviceByteLength);
   }
 
   /** Reclaims unused memory, except that of one caching allocator. Returns whether more may be available now. */

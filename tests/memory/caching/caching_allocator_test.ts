@@ -353,7 +353,7 @@ testOnEachDriver("a slab is freed behind the work of every stream that used a pa
   using second = gpu.createStream({ nonBlocking: true });
   const byteLength = 32 * mebibytes;
   using pool = gpu.createPool({ maxSize: byteLength });
-  using allocator = pool.createCachingAllocator();
+  using allocator = pool.createCachingAllocator({ slabByteLength: byteLength });
   using gate = new Gate(cuda);
   using otherGate = new Gate(cuda);
   const parts = [first, second].map((stream) => allocator.allocate(byteLength / 2, stream));

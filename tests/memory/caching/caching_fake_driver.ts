@@ -182,6 +182,10 @@ export class FakeDriver implements Partial<Driver> {
     this.#pools.delete(handle);
   }
 
+  memGetInfo(): { free: number; total: number } {
+    return { free: address.poolStride, total: address.poolStride };
+  }
+
   memPoolGetAttribute(handle: bigint, attribute: number): bigint {
     const isUsed = attribute === memPoolAttribute.usedMemCurrent || attribute === memPoolAttribute.reservedMemCurrent;
     return isUsed ? BigInt(usedOf(this.#pool(handle))) : 0n;

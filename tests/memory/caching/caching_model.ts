@@ -68,6 +68,11 @@ export interface ModelledAllocator {
   wasRefused: boolean;
   /** How many times each stream may have been given memory that others freed. */
   readonly borrowed: Map<OrderedStream, number>;
+  /**
+   * Whether slabs may be for single buffers. Then the allocator may grow, wait or release slabs although a piece of
+   * another buffer's slab is free; what is given to whom and when is checked in the same way.
+   */
+  readonly mayDedicate: boolean;
 }
 
 /** The operation in progress. Driver calls during it are made by the library. */
@@ -113,10 +118,15 @@ export class AllocatorModel {
 
   newAllocator(
     name: string,
-    { maxSize, maxUnused }: { readonly maxSize: number; readonly maxUnused: number },
+    { maxSize, maxUnused, mayDedicate }: {
+      readonly maxSize: number;
+      readonly maxUnused: number;
+      readonly mayDedicate: boolean;
+    },
   ): ModelledAllocator {
     return {
       name,
+      mayDedicate,
       maxSize: maxSize === 0 ? Infinity : maxSize,
       maxUnused,
       slabs: new Set(),
@@ -137,7 +147,7 @@ export class AllocatorModel {
     this.#hasGrown = false;
     const { allocator, request } = step;
     this.#freed = step.freedOn === undefined ? undefined : this.#order.now(step.freedOn);
-    this.#mustFind = request !== undefined && this.#mayFind(step);
+    this.#mustFind = request !== undefined && !allocator!.mayDedicate && this.#mayFind(step);
     this.#wasRefused = request !== undefined && allocator!.reserved + request.byteLength > allocator!.maxSize;
   }
 
@@ -163,6 +173,7 @@ export class AllocatorModel {
   mustBeFree(): "of the stream" | "of all" | undefined {
     const { allocator, request } = this.#step;
     const { byteLength, stream } = request!;
+    if (allocator!.mayDedicate) return undefined;
     if (hasRun(allocator!, byteLength, ({ home }) => home === stream)) return "of the stream";
     const mayBorrow = (allocator!.borrowed.get(stream) ?? 0) < maxBorrowed;
     return mayBorrow && hasRun(allocator!, byteLength, ({ home }) => home === "all") ? "of all" : undefined;
@@ -317,7 +328,7 @@ export class AllocatorModel {
       if (unused <= allocator.maxUnused) this.fail("a slab was freed with a buffer");
     }
     if (kind === "application") this.fail("a slab was freed for nothing");
-    if (kind === "allocate" && !this.#wasRefused && !this.#hasSurplus(allocator)) {
+    if (kind === "allocate" && !this.#wasRefused && !allocator.mayDedicate && !this.#hasSurplus(allocator)) {
       this.fail("a slab was freed for an allocation that needs none");
     }
     allocator.slabs.delete(slab!);
@@ -361,7 +372,7 @@ export class AllocatorModel {
   waited(point: Point | undefined): void {
     const { kind, allocator, request } = this.#step;
     if (kind !== "allocate") return;
-    if (hasRun(allocator!, request!.byteLength, ({ home }) => home === "all")) {
+    if (!allocator!.mayDedicate && hasRun(allocator!, request!.byteLength, ({ home }) => home === "all")) {
       this.fail(`a stream was let wait though ${request!.byteLength} bytes are free for all`);
     }
     if (point !== undefined) { for (const piece of this.#piecesOf(point.stream)) piece.home = undefined; }

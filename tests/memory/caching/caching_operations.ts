@@ -38,6 +38,7 @@ export type Operation =
 
 /** The settings of a whole trace. */
 export interface TraceSettings {
+  /** 0 for the default: slabs for single large buffers when memory is scarce. */
   readonly slabByteLength: number;
   readonly allocators: number;
   /** 0 for no limit, as in `poolMaxSize`. */
@@ -156,7 +157,7 @@ export class OperationSource {
     ]);
     const isPoolTight = isFake && isTight && random.below(2) === 0;
     this.settings = {
-      slabByteLength: random.pick([1, 256, 2 * mebibyte, 5_000_000]),
+      slabByteLength: random.pick([0, 1, 256, 2 * mebibyte, 5_000_000]),
       allocators: random.below(5) === 0 ? 2 : 1,
       maxSize: isTight && !isPoolTight ? room : random.below(8) === 0 ? 2 ** 40 : 0,
       poolMaxSize: isPoolTight ? room : 0,

@@ -107,8 +107,16 @@ export class Trace implements TraceState {
     }
     const { slabByteLength, maxSize, maxUnused } = settings;
     this.#allocators = Array.from({ length: settings.allocators }, (_, index) => ({
-      allocator: this.#pool.createCachingAllocator({ slabByteLength, maxSize, maxUnused }),
-      modelled: this.#model.newAllocator(`allocator ${index}`, { maxSize, maxUnused }),
+      allocator: this.#pool.createCachingAllocator({
+        ...(slabByteLength === 0 ? {} : { slabByteLength }),
+        maxSize,
+        maxUnused,
+      }),
+      modelled: this.#model.newAllocator(`allocator ${index}`, {
+        maxSize,
+        maxUnused,
+        mayDedicate: slabByteLength === 0,
+      }),
     }));
     this.#addStream(0, cuda.device(0).defaultStream);
   }
