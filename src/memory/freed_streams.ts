@@ -283,3 +283,23 @@ export class CompletedEvents {
     return true;
   }
 }
+
+/** Maximum time to wait for streams on which memory was freed to become idle, in milliseconds. */
+const idleTimeoutMilliseconds = 2;
+
+/** Synchronizes those streams that are idle, or become idle soon: memory that was freed on them counts as free then. */
+export function synchronizeSoonIdle(streams: Iterable<CudaStream>): void {
+  const deadline = performance.now() + idleTimeoutMilliseconds;
+  for (const stream of streams) {
+    if (!becomesIdle(stream, deadline)) continue;
+    withoutCollectiveErrors(stream.device, () => stream.synchronize());
+  }
+}
+
+/** Waits for a stream to become idle, until the deadline at the latest. Returns whether the stream has become idle. */
+function becomesIdle(stream: CudaStream, deadline: number): boolean {
+  do {
+    if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;
+  } while (performance.now() < deadline);
+  return false;
+}

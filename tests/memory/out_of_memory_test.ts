@@ -11,6 +11,7 @@ import { CudaError } from "../../src/support/errors.ts";
 import { nextTurn } from "../../src/support/waiting/waiting.ts";
 import { startScript } from "../support/child_process.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
+import { testSoftware } from "../support/software_devices.ts";
 import { Gate } from "../support/gate.ts";
 
 const mebibytes = 2 ** 20;
@@ -329,6 +330,43 @@ testOnEachDriver(
     (await waiting).free();
   },
 );
+
+testOnEachDriver("an error for too little memory says what the device's other pools have reserved", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using other = gpu.createPool({ releaseThreshold: Infinity });
+  using used = other.allocate(2 * mebibytes, stream);
+  other.allocate(limit, stream).free();
+  using pool = gpu.createPool();
+  using limited = gpu.createPool({ maxSize: gpu.memoryInfo().total - limit });
+  for (const source of [pool, pool.createCachingAllocator(), limited, limited.createCachingAllocator()]) {
+    const { message } = assertThrows(() => source.allocate(gpu.memoryInfo().total - limit, stream), CudaError);
+    const [, reserved, inUse] = /of this process: (\d+) bytes reserved, of which (\d+) are in use; free/.exec(message)!;
+    assert(Number(reserved) >= limit && Number(reserved) < gpu.memoryInfo().total, message);
+    assert(Number(inUse) >= used.byteLength && Number(inUse) < limit, message);
+  }
+  using small = gpu.createPool({ maxSize: limit });
+  const { message } = assertThrows(() => small.allocate(2 * limit, stream), CudaError);
+  assertEquals(message.includes("of this process"), false, message);
+});
+
+testSoftware("a limited pool gets what allocators of other pools keep unused", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  const { total } = gpu.memoryInfo();
+  const half = Math.floor(total / 2 / limit) * limit + limit;
+  using pool = gpu.createPool();
+  using allocator = pool.createCachingAllocator();
+  using limited = gpu.createPool({ maxSize: half });
+  for (const source of [limited, limited.createCachingAllocator()]) {
+    allocator.allocate(half, stream).free();
+    gpu.synchronize();
+    source.allocate(half, stream).free();
+    assertEquals(allocator.usage().reserved, 0);
+    if (source !== limited) source[Symbol.dispose]();
+    gpu.synchronize();
+  }
+});
 
 testOnEachDriver(
   "memory that caching allocators keep unused is released to the pool when it is needed",

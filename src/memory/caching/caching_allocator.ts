@@ -348,7 +348,7 @@ export class CachingAllocator implements Disposable {
     // Not skipped when the allocator is disposed already: if a release has failed, a later call of this method
     // continues here.
     if (this.#session.hasEnded) return;
-    ignoreLoss(() => this.#slabs.releaseAll());
+    ignoreLoss(() => this.#slabs.releaseUnused());
     this.#slabs.closeIfEmpty();
   }
 
@@ -440,20 +440,24 @@ export class CachingAllocator implements Disposable {
       const isTooLarge = this.#maxSize > 0 && byteLength > this.#maxSize;
       const advice = isTooLarge ? refusalOfMaxSize(this.#maxSize).advice : refusalOfSlab(byteLength, this.pool)?.advice;
       const hint = isOutOfMemory(error)
-        ? advice ?? `${this.#describeHolders()}; free memory or ask for less`
+        ? advice ?? `${this.#describeHolders(byteLength)}; free memory or ask for less`
         : undefined;
       const failed = cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
       throw failed instanceof Error ? startStackAbove(failed, this.#allocate) : failed;
     }
   }
 
-  #describeHolders(): string {
+  /** Describes the memory in use, for the error of an allocation of `byteLength` bytes. */
+  #describeHolders(byteLength: number): string {
     const { reserved, used } = this.#slabs;
     const held = `it holds ${reserved} bytes, of which ${used} are in use`;
     const holders = this.#origins === undefined
       ? holdersBySize(usedBlocksOf(this.#slabs))
       : holdersByOrigin(this.#buffersOrigins());
-    return holders.length === 0 ? held : `${held}: ${describeHolders(holders)}`;
+    const own = holders.length === 0 ? held : `${held}: ${describeHolders(holders)}`;
+    const isAtLimit = this.#maxSize > 0 && reserved + byteLength > this.#maxSize;
+    const others = isAtLimit ? undefined : this.#source.describeOthers(byteLength);
+    return others === undefined ? own : `${own}; ${others}`;
   }
 }
 

@@ -2,8 +2,8 @@ import { type BlockOwner, blocksOf, largestFreeOf, type Slab, SlabBlock, usedBlo
 import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
 import { FreeList } from "./free_list.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
-import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
+import { synchronizeSoonIdle } from "../freed_streams.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
 import { isOutOfMemory, outOfMemory, type SizeRefusal } from "../pools/pool_contents.ts";
 import type { CudaError } from "../../support/errors.ts";
@@ -26,8 +26,16 @@ export interface SlabSource {
   refusal(byteLength: number): SizeRefusal | undefined;
   /** Returns the number of bytes that the pool can provide at most, as far as it is known. */
   limit(): number;
-  /** Reclaims unused memory, including that of other caching allocators. Returns whether more may be available now. */
-  reclaim(cache: CacheMemory): boolean;
+  /**
+   * Describes the memory of the device's other pools, for the error of an allocation of `byteLength` bytes. Returns
+   * undefined if they have none, or do not matter.
+   */
+  describeOthers(byteLength: number): string | undefined;
+  /**
+   * Reclaims unused memory for an allocation of `byteLength` bytes, including that of other caching allocators. Returns
+   * whether more may be available now. With `mayBlock`, the host may wait for streams.
+   */
+  reclaim(byteLength: number, options: { except: CacheMemory; mayBlock: boolean }): boolean;
   /** Calls `callback` once when the user disposes the pool. Returns a function that cancels the callback. */
   whenDisposed(callback: () => void): () => void;
 }
@@ -51,8 +59,6 @@ const maximumTakesFromOthers = 8;
  * memory again, unless memory is returned to it.
  */
 const skippedRequests = 64;
-/** Maximum time to wait for a stream on which a slab was freed to become idle, in milliseconds. */
-const idleTimeoutMilliseconds = 2;
 /**
  * The fraction of the memory limit above which memory is scarce. Large buffers then get slabs of their own: otherwise,
  * buffers that live long would leave no slab that can be released, and no free piece that is large enough.
@@ -158,12 +164,8 @@ export class Slabs implements CacheMemory {
     for (const list of this.#listByStream.values()) list.usedHigh = list.used;
   }
 
-  releaseUnused(): boolean {
-    return this.releaseAll().size > 0;
-  }
-
   /** Releases all slabs without used blocks. Returns the streams on which they are freed. */
-  releaseAll(): Set<CudaStream> {
+  releaseUnused(): Set<CudaStream> {
     this.#collectCompleted();
     return this.#releaseIdle(0);
   }
@@ -311,21 +313,18 @@ export class Slabs implements CacheMemory {
     if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
     // Releasing smaller slabs may make room for a larger one, either at once or when the pool finds that their frees
     // are complete.
-    const streams = this.releaseAll();
+    const streams = this.releaseUnused();
     let lastRefusal = this.#grow(byteLength, list);
     if (isScarce && lastRefusal !== undefined) block = this.#takeCombined(byteLength, list);
     if (block !== undefined) return block;
     if (lastRefusal !== undefined && streams.size > 0 && mayBlock) {
-      const deadline = performance.now() + idleTimeoutMilliseconds;
-      for (const stream of streams) {
-        if (becomesIdle(stream, deadline)) {
-          withoutCollectiveErrors(stream.device, () => stream.synchronize());
-        }
-      }
+      synchronizeSoonIdle(streams);
       lastRefusal = this.#grow(byteLength, list);
     }
     const isRefusedByPool = lastRefusal !== undefined && byteLength <= this.#maxSize - this.reserved;
-    if (isRefusedByPool && this.#source.reclaim(this)) lastRefusal = this.#grow(byteLength, list);
+    if (isRefusedByPool && this.#source.reclaim(byteLength, { except: this, mayBlock })) {
+      lastRefusal = this.#grow(byteLength, list);
+    }
     if (lastRefusal !== undefined) throw lastRefusal;
     return list.takeBestFit(byteLength)!;
   }
@@ -471,12 +470,4 @@ export class Slabs implements CacheMemory {
 function isIdle(slab: Slab): boolean {
   for (const { freeList } of blocksOf(slab)) if (freeList === undefined) return false;
   return true;
-}
-
-/** Waits for a stream to become idle, until the deadline at the latest. Returns whether the stream has become idle. */
-function becomesIdle(stream: CudaStream, deadline: number): boolean {
-  do {
-    if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;
-  } while (performance.now() < deadline);
-  return false;
 }

@@ -273,7 +273,8 @@ export class MemoryPool implements Disposable {
       allocationStream: (stream) => this.#allocationStream(stream),
       refusal: (byteLength) => memory.refusal(byteLength),
       limit: () => memory.limit(),
-      reclaim: (cache) => memory.reclaim(cache),
+      describeOthers: (byteLength) => memory.describeOthers(byteLength),
+      reclaim: (byteLength, options) => memory.reclaim(byteLength, options),
       whenDisposed: (callback) => whenPoolDisposed(this, callback),
     };
     return new CachingAllocator(this.#session, source, options);

@@ -4,6 +4,7 @@
  * @module
  */
 import type { NamedBuffer } from "../../driver.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { PoolMemory } from "./pool_memory.ts";
 import { callStack } from "../../support/leaks.ts";
@@ -16,8 +17,8 @@ export interface CacheMemory {
   readonly reserved: number;
   /** Bytes of `reserved` that buffers use. */
   readonly used: number;
-  /** Releases unused memory to the pool, in stream order. Returns whether there was any. */
-  releaseUnused(): boolean;
+  /** Releases unused memory to the pool, in stream order. Returns the streams on which it is freed. */
+  releaseUnused(): Set<CudaStream>;
   /** Lists the memory of the buffers, whose sizes may be rounded up from the requested sizes. */
   buffers(): Iterable<{ readonly address: bigint; readonly byteLength: number }>;
 }

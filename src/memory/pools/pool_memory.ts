@@ -1,6 +1,6 @@
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { type AllocateAsyncOptions, AllocationQueue } from "./allocation_queue.ts";
-import { FreedStreams } from "../freed_streams.ts";
+import { FreedStreams, synchronizeSoonIdle } from "../freed_streams.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { CacheMemory, MemoryRegistry } from "./memory_registry.ts";
 import {
@@ -11,7 +11,7 @@ import {
   refusalOfMaxSize,
   type SizeRefusal,
 } from "./pool_contents.ts";
-import { defaultStream, type Driver } from "../../driver.ts";
+import { defaultStream, type Driver, memPoolAttribute } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
@@ -107,12 +107,12 @@ export class PoolMemory {
       return this.#malloc(byteLength, stream, this.#owner);
     } catch (error) {
       if (!isOutOfMemory(error)) throw error;
-      const allocation = this.#allocateAfterReclaiming(byteLength, stream);
+      const allocation = this.#allocateAfterReclaiming(byteLength, stream, { mayBlock: true });
       if (allocation !== undefined) return allocation;
       const refusal = this.refusal(byteLength);
       const hint = refusal !== undefined
         ? `${refusal.why}; ${refusal.advice}`
-        : [...this.#describeHolders(), "free memory or ask for less"].join("; ");
+        : [...this.#describeHolders(byteLength), "free memory or ask for less"].join("; ");
       throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hint);
     }
   }
@@ -128,8 +128,9 @@ export class PoolMemory {
     check();
     const refusal = this.refusal(byteLength);
     if (refusal !== undefined) throw cannot(what, outOfMemory(refusal.why), refusal.advice);
-    const attempt = () => this.#tryMalloc(byteLength, stream) ?? this.#allocateAfterReclaiming(byteLength, stream);
-    const describe = () => this.#describeHolders().join("; ") || undefined;
+    const attempt = () =>
+      this.#tryMalloc(byteLength, stream) ?? this.#allocateAfterReclaiming(byteLength, stream, { mayBlock: false });
+    const describe = () => this.#describeHolders(byteLength).join("; ") || undefined;
     return await this.#queue.allocate({ what, stream, check, attempt, describe, signal });
   }
 
@@ -151,16 +152,22 @@ export class PoolMemory {
 
   /** Returns the number of bytes that the pool can provide at most, as far as it is known; otherwise Infinity. */
   limit(): number {
-    const maxSize = this.#maxSize > 0 ? Math.ceil(this.#maxSize / reservedUnit) * reservedUnit : Infinity;
+    const maxSize = this.#roundedMaxSize;
     if (this.device === undefined) return maxSize;
     this.#deviceByteLength ??= this.device.memoryInfo().total;
     return Math.min(maxSize, this.#deviceByteLength);
   }
 
-  /** Reclaims unused memory, except that of one caching allocator. Returns whether more may be available now. */
-  reclaim(except: CacheMemory): boolean {
+  /**
+   * Reclaims unused memory for an allocation of `byteLength` bytes, except that of one caching allocator. Returns
+   * whether more may be available now. With `mayBlock`, waits for the streams on which it is freed, if they soon become
+   * idle: another pool's memory counts as free only then.
+   */
+  reclaim(byteLength: number, { except, mayBlock }: { except: CacheMemory; mayBlock: boolean }): boolean {
     const isObserved = this.#session.completed.synchronize();
-    return this.#releaseCaches(except) || isObserved;
+    const streams = this.#releaseCaches(byteLength, except);
+    if (mayBlock) synchronizeSoonIdle(streams);
+    return streams.size > 0 || isObserved;
   }
 
   /**
@@ -215,41 +222,98 @@ export class PoolMemory {
   }
 
   /** Reclaims memory and allocates again. Returns undefined if there is still too little memory. */
-  #allocateAfterReclaiming(byteLength: number, stream: CudaStream): Allocation | undefined {
-    for (const reclaim of [() => this.#session.completed.synchronize(), () => this.#releaseCaches()]) {
-      if (!reclaim()) continue;
-      const allocation = this.#tryMalloc(byteLength, stream);
-      if (allocation !== undefined) return allocation;
-    }
-    return undefined;
+  #allocateAfterReclaiming(
+    byteLength: number,
+    stream: CudaStream,
+    { mayBlock }: { mayBlock: boolean },
+  ): Allocation | undefined {
+    let allocation = this.#session.completed.synchronize() ? this.#tryMalloc(byteLength, stream) : undefined;
+    if (allocation !== undefined) return allocation;
+    const streams = this.#releaseCaches(byteLength);
+    if (streams.size === 0) return undefined;
+    allocation = this.#tryMalloc(byteLength, stream);
+    if (allocation !== undefined || !mayBlock) return allocation;
+    synchronizeSoonIdle(streams);
+    return this.#tryMalloc(byteLength, stream);
   }
 
   /**
-   * Makes caching allocators release their unused memory: those of this pool and, if the pool is limited only by the
-   * device's memory, those of the device's other pools. Returns whether any memory was released.
+   * Makes caching allocators release their unused memory: those of this pool and, if an allocation of `byteLength`
+   * bytes would not exceed the pool's own limit, those of the device's other pools. Returns the streams on which the
+   * memory is freed.
    */
-  #releaseCaches(except?: CacheMemory): boolean {
-    let isReleased = false;
-    for (const cache of this.#registry.cachesOf(this.#pool, { onDevice: this.#maxSize === 0 })) {
-      if (cache !== except && cache.releaseUnused()) isReleased = true;
+  #releaseCaches(byteLength: number, except?: CacheMemory): Set<CudaStream> {
+    const streams = new Set<CudaStream>();
+    for (const cache of this.#registry.cachesOf(this.#pool, { onDevice: !this.#isAtLimit(byteLength) })) {
+      if (cache !== except) { for (const stream of cache.releaseUnused()) streams.add(stream); }
     }
-    return isReleased;
+    return streams;
   }
 
-  /** Returns the parts of an out-of-memory error that describe the memory in use. */
-  #describeHolders(): string[] {
+  /** Returns the parts of an error for too little memory that describe the memory in use. */
+  #describeHolders(byteLength: number): string[] {
     const parts = this.#maxSize === 0 ? [] : [`its maxSize is ${this.#maxSize} bytes`];
     const holders = this.contents.holders();
     if (holders.length > 0) parts.push(`it holds ${describeHolders(holders)}`);
     for (const { used, reserved } of this.#registry.cachesOf(this.#pool, { onDevice: false })) {
       if (reserved > 0) parts.push(`an allocator holds ${reserved} bytes, of which ${used} are in use`);
     }
-    const others = [...this.#registry.pools].filter((other) =>
-      this.#maxSize === 0 && other.device === this.device && other !== this && other.contents.count > 0
-    );
-    const inOthers = others.reduce((sum, { contents }) => sum + contents.byteLength, 0);
-    if (inOthers > 0) parts.push(`${countOf(others.length, "other pool")} of this process: ${inOthers} bytes`);
+    const others = this.describeOthers(byteLength);
+    if (others !== undefined) parts.push(others);
     return parts;
+  }
+
+  /**
+   * Describes the memory that the device's other pools have reserved, for the error of an allocation of `byteLength`
+   * bytes. Returns undefined if they have none, or if the allocation would exceed this pool's own limit.
+   */
+  describeOthers(byteLength: number): string | undefined {
+    if (this.#isAtLimit(byteLength)) return undefined;
+    let [count, reserved, used] = [0, 0, 0];
+    for (const other of this.#registry.pools) {
+      if (other.device !== this.device || other === this) continue;
+      const inOther = other.#reserved();
+      if (inOther > 0) count++;
+      reserved += inOther;
+      used += other.contents.byteLength;
+    }
+    if (count === 0) return undefined;
+    // A software device maps less memory for a pool than the pool reports, which is rounded as on a GPU.
+    const most = this.#deviceMemoryInUse();
+    const bytes = `${Math.min(reserved, most)} bytes reserved, of which ${used} are in use`;
+    return `${countOf(count, "other pool")} of this process: ${bytes}`;
+  }
+
+  /** Returns whether `byteLength` bytes more would exceed the pool's `maxSize`. */
+  #isAtLimit(byteLength: number): boolean {
+    return this.#maxSize > 0 && this.contents.byteLength + byteLength > this.#roundedMaxSize;
+  }
+
+  get #roundedMaxSize(): number {
+    return this.#maxSize > 0 ? Math.ceil(this.#maxSize / reservedUnit) * reservedUnit : Infinity;
+  }
+
+  /** Returns the number of bytes that the pool has reserved; those in use if the driver does not tell. */
+  #reserved(): number {
+    const handle = this.#handle ?? this.#pendingHandle;
+    const { byteLength } = this.contents;
+    if (handle === undefined) return byteLength;
+    let reserved = byteLength;
+    ignoreLoss(() => {
+      reserved = Number(this.#session.driver.memPoolGetAttribute(handle, memPoolAttribute.reservedMemCurrent));
+    });
+    return reserved;
+  }
+
+  /** Returns the number of bytes of the device's memory that are not free; Infinity for host memory. */
+  #deviceMemoryInUse(): number {
+    let inUse = Infinity;
+    ignoreLoss(() => {
+      if (this.device === undefined) return;
+      const { free, total } = this.device.memoryInfo();
+      inUse = total - free;
+    });
+    return inUse;
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream, { poolIndex }: Allocation): void {
