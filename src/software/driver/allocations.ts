@@ -80,7 +80,10 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationPa
       const found = pools.local(pool, call);
       if (byteLength === 0) return 0n;
       const block = found.allocate(byteLength, target);
-      if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      if (block === undefined) {
+        if (found.isAtLimit(byteLength)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+        return core.failForMemory(call);
+      }
       const { begin } = block;
       const owner = found.device ?? target.device;
       const allocation: PoolAllocation = { kind: "pool", begin, byteLength, device: owner, pool: found, block };
@@ -104,7 +107,7 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationPa
       if (byteLength === 0) return 0n;
       core.ensureBoundsTable(device, call);
       const allocated = legacyMemory.allocate(device, byteLength);
-      if (allocated === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      if (allocated === undefined) return core.failForMemory(call);
       allocations.add(allocated);
       if (memory.isChecked) memory.markFresh(allocated);
       return addressOfOffset(allocated.begin);
@@ -204,7 +207,7 @@ export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCa
       devices.checkAlive(call);
       if (byteLength === 0) return { buffer: new ArrayBuffer(0), address: 0n };
       const allocated = hostMemory.allocate(byteLength);
-      if (allocated === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      if (allocated === undefined) return core.failForMemory(call);
       if (allocated instanceof ArrayBuffer) return { buffer: allocated, address: core.newHandle() };
       memory.allocations.add(allocated);
       return { buffer: allocated.buffer, address: addressOfOffset(allocated.begin) };

@@ -7,11 +7,11 @@ import type { Driver } from "../../driver.ts";
 import type { KernelCheck } from "../../kernel_checker.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { Scheduler } from "../execution/streams.ts";
-import { fail } from "../failure.ts";
+import { fail, failBecause } from "../failure.ts";
 import { LegacyMemory } from "../ipc/legacy_memory.ts";
 import { Fabric } from "../memory/fabric.ts";
 import { HostMemory } from "../memory/host_memory.ts";
-import { LinearMemory, linearMemoryByteLength, scratch } from "../memory/linear_memory.ts";
+import { LinearMemory } from "../memory/linear_memory.ts";
 import { sharedMemoryRefusal } from "../memory/shared_file.ts";
 import { streamChoiceOf } from "../schedule.ts";
 import { softwareAttribute } from "../software_device.ts";
@@ -92,6 +92,18 @@ export class DriverCore {
     if (!this.linearMemory.ensureBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
+  /**
+   * Throws the error of an allocation for which the device has too little memory. It says what the sanitizer takes of
+   * the memory.
+   */
+  failForMemory(call: string): never {
+    const { freeBytes, totalBytes, shadowBytes } = this.linearMemory;
+    const number = cudaErrorNumbers.cudaErrorMemoryAllocation;
+    if (shadowBytes === 0) fail(number, call);
+    const free = `${freeBytes} of the device's ${totalBytes} bytes are free`;
+    return failBecause(number, call, `${free}; the sanitizer's check "initialization" uses the other ${shadowBytes}`);
+  }
+
   /** Blocks until all work of a device has finished. */
   finishWork(device: number, call: string): void {
     this.scheduler.runUntil(() => this.scheduler.isIdle(device));
@@ -132,7 +144,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
   const { devices, linearMemory, legacyMemory: { peerAccess } } = core;
   const deviceTotalMem = (device: number): number => {
     devices.checkOrdinal(device, "cuDeviceTotalMem");
-    return linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength;
+    return linearMemory.totalBytes;
   };
   return {
     driverGetVersion: () => emulatedCudaVersion,

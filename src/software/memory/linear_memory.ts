@@ -190,6 +190,17 @@ export class LinearMemory {
     this.#boundsTables.clear();
   }
 
+  /** The number of bytes that programs can use, whether or not they are reserved. The shadow is not among them. */
+  get totalBytes(): number {
+    const usable = linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength;
+    return usable - this.shadowBytes;
+  }
+
+  /** The number of bytes of the shadow, which any driver of the process may use; 0 if none does. */
+  get shadowBytes(): number {
+    return processMemory!.shadowUsers > 0 ? shadowSpace.byteLength : 0;
+  }
+
   /** The number of bytes that are not reserved. */
   get freeBytes(): number {
     return this.#pages.freeLength;

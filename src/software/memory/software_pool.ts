@@ -136,6 +136,11 @@ export class SoftwarePool implements PageHolder {
     return block;
   }
 
+  /** Returns whether the pool's maximum size leaves no room for `byteLength` bytes more. */
+  isAtLimit(byteLength: number): boolean {
+    return this.usage.used + byteLength > this.#maxByteLength;
+  }
+
   /** Frees a block in stream order. `byteLength` is the size with which the block was requested. */
   free({ block, byteLength }: { readonly block: PoolBlock; readonly byteLength: number }, stream: Stream): Work {
     const { begin } = block;

@@ -1,9 +1,10 @@
 /** Which memory counts as initialized: that of allocators, of the host and of other processes, and what the host reads. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
 import {
   type Cuda,
   type CudaDevice,
+  CudaError,
   type CudaStream,
   type KernelArgument,
   open,
@@ -40,6 +41,26 @@ async function reportsOf(program: (context: Context) => void | Promise<void>): P
   }
   return reports;
 }
+
+test("memoryInfo and errors say what the check takes of the memory", async () => {
+  const program = ({ gpu, stream }: Context) => {
+    const { free, total } = gpu.memoryInfo();
+    assert(total < 2 ** 31 && free <= total, `${free} of ${total}`);
+    using pool = gpu.createPool({ maxSize: 2 ** 31 });
+    using buffer = pool.allocate(2 ** 30, stream);
+    const why = /\(\d+ of the device's \d+ bytes are free; the sanitizer's check "initialization" uses the other \d+\)/;
+    for (const source of [pool, pool.createCachingAllocator()]) {
+      const { message } = assertThrows(() => source.allocate(2 ** 30, stream), CudaError);
+      assertMatch(message, why);
+    }
+    assertMatch(assertThrows(() => gpu.allocate(2 ** 30), CudaError).message, why);
+    using small = gpu.createPool({ maxSize: 32 * 2 ** 20 });
+    const { message } = assertThrows(() => small.allocate(2 ** 26, stream), CudaError);
+    assertEquals(message.includes("sanitizer"), false, message);
+    buffer.free();
+  };
+  assertEquals(await reportsOf(program), []);
+});
 
 test("a part of a caching allocator that is used again is uninitialized again", async () => {
   const program = (fills: boolean) => ({ gpu, stream, run }: Context) => {
