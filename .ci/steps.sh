@@ -159,7 +159,7 @@ engine_only=(
 test_files() { # test_files EXCLUDED...: all files of tests, but outside of .ci/long for those that these are or contain
   local files path
   files=$(find tests -name '*_test.ts' | sort)
-  [ "${POOLPASS_LONG:-}" = 1 ] && set --
+  [ "${all_files:-}" = 1 ] && set --
   for path in "$@"; do
     grep -qE "^$path(/|\$)" <<<"$files" || { echo "There is no test at $path" >&2 && return 1; }
     files=$(grep -vE "^$path(/|\$)" <<<"$files")
@@ -169,7 +169,7 @@ test_files() { # test_files EXCLUDED...: all files of tests, but outside of .ci/
 
 bun_tests() {
   local files list limit=120000
-  [ "${POOLPASS_LONG:-}" = 1 ] && limit=1200000
+  [ "${all_files:-}" = 1 ] && limit=600000
   list=$(test_files "${nothing_of_a_runtime[@]}") || return 1
   mapfile -t files < <(sed 's/^/.\//' <<<"$list")
   npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
@@ -179,19 +179,19 @@ node_tests() { # a process for each folder: one for each file takes twice as lon
   # Options are set inside, because npx may run on an older Node, which would read them too. What Node has compiled is
   # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds. Their scripts
   # run from bundles besides, which takes half as long again.
-  local list bundles=
+  local list bundles= limit=120000
+  [ "${all_files:-}" = 1 ] && limit=600000
   list=$(test_files "${nothing_of_a_runtime[@]}" "${engine_only[@]}") || return 1
-  [ "${POOLPASS_LONG:-}" = 1 ] ||
+  [ "${all_files:-}" = 1 ] ||
     bundles=$(deno run --allow-all --import-map import_map.json --lock deno.lock --frozen tests/support/child_bundles.ts)
   CHILD_BUNDLES="$bundles" NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
-    code=0 limit=120000
-    [ "${POOLPASS_LONG:-}" = 1 ] && limit=1200000
+    code=0 limit=$2
     for folder in $(cut -d / -f 1,2 <<<"$1" | sort -u); do
       mapfile -t files < <(grep -E "^$folder(/|\$)" <<<"$1")
       node --test --test-isolation=none --test-timeout="$limit" "${files[@]}" || code=1
     done
-    exit "$code"' bash "$list"
+    exit "$code"' bash "$list" "$limit"
 }
 
 finish() { # shows every failure once more, for readers of the end of a long log, and prints the counts
