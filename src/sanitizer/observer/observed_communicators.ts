@@ -57,7 +57,7 @@ export class CommunicatorRank {
    */
   readonly before: Timeline;
   /** The number of this rank's calls so far, keyed by kind: collectives, and messages to and from each other rank. */
-  readonly #isReportable = new Map<string, number>();
+  readonly #callCounts = new Map<string, number>();
 
   constructor(key: string, rank: number, size: number) {
     this.key = key;
@@ -74,8 +74,8 @@ export class CommunicatorRank {
       ? `${this.rank} ${peer.rank}`
       : `${peer.rank} ${this.rank}`;
     const kind = `${this.key} ${ranks}`;
-    const count = this.#isReportable.get(kind) ?? 0;
-    this.#isReportable.set(kind, count + 1);
+    const count = this.#callCounts.get(kind) ?? 0;
+    this.#callCounts.set(kind, count + 1);
     return `${kind} ${count}`;
   }
 }
