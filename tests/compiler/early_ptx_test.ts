@@ -49,11 +49,25 @@ $LDWend__Z3addii:
   assertEquals(run({ version: "2.3", target: "sm_20", declarations }, { body, words: 1 }), [42]);
 });
 
+test("a kernel of PTX 1.2 with its parameters in its body loads and runs", () => {
+  const out = allocate(8);
+  load(`.version 1.2
+.target sm_13
+.reg .u32 %ra<17>;
+.entry test {
+  .reg .u64 %rd<3>; .reg .u32 %r<3>;
+  .param .u64 __cudaparm_out; .param .s32 __cudaparm_n;
+  ld.param.u64 %rd1, [__cudaparm_out]; ld.param.s32 %r1, [__cudaparm_n]; mov.u32 %ra1, %r1; st.global.u32 [%rd1+4], %ra1;
+  exit;
+}`).run("test", { parameters: [{ type: "u64", value: out.address }, { type: "u32", value: 7 }] });
+  assertEquals(out.view.getUint32(4, true), 7);
+});
+
 test("mad.f32 without a rounding mode rounds once, to nearest", () => {
   const body = `
     mov.f32 %f1, 0f3F800800; mov.f32 %f2, 0fBF801000; mad.f32 %f3, %f1, %f1, %f2; st.global.f32 [%o], %f3;
     mov.f32 %f1, 0f40000000; mad.sat.f32 %f3, %f1, %f1, %f1; st.global.f32 [%o+4], %f3;`;
-  for (const [version, target] of [["1.4", "sm_13"], ["2.3", "sm_20"]] as const) {
+  for (const [version, target] of [["1.4", "sm_13"], ["3.1", "sm_30"], ["4.0", "sm_13"]] as const) {
     assertEquals(run({ version, target }, { body, words: 2 }), [0x33800000, 0x3f800000]);
   }
   const { part } = refusalOf(testModule("mad.f32 %f1, %f2, %f3, %f4;"));

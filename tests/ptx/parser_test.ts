@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as saxpy } from "../../kernels/saxpy.ts";
+import { kernelSignatures } from "../../src/ptx/kernel_signature.ts";
 import { parsePtx } from "../../src/ptx/parsing/parser.ts";
 import { type Instruction, type Operand, PtxError, type Statement } from "../../src/ptx/syntax.ts";
 
@@ -353,6 +354,26 @@ test("parsePtx names the line of an error", () => {
     const error = assertThrows(() => parsePtx(text), PtxError) as PtxError;
     assertEquals(error.line, line, `${text} ${error.message}`);
   }
+});
+
+test("kernels before PTX 1.4 declare their parameters in their bodies", () => {
+  const kernel = `.target sm_13
+.entry first {
+  .reg .u32 %r<3>; .param .u64 out; { .reg .u32 a; }
+  .param .s32 count; .param .align 8 .b8 data[12];
+  exit;
+}
+.entry second { exit; }`;
+  for (const version of ["1.3", "1.4"]) {
+    const text = `.version ${version}\n${kernel}`;
+    const names = version === "1.3" ? [["out", "count", "data"], []] : [[], []];
+    const { functions } = parsePtx(text);
+    assertEquals(functions.map(({ parameters }) => parameters.map(({ name }) => name)), names);
+    assertEquals(functions[0]!.body!.length, version === "1.3" ? 3 : 6);
+    assertEquals(kernelSignatures(text).map(({ parameters }) => parameters.length), names.map(({ length }) => length));
+  }
+  const cutOff = `.version 1.3\n${kernel}`.slice(0, 100);
+  assertThrows(() => kernelSignatures(cutOff), PtxError);
 });
 
 test("text that was cut off is refused with the name of the function in which it ends", () => {

@@ -162,7 +162,10 @@ export interface InstructionTraits {
   readonly mayBeUndefined?: boolean;
   /** Whether the instruction reads or sets the carry flag, which is not an operand. Default: no. */
   readonly usesCarry?: boolean;
-  /** The major version of PTX that no longer has this form of the instruction. Default: all versions have it. */
+  /**
+   * The version of PTX that no longer has this form of the instruction for targets from sm_20 on. Default: all versions
+   * have it.
+   */
   readonly removedIn?: number;
   /**
    * Whether the instruction concerns the lanes that execute it together, instead of naming them by a mask as its last

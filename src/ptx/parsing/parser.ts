@@ -86,7 +86,8 @@ class Parser {
         const head = this.#declarations.functionHead(name, linkage, token.line);
         if (this.#reader.at("{")) this.#lineInfo.beginFunction(this.#reader.token.line);
         this.#function = head.name;
-        functions.push({ ...head, body: this.#endsPrototype(name) ? undefined : this.#body() });
+        const body = this.#endsPrototype(name) ? undefined : this.#body();
+        functions.push(name === "entry" && isBefore(1, 4) ? withParametersOfBody(head, body) : { ...head, body });
         this.#function = undefined;
       } else if (name === "reg") {
         registers.push(this.#declarations.registers(token.line));
@@ -136,6 +137,7 @@ class Parser {
 
   kernelHeads(): FunctionDeclaration[] {
     const heads: FunctionDeclaration[] = [];
+    const hasParametersInBody = this.#reader.token.text === ".version" && /^1\.[0-3]$/.test(this.#reader.peek(1).text);
     let linkage: string | undefined;
     while (this.#reader.token.kind !== "end") {
       const token = this.#reader.token;
@@ -149,14 +151,27 @@ class Parser {
       } else if (token.kind === "directive" && token.text === ".entry") {
         const head = this.#declarations.functionHead("entry", linkage, token.line);
         if (!this.#reader.accept(";")) {
-          heads.push(head);
           if (!this.#reader.at("{")) throw this.#reader.unexpected('"{" or ";" after the head of a kernel');
+          heads.push(hasParametersInBody ? { ...head, parameters: this.#parametersInBody() } : head);
         }
       } else {
         linkage = undefined;
       }
     }
     return heads;
+  }
+
+  /** Skips the body of a kernel, and returns its parameters, which PTX before 1.4 declares there. */
+  #parametersInBody(): VariableDeclaration[] {
+    const parameters: VariableDeclaration[] = [];
+    let depth = 0;
+    do {
+      const { text } = this.#reader.take();
+      if (text === "{") depth++;
+      else if (text === "}") depth--;
+      else if (text === ".param" && depth === 1) parameters.push(...this.#declarations.variables("param", undefined));
+    } while (depth > 0);
+    return parameters;
   }
 
   /**
@@ -309,4 +324,11 @@ class Parser {
       statements.push({ kind: "directive", name, line });
     }
   }
+}
+
+/** Returns a kernel whose body declares its parameters, as all kernels of PTX before 1.4 do. */
+function withParametersOfBody(head: FunctionDeclaration, body: readonly Statement[] | undefined): FunctionDeclaration {
+  const isParameter = (statement: Statement) => statement.kind === "variable" && statement.space === "param";
+  const parameters = body?.filter((statement) => statement.kind === "variable").filter(isParameter) ?? [];
+  return { ...head, parameters, body: body?.filter((statement) => !isParameter(statement)) };
 }

@@ -389,7 +389,7 @@ function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
 
 function threadsPerBlock(
   { directives }: FunctionDeclaration,
-  { majorVersion }: PtxDialect,
+  { version }: PtxDialect,
 ): Pick<CompiledKernel, "maxThreadsPerBlock" | "requiredThreads"> {
   let maxThreadsPerBlock: number | undefined;
   let requiredThreads: CompiledKernel["requiredThreads"];
@@ -397,7 +397,7 @@ function threadsPerBlock(
     if (clusterDirectives.has(name)) {
       throw new UnsupportedPtxError(line, `cannot use the directive ".${name}": there are no clusters of blocks`);
     }
-    if (name === "maxnctapersm" && majorVersion < 3) continue;
+    if (name === "maxnctapersm" && version < 2.1) continue;
     if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
     if (name !== "maxntid" && name !== "reqntid") continue;
     if (values.length < 1 || values.length > 3 || values.includes(0)) {

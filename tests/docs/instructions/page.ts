@@ -94,8 +94,10 @@ function linesOfSection({ section, opcodes, modifier, architecture }: ManualSect
   const lines = [...byKind.values()].map((forms): Line => ({
     what: kindOf(forms[0]!),
     because: forms[0]!.refusal,
-    forms: forms.map(({ opcode, syntax, refusedFor }) => {
-      return refusedFor === undefined ? `\`${readable(syntax)}\`` : `\`${opcode}\` with \`.${refusedFor}\``;
+    forms: forms.map(({ opcode, syntax, refusedFor, traits }) => {
+      if (refusedFor !== undefined) return `\`${opcode}\` with \`.${refusedFor}\``;
+      const { removedIn } = traits;
+      return `\`${readable(syntax)}\`${removedIn === undefined ? "" : ` before PTX ${removedIn}`}`;
     }).join(", "),
   }));
   const refused = Map.groupBy(opcodes.filter((opcode) => refusedOpcodes.has(opcode)), (opcode) => {

@@ -72,7 +72,7 @@ export const floatRows: () => Rows<FloatName> = onFirstUse((): Rows<FloatName> =
   "mad.f32": [
     row(`mad.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.7", arithmetic32),
     // Rounds to the nearest number.
-    row("mad.ftz?.sat?.<type:f32> d, a, b, c", "9.7.3.7", { ...arithmetic32, removedIn: 3 }),
+    row("mad.ftz?.sat?.<type:f32> d, a, b, c", "9.7.3.7", { ...arithmetic32, removedIn: 3.2 }),
   ],
   "mad.f64": row(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", arithmetic64),
   "div.approx": row("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", {

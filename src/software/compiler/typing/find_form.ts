@@ -62,7 +62,8 @@ function findForm(
   let nearest: InstructionForm | undefined;
   let wrongCount: InstructionForm | undefined;
   for (const form of forms) {
-    if (form.traits.removedIn !== undefined && dialect.majorVersion >= form.traits.removedIn) continue;
+    const { removedIn = Infinity } = form.traits;
+    if (dialect.version >= removedIn && !dialect.flushesSubnormals) continue;
     const match = matchForm(form, modifiers);
     if (!match.matched) {
       if (form.refusedFor !== undefined || (nearest !== undefined && match.at <= furthest)) continue;

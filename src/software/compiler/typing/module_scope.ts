@@ -52,7 +52,7 @@ export function moduleScope(
 ): ModuleScope {
   // Since PTX 3.0, functions follow an ABI, which passes no such registers and variables.
   const dialect = dialectOf(header);
-  const hasThreadState = dialect.majorVersion < 3;
+  const hasThreadState = dialect.version < 3;
   if (!hasThreadState && registers[0] !== undefined) {
     throw new PtxError(registers[0].line, "cannot declare registers outside a function: only PTX before 3.0 can");
   }

@@ -47,7 +47,8 @@ const architecturesSince: ReadonlyMap<number, readonly string[]> = new Map([
 
 /** How the version and the target of a module change the meaning of its instructions. */
 export interface PtxDialect {
-  readonly majorVersion: number;
+  /** The version of PTX, such as 7.8. */
+  readonly version: number;
   /** Whether all arithmetic on `.f32` flushes subnormal numbers to zero, as on devices before sm_20. */
   readonly flushesSubnormals: boolean;
   /** Whether instructions may exchange values among the lanes of a warp without naming the lanes. */
@@ -55,15 +56,20 @@ export interface PtxDialect {
 }
 
 /** The dialect of the newest PTX that is supported. */
-export const newestDialect: PtxDialect = { majorVersion: 9, flushesSubnormals: false, hasWarpsInLockstep: false };
+export const newestDialect: PtxDialect = {
+  version: Number(newestVersion),
+  flushesSubnormals: false,
+  hasWarpsInLockstep: false,
+};
 
 /** Returns the dialect of a module with the given header. */
 export function dialectOf({ version: { major, minor }, target }: PtxHeader): PtxDialect {
   const architecture = architectureOf(target);
+  const version = Number(`${major}.${minor}`);
   return {
-    majorVersion: major,
+    version,
     flushesSubnormals: architecture < 20,
-    hasWarpsInLockstep: architecture < 70 || major < 6 || (major === 6 && minor < 4),
+    hasWarpsInLockstep: architecture < 70 || version < 6.4,
   };
 }
 
