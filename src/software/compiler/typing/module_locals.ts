@@ -72,6 +72,7 @@ export function shareRegisters(
   users: readonly RegisterUser[],
   { locals, instructions }: { locals: ModuleLocalLayout; instructions: InstructionSet },
 ): ResolvedFunction[] {
+  if (users.every(({ registers }) => registers.registers().length === 0)) return users.map(({ resolved }) => resolved);
   const used = users.map(usedRegisters);
   const names = new Set(users.flatMap(({ resolved }, index) => {
     return resolved.call === undefined ? [] : used[index]!.map(({ name }) => name);
