@@ -4,6 +4,8 @@
  * @module
  */
 import { type Cuda, CudaUnavailableError, open, type OpenOptions } from "../../mod.ts";
+import { findClang } from "../../ffi/compilers/clang.ts";
+import { findNvcc } from "../../ffi/compilers/nvcc.ts";
 import { findNvrtc } from "../../ffi/nvrtc.ts";
 import { loadNvJitLink } from "../../ffi/nvjitlink.ts";
 import { countOf } from "../../src/support/printing.ts";
@@ -42,8 +44,11 @@ export function checkDevices(machine: Machine): DoctorFinding[] {
 /** Calls `open`. If that fails, adds a finding and returns undefined. */
 function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | undefined {
   const { warn } = console;
-  console.warn = (...words: unknown[]) =>
-    findings.push(finding("note", "warning", words.join(" ").replace(/^poolpass: /, "")));
+  console.warn = (...words: unknown[]) => {
+    const warning = words.join(" ").replace(/^poolpass: /, "");
+    // `checkDevices` finds out itself why the software device is used.
+    if (!warning.startsWith("using the ")) findings.push(finding("note", "warning", warning));
+  };
   try {
     return open(options);
   } catch (error) {
@@ -95,18 +100,40 @@ function loadedFile(name: string, machine: Machine): string | undefined {
   return maps.map((line) => line.slice(line.indexOf("/"))).find((path) => path.split("/").at(-1)!.startsWith(name));
 }
 
-/** Checks the libraries that compile and link kernels. */
+/** Checks what compiles and links kernels: libraries, and commands on the PATH. */
 export function checkCompilers(machine: Machine): DoctorFinding[] {
-  return [checkNvrtc(machine), checkNvJitLink(machine)];
+  const commands = [checkCommand("nvcc", findNvcc, machine), checkCommand("clang", findClang, machine)];
+  const found = commands.filter((each) => each !== undefined);
+  return [checkNvrtc(machine, found), ...found, checkNvJitLink(machine)];
 }
 
-function checkNvrtc(machine: Machine): DoctorFinding {
+/** Returns a finding if the compiler is on the PATH. */
+function checkCommand(command: string, find: typeof findNvcc, machine: Machine): DoctorFinding | undefined {
+  const compiler = find();
+  const file = fileOfCommand(command, machine);
+  if (!("reason" in compiler)) {
+    return finding("ok", command, `${compiler.name}${file === undefined ? "" : `, ${file}`}`);
+  }
+  return file === undefined ? undefined : finding("note", command, `${file}: ${compiler.reason}`);
+}
+
+/** Returns the path at which the PATH has a command. */
+function fileOfCommand(command: string, machine: Machine): string | undefined {
+  const folders = machine.variable("PATH")?.split(":").filter((folder) => folder.startsWith("/")) ?? [];
+  return folders.map((folder) => `${folder}/${command}`).find((path) => machine.status(path) !== undefined);
+}
+
+function checkNvrtc(machine: Machine, commands: readonly DoctorFinding[]): DoctorFinding {
   const given = machine.variable("POOLPASS_NVRTC") || undefined;
   try {
     const found = findNvrtc(given);
     if (!("reason" in found)) {
       const file = loadedFile("libnvrtc.so", machine);
       return finding("ok", "NVRTC", `${found.name}${file === undefined ? "" : `, ${file}`}`);
+    }
+    const other = commands.find(({ level }) => level === "ok");
+    if (other !== undefined) {
+      return finding("ok", "NVRTC", `${found.reason}; ${other.topic}, which is slower, compiles CUDA C++ instead`);
     }
     return finding(
       "note",

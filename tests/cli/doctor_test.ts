@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import process from "node:process";
 import { checkGpuFiles } from "../../cli/doctor/check_cuda.ts";
 import { judge, layoutsOf, type Outcome, runAttempt } from "../../cli/doctor/check_imports.ts";
@@ -74,6 +75,26 @@ test("doctor finds wrong settings", { skip }, async () => {
   }]);
   assertEquals(about("NVRTC", mistyped.found).level, "problem");
   assertMatch(about("warning", mistyped.found).found, /POOLPASS_SANITISE does nothing: .* "POOLPASS_SANITIZE"\?$/);
+});
+
+test("doctor finds the compilers on the PATH", { skip }, async () => {
+  const folder = mkdtempSync(`${tmpdir()}/poolpass-doctor-`);
+  try {
+    const script = '#!/bin/sh\necho "Cuda compilation tools, release 12.4, V12.4.131"\n';
+    writeFileSync(`${folder}/nvcc`, script, { mode: 0o755 });
+    const path = `${folder}:${process.env.PATH}`;
+    const { found } = await findings({ ...software, PATH: path });
+    assertEquals(about("nvcc", found), { level: "ok", topic: "nvcc", found: `nvcc 12.4, ${folder}/nvcc` });
+    assertEquals(about("NVRTC", found).level, "ok");
+    writeFileSync(`${folder}/nvcc`, "#!/bin/sh\necho broken >&2\n");
+    const broken = about("nvcc", (await findings({ ...software, PATH: path })).found);
+    assertEquals([broken.level, broken.found], [
+      "note",
+      `${folder}/nvcc: nvcc does not say its version: broken`,
+    ]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 sharedFramesTest("doctor says who listens at a socket, and whether it is of use", async ({ path, exporter }) => {
