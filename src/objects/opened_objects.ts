@@ -1,3 +1,4 @@
+import { callStack } from "../support/leaks.ts";
 import type { Driver } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
 
@@ -126,5 +127,5 @@ function countKinds(unfreed: readonly CountedMemory[]): CountedMemory[] {
 }
 
 function originOf(kind: string): string {
-  return new Error(`${kind} created`).stack!.replace(/^Error: /, "");
+  return callStack(`${kind} created`);
 }
