@@ -132,8 +132,8 @@ nothing_of_a_runtime=(
   tests/sanitizer/{initialization,kernel_accesses,memory,race,synchronization,yardsticks}
   tests/sanitizer/random_{host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
   tests/sanitizer/{collectives,first_threads,skipped_barriers,synchronization}_test.ts
-  # The caching allocator, above a driver of the tests. Its slabs are shared between processes on each runtime.
-  tests/memory/caching/caching_{allocator,allocator_properties,faults}_test.ts
+  # The caching allocator, above a driver of the tests, and scarce memory. Its slabs are shared on each runtime.
+  tests/memory/caching/caching_{allocator,allocator_properties,faults}_test.ts tests/memory/scarce_memory_test.ts
   # The contents of messages, and what budgets leave to others. Attacks on sockets and descriptors run on each runtime.
   tests/sharing/protocol/{limits,messages,metadata}_test.ts tests/sharing/{claims,sharing_fuzz}_test.ts
   tests/sharing/hostile/{channel_budgets,control_characters,event_budgets,metadata_budgets}_test.ts

@@ -342,7 +342,8 @@ testOnEachDriver("an error for too little memory says what the device's other po
   for (const source of [pool, pool.createCachingAllocator(), limited, limited.createCachingAllocator()]) {
     const { message } = assertThrows(() => source.allocate(gpu.memoryInfo().total - limit, stream), CudaError);
     const [, reserved, inUse] = /of this process: (\d+) bytes reserved, of which (\d+) are in use; free/.exec(message)!;
-    assert(Number(reserved) >= limit && Number(reserved) < gpu.memoryInfo().total, message);
+    // A driver may have released some memory that the other pool does not use.
+    assert(Number(reserved) >= other.usage().reserved && Number(reserved) < gpu.memoryInfo().total, message);
     assert(Number(inUse) >= used.byteLength && Number(inUse) < limit, message);
   }
   using small = gpu.createPool({ maxSize: limit });
