@@ -101,8 +101,10 @@ install_clang() { # as root, another compiler of CUDA C++, which needs the heade
   PATH="$PATH:/usr/lib/llvm-19/bin"
 }
 
-install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
-  npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0
+install_packages() { # @std for Bun and Node; Deno finds it by import_map.json. It must be the files that deno.lock pins.
+  npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0 &&
+    grep -qF "$(grep -oE 'sha512-[^"]+' deno.lock)" node_modules/.package-lock.json ||
+    { echo "deno-std is not what deno.lock pins" && return 1; }
 }
 
 every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them

@@ -99,7 +99,8 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
       "./kernels/*.js": { types: "./kernels/*.d.ts", default: "./kernels/*.js" },
       "./package.json": "./package.json",
     },
-    bin: { [`${source.name}`]: `./${builtPath(program)}.js` },
+    // Without the dot: npm would correct it while it publishes.
+    bin: { [`${source.name}`]: `${builtPath(program)}.js` },
     sideEffects: false,
     files: [
       "poolpass.js",

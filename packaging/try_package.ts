@@ -3,11 +3,12 @@
  *
  *     deno task package:try
  *
- * For npm, the package is packed first. TypeScript checks the project with two settings of `moduleResolution`, and
- * Node, Bun and Deno run the scripts. For JSR, `deno publish --dry-run` checks the package, and Deno checks the
- * project, runs the scripts and shows the documentation. Each of these four runtimes shares a buffer with the next one.
- * Finally, Deno imports the built files by URL. Prints what it does, and exits with status 1 if anything fails. Needs
- * npx, and uses the network only to download tools that npx does not have yet.
+ * For npm, the package is packed first, and `npm publish --dry-run` checks it. TypeScript checks the project with two
+ * settings of `moduleResolution`, and Node, Bun and Deno run the scripts. For JSR, `deno publish --dry-run` checks the
+ * package, and Deno checks the project, runs the scripts and shows the documentation. Each of these four runtimes shares
+ * a buffer with the next one. Finally, Deno imports the built files by URL. Prints what it does, and exits with status 1
+ * if anything fails. Needs npx, and uses the network only to ask npm for the versions that it has, if that answers, and
+ * to download tools that npx does not have yet.
  *
  * @module
  */
@@ -17,6 +18,7 @@ import { fileURLToPath } from "node:url";
 import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
 import { forUsers, parts, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
+import { publishCommands } from "./publishing.ts";
 import { run, type RunOptions, runTool, timeout } from "./tools.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
 
@@ -59,9 +61,21 @@ async function tryPackages(folder: string): Promise<void> {
 async function prepareNpmProject(project: string): Promise<void> {
   const { filename, size, unpackedSize, entryCount } = await installFromNpm(project);
   console.log(`${filename}: ${size} bytes, ${unpackedSize} unpacked, ${entryCount} files`);
+  await publishToNpm();
   await copyScripts(project);
   await Deno.writeTextFile(`${project}/node.d.ts`, nodeTypes);
   for (const moduleResolution of ["nodenext", "bundler"]) await checkTypes(project, moduleResolution);
+}
+
+/** Publishes the npm package as far as that goes without an account. It fails if npm would correct the manifest. */
+async function publishToNpm(): Promise<void> {
+  const command = [...publishCommands.npm, "--dry-run"];
+  const output = await run(["sh", "-c", '"$@" 2>&1', "sh", ...command], {
+    cwd: fileURLToPath(npmPackage),
+    env: { npm_config_fetch_retries: "0" },
+  });
+  if (output.includes("auto-corrected")) throw new Error(`npm corrects the manifest:\n${output}`);
+  console.log(`${command.join(" ")}: accepts ${/^\+ (\S+)$/m.exec(output)![1]}`);
 }
 
 async function prepareJsrProject(project: string): Promise<void> {
@@ -80,8 +94,9 @@ async function prepareJsrProject(project: string): Promise<void> {
 
 /** Returns the files that `deno publish` would send. It fails if a public type is slow to infer. */
 async function publishedFiles(): Promise<string[]> {
-  const command = '"$0" publish --dry-run --allow-dirty 2>&1';
-  const output = await run(["sh", "-c", command, Deno.execPath()], { cwd: fileURLToPath(jsrPackage) });
+  const [, ...publish] = publishCommands.jsr;
+  const command = [Deno.execPath(), ...publish, "--dry-run", "--allow-dirty"];
+  const output = await run(["sh", "-c", '"$@" 2>&1', "sh", ...command], { cwd: fileURLToPath(jsrPackage) });
   const published = [...output.matchAll(/^ +file:\/\/(\S+) /gm)].map(([, path]) => path!);
   const built = readdirSync(jsrPackage, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const missing = built.map(({ parentPath, name }) => join(parentPath, name)).filter((path) =>
