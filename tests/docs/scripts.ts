@@ -32,6 +32,7 @@ export function filesBelow(folder: string, extension: string): string[] {
 export const pages: readonly string[] = [
   "README.md",
   "CONTRIBUTING.md",
+  "SECURITY.md",
   ...filesBelow("docs/", ".md"),
   "examples/README.md",
   "kernels/README.md",
