@@ -39,6 +39,7 @@ import { outputsOfEnvironment } from "./sanitizer/reporting/outputs.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sanitizer_report.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
+import { addEntry, RangeError, TypeError } from "./support/program_errors.ts";
 
 /** The driver to open, and its settings. */
 export interface OpenOptions {
@@ -241,6 +242,8 @@ export function open(options: OpenOptions = {}): Cuda {
     throw error;
   }
 }
+
+addEntry(open);
 
 let hasWarnedOfVariables = false;
 
