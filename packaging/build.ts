@@ -26,6 +26,7 @@ import { fileURLToPath } from "node:url";
 import { type OtherEntry, rollUp } from "./declarations.ts";
 import { checkRuntime } from "../src/support/version.ts";
 import { forUsers, parts } from "./imports.ts";
+import { repositoryFields } from "./publishing.ts";
 import { runTool } from "./tools.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
 
@@ -48,7 +49,16 @@ type Files = ReadonlyMap<string, string>;
 const program = "./cli/main.ts";
 
 /** The fields of `package.json` that the npm package keeps. */
-const keptFields = ["name", "version", "description", "keywords", "license", "type", "engines"];
+const keptFields = [
+  "name",
+  "version",
+  "description",
+  "keywords",
+  "license",
+  ...Object.keys(repositoryFields),
+  "type",
+  "engines",
+];
 
 /** Builds both packages, and the files for a web server. */
 export async function buildPackages(): Promise<void> {

@@ -1,8 +1,9 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { jsrManifest, npmManifest } from "../../packaging/build.ts";
 import { rollUp } from "../../packaging/declarations.ts";
 import { forUsers, parts } from "../../packaging/imports.ts";
+import { repository, repositoryFields } from "../../packaging/publishing.ts";
 import { test } from "../support/test.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -30,6 +31,24 @@ test("the JSR and npm packages have the same version and license", () => {
   );
 });
 
+test("package.json, and with it the npm package, names the repository as packaging does", () => {
+  const fields = (manifest: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(Object.keys(repositoryFields).map((field) => [field, manifest[field]]));
+  assertEquals(fields(source), repositoryFields);
+  assertEquals(fields(npmManifest(source, forDeno)), repositoryFields);
+});
+
+test("every other place names the same repository", () => {
+  const forms = readdirSync(new URL(".github/ISSUE_TEMPLATE/", root)).map((name) => `.github/ISSUE_TEMPLATE/${name}`);
+  const places = ["python/pyproject.toml", "SECURITY.md", "CONTRIBUTING.md", ".github/ISSUE_TEMPLATE/config.yml"];
+  for (const path of new Set([...places, ...forms, "README.md", "docs/README.md", "python/README.md"])) {
+    const text = readFileSync(new URL(path, root), "utf8");
+    const urls = [...text.matchAll(/https:\/\/github\.com\/[\w-]+\/poolpass\b[^\s)"`]*/g)].map(([url]) => url);
+    assertEquals(urls.filter((url) => !`${url}/`.startsWith(`${repository}/`)), [], path);
+    if (places.includes(path)) assert(urls.length > 0, path);
+  }
+});
+
 test("the JSR package exports the built module, its parts and all kernels", () => {
   const { name, version, license } = forDeno;
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"))
@@ -41,6 +60,13 @@ test("the JSR package exports the built module, its parts and all kernels", () =
     ...Object.fromEntries(kernels.map((path) => [path, path])),
   };
   assertEquals(jsrManifest(forDeno), { name, version, license, exports });
+});
+
+test("the Python package has the same version", () => {
+  for (const path of ["python/pyproject.toml", "python/poolpass/__init__.py"]) {
+    const [, version] = /^(?:__)?version(?:__)? = "(.*)"$/m.exec(readFileSync(new URL(path, root), "utf8"))!;
+    assertEquals(version, forDeno.version, path);
+  }
 });
 
 test("the changelog begins with the current version", () => {
