@@ -43,6 +43,23 @@ test("every file names the same version of deno-std", () => {
   assertEquals(new Set(named.flat()).size, 1, named.join(" "));
 });
 
+test("Bun finds the modules of the import map by tsconfig.json, and nothing else", () => {
+  const { imports } = readJson<{ imports: Record<string, string> }>("import_map.json");
+  const { compilerOptions } = readJson<{ compilerOptions: { paths: Record<string, string[]> } }>("tsconfig.json");
+  const expected = Object.entries(imports).filter(([, specifier]) => specifier.startsWith("npm:")).map((
+    [name, specifier],
+  ) => [name, [specifier.replace(/^npm:([\w-]+)@[\w.-]+/, "./node_modules/$1")]]);
+  assertEquals(compilerOptions.paths, Object.fromEntries(expected));
+});
+
+test("deno.lock pins what the import map names by a hash, and nothing else", () => {
+  const { imports } = readJson<{ imports: Record<string, string> }>("import_map.json");
+  const { npm } = readJson<{ npm: Record<string, { integrity: string }> }>("deno.lock");
+  const named = Object.values(imports).map((specifier) => /^npm:([\w-]+@[\w.-]+)\//.exec(specifier)?.[1] ?? specifier);
+  assertEquals(Object.keys(npm), [...new Set(named)]);
+  for (const { integrity } of Object.values(npm)) assertMatch(integrity, /^sha512-/);
+});
+
 test("mod.ts, its parts, the kernels and the examples import nothing that needs the import map", { skip }, async () => {
   const examples = readdirSync(new URL("examples/", root)).filter((name) => name.endsWith(".ts"));
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"));

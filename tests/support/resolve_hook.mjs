@@ -5,12 +5,11 @@ import { registerHooks } from "node:module";
 const root = new URL("../../", import.meta.url);
 const { imports } = JSON.parse(readFileSync(new URL("import_map.json", root), "utf8"));
 /** The modules that npm has installed, by name: `npm:deno-std@1.4.0/assert/mod.js` is in `node_modules/deno-std`. */
-const modules = Object.fromEntries(
-  Object.entries(imports).map(([name, specifier]) => [
-    name,
-    new URL(specifier.replace(/^npm:([\w-]+)@[\w.-]+\//, "node_modules/$1/"), root).href,
-  ]),
-);
+const modules = {};
+for (const [name, specifier] of Object.entries(imports)) {
+  const [, packageName, path] = /^npm:([\w-]+)@[\w.-]+\/(.*)$/.exec(specifier) ?? [];
+  if (path !== undefined) modules[name] = new URL(`node_modules/${packageName}/${path}`, root).href;
+}
 
 registerHooks({
   resolve: (specifier, context, nextResolve) => nextResolve(modules[specifier] ?? specifier, context),
