@@ -11,7 +11,7 @@
  * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
  * - `sharing.js`, `store.js` and other parts of `mod.ts`: they export some names of `poolpass.js` again.
  * - `kernels/*.js`, `kernels/*.d.ts`, `kernels/*.cu`: the PTX of the kernels in the package, and their sources.
- * - `cli/main.js`: the program `poolpass`, which imports `poolpass.js`.
+ * - `cli/main.js`: the program `poolpass`, which refuses old runtimes and imports `program.js`, which imports `poolpass.js`.
  * - `README.md`, `docs/` and the other pages for users.
  * - For npm, `package.json`: the fields of the repository's `package.json` that describe the package. Its version must
  *   be that of `deno.json`.
@@ -150,7 +150,11 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
   for (const path of paths) {
     const built = builtPath(path);
     if (path === program) {
-      files.set(`${built}.js`, `#!/usr/bin/env node\n${await bundle(path)}`);
+      // An old runtime gets one line. The program is another file, because imports are evaluated before any statement.
+      const check =
+        `try {\n(${checkRuntime})();\n} catch ({ message }) {\nconsole.error(message);\nprocess.exit(1);\n}\n`;
+      files.set(`${built}.js`, `#!/usr/bin/env node\n${check}await import("./program.js");\n`);
+      files.set(built.replace(/[^/]*$/, "program.js"), await bundle(path));
       continue;
     }
     const name = built.replace(/.*\//, "");

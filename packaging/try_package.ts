@@ -175,11 +175,18 @@ async function bindKernels(project: string): Promise<void> {
 async function refuseOldNode(project: string): Promise<void> {
   const script = 'import("poolpass").catch((error) => console.log(error.message.replace(/[\\d.]+ is/, "is")))';
   const output = await runTool("oldNode", ["-e", script], { cwd: project });
+  const refusal =
+    "Cannot run here: Node is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer, as in npx -y -p node@26.10 node FILE\n";
   expect(
     output,
-    "Cannot run here: Node is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer\n",
+    refusal,
     "Node 20: import of poolpass",
   );
+  const failure = await runTool("oldNode", ["node_modules/.bin/poolpass"], { cwd: project }).catch(({ message }) =>
+    message
+  );
+  const printed = String(failure).split("\n").slice(1).join("\n").replace(/[\d.]+ is/, "is");
+  expect(printed, refusal, "Node 20: the program poolpass");
 }
 
 async function share(

@@ -42,7 +42,12 @@ export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as 
     }
   }
   if (isNew && "toHex" in globals.Uint8Array.prototype && globals.DisposableStack !== undefined) return;
-  throw new Error(`Cannot run here: ${name} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer`);
+  const error = new Error(
+    `Cannot run here: ${name} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer, as in npx -y -p node@26.10 node FILE`,
+  );
+  // The message says all: a call stack would hide it.
+  error.stack = String(error);
+  throw error;
 }
 
 /**

@@ -45,8 +45,10 @@ test("a runtime that is too old is refused by name, for any driver", () => {
 test("Node is too old before 26.10", () => {
   const check = (node: string) => checkRuntime({ Uint8Array, DisposableStack, process: { versions: { node } } });
   for (const version of ["18.20.8", "24.11.0", "25.9.0", "26.3.0", "26.9.1"]) {
-    const message = `Cannot run here: Node ${version} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer`;
-    assertEquals(assertThrows(() => check(version), Error).message, message);
+    const message = `Cannot run here: Node ${version} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer, as in ` +
+      "npx -y -p node@26.10 node FILE";
+    const error = assertThrows(() => check(version), Error);
+    assertEquals([error.message, error.stack], [message, `Error: ${message}`]);
   }
   for (const version of ["26.10.0", "26.11.0-nightly", "27.0.0"]) check(version);
 });
