@@ -4,8 +4,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import math
 import os
 import re
+import resource
 import socket
 import stat
 import struct
@@ -22,6 +24,8 @@ STATX_LENGTH = 256
 STATX_MODE_OFFSET, STATX_RDEV_MAJOR_OFFSET = 28, 128
 # The major number of /dev/nvidiactl and /dev/nvidia0; others are allocated when a module is loaded.
 NVIDIA_MAJOR = 195
+# Of the descriptors that this process can open, a quarter is left to other uses than memory that nothing maps.
+LEAST_RESERVED, MOST_RESERVED = 16, 256
 # Threads that close descriptors. Each may be stuck in one for ever.
 MAXIMUM_CLOSERS = 4
 
@@ -70,6 +74,18 @@ _discarded: list[int] = []
 # The threads that run, and how many of them are closing a descriptor.
 _running = 0
 _busy = 0
+
+
+def first_of_last_descriptors() -> float:
+    """The number from which on a descriptor is one of the last that this process can open.
+
+    The kernel assigns the lowest free number. Descriptors of memory that nothing maps leave the others to what needs
+    them.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    return limit - max(LEAST_RESERVED, min(limit // 4, MOST_RESERVED))
 
 
 def discard(descriptor: int) -> None:

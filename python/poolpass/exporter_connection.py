@@ -1,6 +1,7 @@
 """The importer's end of a connection: what its exporter has announced, and what this process holds of that."""
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import Any, Callable
 from . import messages as m
 from .connection import Connection, goodbye_error
 from .cuda import cuda
-from .descriptors import discard
+from .descriptors import discard, first_of_last_descriptors
 from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, quoted
 from .event_loop import EventLoop, Pace
 from .events import EventAnswers, LocalEvent, LocalEvents, RemoteEvents
@@ -27,7 +28,8 @@ MAXIMUM_OUTGOING = 2**20
 @dataclass
 class RemotePool:
     message: m.Pool
-    descriptor: int
+    # None if it was closed when it came, because few were left. It is requested again when it is needed.
+    descriptor: int | None
     imported: ImportedPool | None = None
     # What is mapped of a piece of virtual memory.
     mapped: SharedMapping = field(default_factory=SharedMapping)
@@ -123,6 +125,14 @@ class ExporterConnection:
         # Offers that were withdrawn while they were held; they can still be recalled.
         self._withdrawn: dict[int, OfferState] = {}
         self._pools: dict[int, RemotePool] = {}
+        # The pools whose descriptors threads wait for, and how many. One is requested at a time.
+        self._awaited_pools: dict[int, int] = {}
+        self._requested_pool: int | None = None
+        self._handle_token = 0
+        # The pools whose descriptors were requested, and are kept until the next one comes, although few are left.
+        self._kept_pools: set[int] = set()
+        # From this one on, descriptors are the last that this process can open.
+        self._first_of_last: float = math.inf
         self._allocations: dict[int, m.Allocation] = {}
         # Offers and holds of each allocation, and allocations and whole offers of each pool.
         self._users: Counter[tuple[str, int]] = Counter()
@@ -177,10 +187,13 @@ class ExporterConnection:
         if self.is_closing:
             raise RuntimeError(f"Cannot {action}: the importer was closed")
 
-    def hold(self, state: OfferState) -> Hold:
-        """Sends HELD and maps an offer. Its contents may not be there yet."""
+    def hold(self, state: OfferState, deadline: float | None = None) -> Hold:
+        """Sends HELD and maps an offer. Its contents may not be there yet.
+
+        Until the deadline, waits for a descriptor that must be requested.
+        """
         message = state.message
-        self._begin_hold(state, f"map {quoted(message.name)}")
+        self._begin_hold(state, f"map {quoted(message.name)}", deadline)
         try:
             device = self._device_of(message.pool)
             mapped, address = self._map(message, device or 0)
@@ -210,7 +223,17 @@ class ExporterConnection:
             raise
         return PoolHold(state, pool, self._device_of(number))
 
-    def _begin_hold(self, state: OfferState, action: str) -> None:
+    def _begin_hold(self, state: OfferState, action: str, deadline: float | None = None) -> None:
+        self._check_mappable(state, action)
+        if not self._can_map(state.message):
+            self._wait_for_descriptor(state, action, deadline)
+            self._check_mappable(state, action)
+        self._send(m.Held(state.message.offer))
+        state.holds += 1
+        self._holds += 1
+        self._use(state.message, 1)
+
+    def _check_mappable(self, state: OfferState, action: str) -> None:
         self.check_open(action)
         if state.is_withdrawn:
             raise SharingError("not-found", f"Cannot {action}: it was withdrawn")
@@ -220,10 +243,42 @@ class ExporterConnection:
                 f"Cannot {action}: it is memory of a pool, and this importer maps only virtual memory; the exporter "
                 f"must allocate it {SHAREABLE_ADVICE}",
             )
-        self._send(m.Held(state.message.offer))
-        state.holds += 1
-        self._holds += 1
-        self._use(state.message, 1)
+
+    def _can_map(self, message: m.Offer) -> bool:
+        """Whether the descriptor of an offer's pool is there, or not needed any more."""
+        pool = self._pools.get(message.pool)
+        return pool is not None and (
+            pool.descriptor is not None or pool.imported is not None or pool.mapped.is_mapped
+        )
+
+    def _wait_for_descriptor(self, state: OfferState, action: str, deadline: float | None) -> None:
+        """Requests the descriptor of an offer's pool, and waits for it with the lock held."""
+        number = state.message.pool
+        # The exporter forgets no pool before WITHDRAWN.
+        state.waits += 1
+        self._awaited_pools[number] = self._awaited_pools.get(number, 0) + 1
+        try:
+            self._request_next()
+            is_over = self.loop.wait_until(
+                lambda: self._can_map(state.message) or self.end is not None or self.is_closing, deadline
+            )
+        finally:
+            self._awaited_pools[number] -= 1
+            if self._awaited_pools[number] == 0:
+                del self._awaited_pools[number]
+            state.waits -= 1
+            if state.is_withdrawn and state.waits == 0:
+                self._send(m.Withdrawn(state.message.offer))
+        if not is_over:
+            raise SharingTimeoutError("timed-out", f"Cannot {action}: the exporter does not send its descriptor")
+
+    def _request_next(self) -> None:
+        if self._requested_pool is not None:
+            return
+        missing = (each for each in self._awaited_pools if self._pools[each].descriptor is None)
+        self._requested_pool = next(missing, None)
+        if self._requested_pool is not None:
+            self._send(m.RequestHandle(self._requested_pool, self._handle_token))
 
     def _abandon_hold(self, state: OfferState) -> None:
         self._end_hold(state)
@@ -232,6 +287,7 @@ class ExporterConnection:
     def _import_pool(self, number: int) -> ImportedPool:
         pool = self._pools[number]
         if pool.imported is None:
+            assert pool.descriptor is not None
             pool.imported = ImportedPool(pool.descriptor, self._device_of(number) or 0, self.connection.peer)
         return pool.imported
 
@@ -538,7 +594,15 @@ class ExporterConnection:
         if isinstance(error, SharingError) and error.code == "peer-gone":
             self._end_with(error)
             return
+        if isinstance(error, SharingError) and error.code == "out-of-descriptors":
+            error = self._with_advice(error)
         self._fail(m.reason_of_error(error), str(error), error if isinstance(error, SharingError) else None)
+
+    def _with_advice(self, error: SharingError) -> SharingError:
+        if not self.is_welcome or self.version >= m.REQUEST_HANDLE_VERSION:
+            return error
+        advice = "use a newer poolpass in the exporter: it sends the descriptors that do not fit when they are needed"
+        return SharingError(error.code, f"{error}; or {advice}")
 
     def _fail(self, reason: m.GoodbyeReason, text: str, error: SharingError | None = None) -> None:
         if not self.connection.is_open:
@@ -568,7 +632,7 @@ class ExporterConnection:
         return self._local_events.get(number) if number in self._sent_events else None
 
     def _on_message(self, message: m.Message, descriptor: int | None) -> None:
-        if descriptor is not None and not (isinstance(message, m.Pool) and self.is_welcome):
+        if descriptor is not None and not (isinstance(message, (m.Pool, m.PoolHandle)) and self.is_welcome):
             discard(descriptor)
             descriptor = None
         if isinstance(message, m.Goodbye):
@@ -579,6 +643,9 @@ class ExporterConnection:
         elif isinstance(message, m.Pool):
             assert descriptor is not None
             self._on_pool(message, descriptor)
+        elif isinstance(message, m.PoolHandle):
+            assert descriptor is not None
+            self._on_pool_handle(message, descriptor)
         elif isinstance(message, m.Allocation):
             self._on_allocation(message)
         elif isinstance(message, m.Event):
@@ -620,6 +687,8 @@ class ExporterConnection:
                 "version-mismatch",
             )
         self.version = message.version
+        if self.version >= m.REQUEST_HANDLE_VERSION:
+            self._first_of_last = first_of_last_descriptors()
         self.is_welcome = True
 
     def _on_pool(self, message: m.Pool, descriptor: int) -> None:
@@ -633,7 +702,36 @@ class ExporterConnection:
         except SharingError:
             discard(descriptor)
             raise
-        self._pools[message.pool] = RemotePool(message, descriptor)
+        if descriptor >= self._first_of_last:
+            # It was judged to be a pool's.
+            os.close(descriptor)
+            self._pools[message.pool] = RemotePool(message, None)
+        else:
+            self._pools[message.pool] = RemotePool(message, descriptor)
+
+    def _on_pool_handle(self, message: m.PoolHandle, descriptor: int) -> None:
+        number = message.pool
+        if number != self._requested_pool:
+            discard(descriptor)
+            raise m.ProtocolError(f"The descriptor of pool {number} was not requested")
+        self._requested_pool = None
+        self._handle_token = message.token
+        for each in [each for each in self._kept_pools if each not in self._awaited_pools]:
+            self._close_descriptor(each)
+        if number in self._awaited_pools:
+            self._pools[number].descriptor = descriptor
+            if descriptor >= self._first_of_last:
+                self._kept_pools.add(number)
+        else:
+            os.close(descriptor)
+        self._request_next()
+
+    def _close_descriptor(self, number: int) -> None:
+        pool = self._pools[number]
+        self._kept_pools.discard(number)
+        if pool.descriptor is not None:
+            os.close(pool.descriptor)
+            pool.descriptor = None
 
     def _on_allocation(self, message: m.Allocation) -> None:
         if message.allocation in self._allocations:
@@ -734,6 +832,8 @@ class ExporterConnection:
         else:
             if number not in self._pools or self._users["pool", number] > 0:
                 raise m.ProtocolError(f"Pool {number} is forgotten, and is used or was not announced")
+            if number == self._requested_pool:
+                raise m.ProtocolError(f"Pool {number} is forgotten, and its descriptor was requested")
             del self._users["pool", number]
             self._close_pool(number)
 
@@ -751,9 +851,8 @@ class ExporterConnection:
         self._local_events.put_back(local)
 
     def _close_pool(self, number: int) -> None:
+        self._close_descriptor(number)
         pool = self._pools.pop(number)
-        # It was judged to be a pool's.
-        os.close(pool.descriptor)
         if pool.imported is not None:
             try:
                 pool.imported.release()

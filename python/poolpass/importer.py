@@ -126,7 +126,7 @@ class RemoteOffer:
 
         stream: the stream on which the memory will be used: it is released behind the work on that stream. Without it,
         DLPack's consumers say on which stream they use it.
-        timeout: how many seconds to wait for the contents.
+        timeout: how many seconds to wait for the contents, and for a descriptor that this process had no room for.
 
         Raises SharingError: "not-found" if the offer was withdrawn, "not-supported" for a whole pool,
         "device-not-visible", "size-mismatch", "too-large" for what CUDA's driver cannot import, "not-permitted" if the
@@ -140,12 +140,13 @@ class RemoteOffer:
             raise SharingError("not-supported", f"Cannot map {name}: it is a channel; use Importer.channel")
         handle = None if stream is None else stream_handle(stream)
         connection = self._importer._connection
+        deadline = deadline_of(timeout)
         with connection.loop.lock:
-            hold = connection.hold(self._state)
+            hold = connection.hold(self._state, deadline)
         dtype, shape = array_type(self.metadata, self.nbytes)
         mapping = Mapping(connection, hold, dtype, shape, handle)
         try:
-            connection.wait_ready(hold, deadline_of(timeout))
+            connection.wait_ready(hold, deadline)
         except BaseException:
             mapping.release()
             raise

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -19,6 +20,7 @@ from .peer import Peer
 if TYPE_CHECKING:
     from .channel_producer import ChannelProducer
     from .exporter import Exporter
+    from .memory_pool import MemorySource
     from .offer import OfferRecord
 
 logger = logging.getLogger("poolpass")
@@ -74,6 +76,10 @@ class ImporterConnection:
         self._channels: dict[SentOffer, ChannelProducer] = {}
         self._recall_deadlines: dict[SentOffer, float] = {}
         self._sent_pools: dict[int, int] = {}
+        # What the announced pools are, whose descriptors the importer may request again.
+        self._sources: dict[int, MemorySource] = {}
+        # The token of the last descriptor that was requested.
+        self._handle_token = 0
         self._sent_allocations: dict[int, int] = {}
         self._sent_events: dict[int, LocalEvent] = {}
         self._events = RemoteEvents(
@@ -359,6 +365,7 @@ class ImporterConnection:
         if pool.pool not in self._sent_pools:
             self.connection.send(pool, record.pool._export())
             self._sent_pools[pool.pool] = 0
+            self._sources[pool.pool] = record.pool
         if allocation is not None and allocation.allocation not in self._sent_allocations:
             self._sent_allocations[allocation.allocation] = 0
             self._sent_pools[pool.pool] += 1
@@ -392,6 +399,7 @@ class ImporterConnection:
                 self.send(m.Forget("allocation", number))
         if self._sent_pools[pool] == 0:
             del self._sent_pools[pool]
+            del self._sources[pool]
             self.send(m.Forget("pool", pool))
 
     def _on_message(self, message: m.Message) -> None:
@@ -420,8 +428,22 @@ class ImporterConnection:
             self._settle(sent)
         elif isinstance(message, (m.Join, m.ReleaseSlot)):
             self._on_channel(message)
+        elif isinstance(message, m.RequestHandle):
+            self._on_request_handle(message)
         else:
             raise m.ProtocolError(f"An importer must not send {m.layout_of(message).name}")
+
+    def _on_request_handle(self, message: m.RequestHandle) -> None:
+        source = self._sources.get(message.pool)
+        if self.version < m.REQUEST_HANDLE_VERSION:
+            raise m.ProtocolError(f"A descriptor is requested, which version {self.version} does not permit")
+        if source is None:
+            raise m.ProtocolError(f"The descriptor of pool {message.pool} is requested, which was not announced")
+        # The token proves that the last answer was read: unread ones would take what the kernel lets this user send.
+        if message.token != self._handle_token:
+            raise m.ProtocolError(f"The descriptor of pool {message.pool} is requested without the last token")
+        self._handle_token = 1 + secrets.randbelow(2**32 - 1)
+        self.connection.send(m.PoolHandle(message.pool, self._handle_token), source._export())
 
     def _on_hello(self, message: m.Message) -> None:
         if not isinstance(message, m.Hello):

@@ -14,10 +14,12 @@ from typing import Any, Callable, Literal, cast
 from .errors import SharingError, SharingErrorCode
 
 # The highest version and the lowest one that are known.
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 LOWEST_VERSION = 1
 # The version from which on virtual memory is offered.
 MEMORY_VERSION = 2
+# The version from which on an importer may request the descriptor of a pool again.
+REQUEST_HANDLE_VERSION = 3
 HEADER = struct.Struct("<IHH")
 MAXIMUM_BODY = 65_536
 MAXIMUM_NAME = 255
@@ -146,6 +148,21 @@ class Pool(Message):
     pool: int
     kind: PoolKind
     device_uuid: bytes
+
+
+@dataclass
+class PoolHandle(Message):
+    """Answers RequestHandle. The next one repeats the token."""
+
+    pool: int
+    token: int
+
+
+@dataclass
+class RequestHandle(Message):
+    pool: int
+    # That of the last PoolHandle, or 0.
+    token: int
 
 
 @dataclass
@@ -392,11 +409,13 @@ LAYOUTS: tuple[Layout, ...] = (
         _u32("metadata_length", *_METADATA_LENGTH), strings=("metadata",),
     ),
     Layout(26, End, _OFFER),
+    Layout(27, PoolHandle, _identifier("pool"), _identifier("token"), descriptors=1),
     Layout(32, Held, _OFFER),
     Layout(33, Released, _OFFER, _u32("event")),
     Layout(34, Withdrawn, _OFFER),
     Layout(35, Join, _OFFER),
     Layout(37, ReleaseSlot, _OFFER, _SLOT, _u64("sequence", 1), _u32("event")),
+    Layout(38, RequestHandle, _identifier("pool"), _u32("token")),
 )
 _BY_NUMBER = {each.number: each for each in LAYOUTS}
 _BY_TYPE = {each.make: each for each in LAYOUTS}

@@ -53,9 +53,14 @@ class SharedMapping:
         self._memory: WholeMemory | None = None
         self._users = 0
 
-    def map(self, descriptor: int, nbytes: int, device: int) -> int:
-        """Adds a user. Returns the address. Raises what `WholeMemory` raises."""
+    @property
+    def is_mapped(self) -> bool:
+        return self._memory is not None
+
+    def map(self, descriptor: int | None, nbytes: int, device: int) -> int:
+        """Adds a user. Returns the address. The first user needs the descriptor. Raises what `WholeMemory` raises."""
         if self._memory is None:
+            assert descriptor is not None
             self._memory = WholeMemory(descriptor, nbytes, device, "read-write")
         self._users += 1
         return self._memory.address

@@ -501,7 +501,7 @@ class SharingTest(support.PoolpassTest):
     def test_what_importers_may_not_send(self) -> None:
         for messages, reason in (
             ([m.Held(1)], "bad-message"),
-            ([m.Hello(3, 4)], "version-mismatch"),
+            ([m.Hello(4, 5)], "version-mismatch"),
             ([m.Hello(0, 0)], "version-mismatch"),
             ([m.Hello(1, 1, "operator")], "bad-message"),
             ([m.Hello(1, 1), m.Held(99)], "bad-message"),

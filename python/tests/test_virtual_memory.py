@@ -254,7 +254,7 @@ class VirtualMemoryTest(support.PoolpassTest):
             welcome = m.encode(m.Welcome(1))
             self.assertEqual(old.recv(len(welcome)), welcome)
             self.exporter.offer("large", allocate_virtual(SIZE))
-            goodbye = m.Goodbye("version-mismatch", 1, 2, '"large" needs version 2')
+            goodbye = m.Goodbye("version-mismatch", 1, 3, '"large" needs version 2')
             self.assertEqual(old.recv(1000), m.encode(goodbye))
             self.assertEqual(old.recv(1), b"")
             # Later ones are told so, too, and no other is disturbed.
@@ -272,7 +272,7 @@ class VirtualMemoryTest(support.PoolpassTest):
             self.wait_for(lambda: self.ends == ["version-mismatch"] * 2)
 
     def test_versions(self) -> None:
-        for lowest, highest, chosen in ((1, 1, 1), (1, 2, 2), (2, 9, 2)):
+        for lowest, highest, chosen in ((1, 1, 1), (1, 2, 2), (2, 9, 3)):
             with self.subTest(lowest=lowest, highest=highest), socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(support.TIMEOUT)
                 sock.connect(self.path)

@@ -393,9 +393,9 @@ fixtureTest("a peer that violates the handshake is not served", async (fixture) 
       ],
       [
         "a later version",
-        hello(3, 7),
+        hello(4, 7),
         "version-mismatch",
-        "it knows versions 3 to 7 of the protocol, and this process knows versions 1 to 2",
+        "it knows versions 4 to 7 of the protocol, and this process knows versions 1 to 3",
       ],
       ["no version", hello(0, 0), "version-mismatch", "it knows version 0 of the protocol"],
       ["a length of 4 GiB", header(2 ** 32 - 1, 1), "bad-message", "its length is 4294967295; it takes 16"],
@@ -855,9 +855,9 @@ fixtureTest("an exporter that violates the handshake, or is silent or slow, is d
     readonly (readonly [what: string, first: Message | Uint8Array, code: SharingErrorCode, text: string])[] = [
       [
         "another version",
-        { type: "welcome", version: 3 },
+        { type: "welcome", version: 4 },
         "version-mismatch",
-        "it chose version 3 of the protocol, and this process knows versions 1 to 2",
+        "it chose version 4 of the protocol, and this process knows versions 1 to 3",
       ],
       ["the importer's greeting", hello(), "bad-message", "its first message is HELLO, not WELCOME"],
       ["no greeting", truth.offer(), "bad-message", "its first message is OFFER, not WELCOME"],

@@ -107,21 +107,33 @@ export class WholeMemory {
 export class SharedMapping {
   #mapped: { readonly buffer: DeviceBuffer; users: number } | undefined;
 
+  /** Whether the memory is mapped, so that `map` needs no handle. */
+  get isMapped(): boolean {
+    return this.#mapped !== undefined;
+  }
+
   /**
    * Returns a buffer of the whole memory. Freeing it blocks until the work that uses it is done; the last free unmaps
    * the memory.
    *
-   * @param memory.handle The handle of the memory. The caller still owns it.
+   * @param memory.handle The handle of the memory, which the caller still owns. Not needed if the memory is mapped.
    * @param memory.byteLength The size of the whole memory in bytes.
    * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
    * @throws {CudaError} If the descriptor does not refer to memory, or CUDA cannot map it
    */
-  map(session: Session, device: CudaDevice, memory: { handle: ShareableHandle; byteLength: number }): DeviceBuffer {
+  map(
+    session: Session,
+    device: CudaDevice,
+    memory: { handle: ShareableHandle | undefined; byteLength: number },
+  ): DeviceBuffer {
     const { byteLength } = memory;
     const stream = device.defaultStream;
     const onUnmapped = (): void => void (this.#mapped = undefined);
-    const parts = { ...memory, used: byteLength, access: "read-write", stream, onUnmapped } as const;
-    const mapped = this.#mapped ??= { buffer: new WholeMemory(session, device, parts).buffer, users: 0 };
+    const parts = { byteLength, used: byteLength, access: "read-write", stream, onUnmapped } as const;
+    const mapped = this.#mapped ??= {
+      buffer: new WholeMemory(session, device, { ...parts, handle: memory.handle! }).buffer,
+      users: 0,
+    };
     mapped.users++;
     const { buffer } = mapped;
     const { owner } = allocationOf(buffer);

@@ -19,6 +19,9 @@ import {
   maximumImporterEvents,
   memoryVersion,
   type Message,
+  type PoolMessage,
+  type RequestHandleMessage,
+  requestHandleVersion,
 } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer.ts";
 import { hasFired, whenFired } from "./ready_events.ts";
@@ -73,6 +76,10 @@ export class ConnectedImporter {
     "event",
     new Set(),
   ]]);
+  /** The pools that are announced to the importer, which may request their handles again. */
+  readonly #sentPools = new Map<number, PoolMessage>();
+  /** The token of the last handle that was sent in answer to a request; 0 before the first one. */
+  #handleToken = 0;
   /** Offers with changes that have not been sent yet. */
   readonly #changed = new Set<OfferRecord>();
   /** Events of the importer for which EVENT_FREE has not been sent yet. */
@@ -150,6 +157,7 @@ export class ConnectedImporter {
   /** Sends FORGET, if the identifier was announced to the importer. */
   sendForget(message: ForgetMessage): void {
     if (this.isConnected && this.#sentIdentifiers.get(message.kind)!.delete(message.identifier)) {
+      if (message.kind === "pool") this.#sentPools.delete(message.identifier);
       this.#stream.send(message);
     }
   }
@@ -250,7 +258,7 @@ export class ConnectedImporter {
     if (pool.message.kind === "memory" && this.#stream.version < memoryVersion) {
       return this.cutOff("version-mismatch", `"${record.name}" needs version ${memoryVersion}`);
     }
-    this.#sendOnce(pool.message.pool, pool.message);
+    if (this.#sendOnce(pool.message.pool, pool.message)) this.#sentPools.set(pool.message.pool, pool.message);
     if (allocation !== undefined) this.#sendOnce(allocation.message.allocation, allocation.message);
     const message = record.message();
     if (message.readyEvent !== 0) this.#sendOnce(message.readyEvent, record.ready!.localEvent.message);
@@ -262,11 +270,13 @@ export class ConnectedImporter {
     if (channel !== undefined) this.#stream.send(channel.message);
   }
 
-  #sendOnce(identifier: number, message: Message): void {
+  /** Sends a message that announces an identifier, unless the importer knows it. Returns whether it was sent. */
+  #sendOnce(identifier: number, message: Message): boolean {
     const sent = this.#sentIdentifiers.get(message.type)!;
-    if (sent.has(identifier)) return;
+    if (sent.has(identifier)) return false;
     sent.add(identifier);
     this.#stream.send(message);
+    return true;
   }
 
   #onMessage(message: Message): void {
@@ -305,9 +315,28 @@ export class ConnectedImporter {
         if (held === 0) throw badMessage(`channel ${message.offer} is used and was not held`);
         return channel.onMessage(this, message);
       }
+      case "request-handle":
+        return this.#onRequestHandle(message);
       default:
         throw badMessage(`a message "${message.type}" comes from an importer`);
     }
+  }
+
+  /**
+   * Sends the handle of a pool again. The token of the last answer proves that the importer has read it. Otherwise,
+   * unread answers could occupy all descriptors that the kernel lets this process's user send.
+   */
+  #onRequestHandle({ pool, token }: RequestHandleMessage): void {
+    const message = this.#sentPools.get(pool);
+    if (message === undefined) throw badMessage(`the handle of pool ${pool} is requested, which was not announced`);
+    if (this.#stream.version < requestHandleVersion) {
+      throw badMessage(`a handle is requested, which version ${this.#stream.version} of the protocol does not permit`);
+    }
+    if (token !== this.#handleToken) {
+      throw badMessage(`the handle of pool ${pool} is requested without the token of the last answer`);
+    }
+    this.#handleToken = crypto.getRandomValues(new Uint32Array(1))[0]! || 1;
+    this.#stream.send({ type: "pool-handle", pool, token: this.#handleToken, handle: message.handle });
   }
 
   #onReleased(sentOffer: SentOffer, event: number): void {

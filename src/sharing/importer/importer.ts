@@ -31,10 +31,12 @@ import {
   maximumIdentifiers,
   type Message,
   type OfferMessage,
+  requestHandleVersion,
 } from "../protocol/messages.ts";
 import { checkOfferName, type JsonValue } from "../protocol/metadata.ts";
 import { type LocalEvent, type MemoryRelease, ReleaseEvents, type SendRelease } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
+import { PoolHandles } from "./pool_handles.ts";
 import { RemoteMemory } from "./remote_memory.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
@@ -124,6 +126,7 @@ export class Importer implements AsyncDisposable {
   /** Whether memory of pools may be mapped and events may be opened: false with `memory: "virtual"`. */
   readonly #mapsPools: boolean;
   readonly #memory: RemoteMemory;
+  readonly #handles: PoolHandles;
   readonly #remoteEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
@@ -189,7 +192,8 @@ export class Importer implements AsyncDisposable {
     this.#openedObjects = sessionOf(cuda).opened;
     this.#openedObjects.add(this.#opened);
     const send = (message: Message): void => this.#send(message);
-    const memory = new RemoteMemory(cuda);
+    const handles = new PoolHandles(stream.version >= requestHandleVersion, send);
+    const memory = new RemoteMemory(cuda, handles);
     const events = new RemoteEvents({
       findDevice: (uuid) => memory.findDevice(uuid),
       maximum: maximumIdentifiers,
@@ -198,6 +202,7 @@ export class Importer implements AsyncDisposable {
       mayOpen: mapsPools,
     });
     this.#memory = memory;
+    this.#handles = handles;
     this.#remoteEvents = events;
     const isBacklogged = (): boolean => stream.isBacklogged;
     this.#offers = new RemoteOffers({ memory, events, send, isBacklogged, maximumMetadata });
@@ -213,7 +218,7 @@ export class Importer implements AsyncDisposable {
         this.#offers.onDrain();
         this.#releases.answers.pump();
       },
-      onEnd: (error) => this.#disconnected(error),
+      onEnd: (error) => this.#disconnected(error === undefined ? undefined : withAdvice(error, stream.version)),
     });
   }
 
@@ -268,13 +273,12 @@ export class Importer implements AsyncDisposable {
    * @throws {SharingError} `peer-gone` and others, if the connection ends before the exporter closes
    */
   offers<Metadata = JsonValue>(options: WaitOptions = {}): AsyncGenerator<RemoteOffer<Metadata>, void> {
-    return this.#iterate(options, `an offer of process ${this.peer.pid}`);
+    return this.#iterate(options, { awaited: `an offer of process ${this.peer.pid}` });
   }
 
   async *#iterate<Metadata>(
     options: WaitOptions,
-    awaited: string,
-    why?: () => string,
+    { awaited, name, why }: { awaited: string; name?: string; why?: () => string },
   ): AsyncGenerator<RemoteOffer<Metadata>, void> {
     this.#check("see what is offered");
     checkOptions(options, offersOptions);
@@ -283,6 +287,9 @@ export class Importer implements AsyncDisposable {
       throwIfAborted(options.signal, awaited, why);
       const state = iteration.take();
       if (state !== undefined) {
+        if (name !== undefined && state.message.name !== name) continue;
+        await this.#receivePool(state, options.signal);
+        if (state.isWithdrawn) continue;
         yield this.#offerOf(state);
       } else {
         if (this.#end?.error !== undefined) throw this.#end.error;
@@ -315,11 +322,12 @@ export class Importer implements AsyncDisposable {
     const known = this.#offers.find(name);
     if (known !== undefined) {
       throwIfAborted(options.signal);
+      await this.#receivePool(known, options.signal);
       return this.#offerOf(known);
     }
     const awaited = `offer "${name}" of process ${this.peer.pid}`;
-    const offers = this.#iterate<Metadata>(options, awaited, () => this.#offers.insteadOf(name));
-    for await (const offer of offers) if (offer.name === name) return offer;
+    const why = (): string => this.#offers.insteadOf(name);
+    for await (const offer of this.#iterate<Metadata>(options, { awaited, name, why })) return offer;
     if (this.#isDisposed) throw disposedMeanwhile(`wait for "${name}"`, "the importer");
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
   }
@@ -465,6 +473,7 @@ export class Importer implements AsyncDisposable {
    */
   #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (whole: DeviceBuffer) => T): T | Promise<T> {
     this.#checkMappable(state);
+    if (!this.#memory.canMap(state.message)) return this.#mapWhenReceived(state, { signal: signal!, make });
     this.#offers.hold(state);
     let whole: DeviceBuffer | undefined;
     try {
@@ -475,6 +484,68 @@ export class Importer implements AsyncDisposable {
       throw error;
     }
     return this.#mapWhenReady(state, whole, { signal: signal!, make });
+  }
+
+  /** Maps an offer whose pool's handle must be requested first, because this process has few descriptors left. */
+  async #mapWhenReceived<T>(
+    state: RemoteOfferState,
+    { signal, make }: WaitOptions & { make: (whole: DeviceBuffer) => T },
+  ): Promise<T> {
+    this.#mapping++;
+    try {
+      await this.#waitForHandle(state, signal);
+    } finally {
+      this.#mapping--;
+      this.#condition.notify();
+    }
+    return await this.#mapWhole(state, { signal: signal! }, make);
+  }
+
+  /**
+   * Requests the handle of an offered pool if this process has closed it, because `importPool` cannot wait. Does not
+   * throw if the connection ends.
+   */
+  async #receivePool(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
+    if (state.message.kind !== "pool" || this.#end !== undefined || this.#memory.canMap(state.message)) return;
+    try {
+      await this.#waitForHandle(state, signal);
+    } catch (error) {
+      if (this.#end === undefined && !this.#isDisposed) throw error;
+    }
+  }
+
+  /** Waits until the exporter has sent the handle of an offer's pool again. Rejects if the connection ends first. */
+  async #waitForHandle(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
+    const { pool, name } = state.message;
+    // While `waiting` is not 0, the exporter does not forget the pool, because it is not sent WITHDRAWN.
+    state.waiting++;
+    try {
+      while (!this.#memory.canMap(state.message)) {
+        await abortable<void>(
+          (resolve, reject) => {
+            const stop = (): void => {
+              cancel();
+              this.#waits.delete(onEnd);
+            };
+            const onEnd = (): void => {
+              stop();
+              reject(this.#goneError(`map "${name}"`));
+            };
+            const cancel = this.#handles.request(pool, () => {
+              stop();
+              resolve();
+            });
+            this.#waits.add(onEnd);
+            return stop;
+          },
+          { signal: signal! },
+          { awaited: `the descriptor of "${name}" of process ${this.peer.pid}` },
+        );
+      }
+    } finally {
+      state.waiting--;
+      if (state.isWithdrawn && state.waiting === 0) this.#offers.answerWithdraw(state);
+    }
   }
 
   async #mapWhenReady<T>(
@@ -604,6 +675,14 @@ export class Importer implements AsyncDisposable {
       throw new TypeError(`Cannot import the pool of "${escapeControls(message.name)}": ${hint}`);
     }
     this.#checkMappable(state);
+    if (!this.#memory.canMap(message)) {
+      const name = escapeControls(message.name);
+      throw new SharingError(
+        "out-of-descriptors",
+        `Cannot import the pool of "${name}": this process can open few more descriptors, and has closed that of the ` +
+          "pool; get the offer again by Importer.offer and import it at once, or raise the limit (ulimit -n)",
+      );
+    }
     const pool = this.#memory.importPool(message.pool);
     this.#offers.hold(state);
     this.#mapped.add(pool);
@@ -682,6 +761,8 @@ export class Importer implements AsyncDisposable {
     switch (message.type) {
       case "pool":
         return this.#memory.definePool(message);
+      case "pool-handle":
+        return this.#handles.onHandle(message);
       case "allocation":
         return this.#memory.defineAllocation(message);
       case "event":
@@ -766,4 +847,15 @@ export class Importer implements AsyncDisposable {
   #check(action: string): void {
     if (this.#isDisposed) throw new ReferenceError(`Cannot ${escapeControls(action)}: the importer was disposed`);
   }
+}
+
+/** Adds to an error that the exporter's version cannot send the descriptors later, when they are needed. */
+function withAdvice(error: SharingError, version: number): SharingError {
+  const { code, message, cause } = error;
+  if (code !== "out-of-descriptors" || version >= requestHandleVersion) return error;
+  return new SharingError(
+    code,
+    `${message}; or use a newer poolpass in the exporter: it sends the descriptors that do not fit when they are needed`,
+    cause === undefined ? undefined : { cause },
+  );
 }

@@ -14,12 +14,13 @@ import {
   type OfferMessage,
   type PoolMessage,
 } from "../protocol/messages.ts";
+import type { PoolHandles } from "./pool_handles.ts";
 
 /** The maximum number of pools that one exporter may announce, since each occupies a descriptor in this process. */
 const maximumPools = 256;
 
 interface RemotePool {
-  readonly message: PoolMessage;
+  readonly message: Omit<PoolMessage, "handle">;
   /**
    * The reference count: one for each announced allocation in the pool, one for each offer of the whole pool, and one
    * for each time that the application has imported the whole pool.
@@ -48,9 +49,11 @@ export class RemoteMemory {
   readonly #cuda: Cuda;
   readonly #pools = new Map<number, RemotePool>();
   readonly #allocations = new Map<number, RemoteAllocation>();
+  readonly #handles: PoolHandles;
 
-  constructor(cuda: Cuda) {
+  constructor(cuda: Cuda, handles: PoolHandles) {
     this.#cuda = cuda;
+    this.#handles = handles;
   }
 
   /** Returns the device with the given UUID; undefined if the device is not visible to this process. */
@@ -69,7 +72,9 @@ export class RemoteMemory {
     if (this.#pools.size >= maximumPools) {
       throw limitExceeded("accept another pool", `${maximumPools} pools of an exporter`);
     }
-    this.#pools.set(message.pool, { message, users: 0, imported: undefined, mapped: new SharedMapping() });
+    const { handle, ...rest } = message;
+    this.#pools.set(message.pool, { message: rest, users: 0, imported: undefined, mapped: new SharedMapping() });
+    this.#handles.add(message.pool, handle);
   }
 
   defineAllocation(message: AllocationMessage): void {
@@ -133,16 +138,23 @@ export class RemoteMemory {
     const pool = this.#pools.get(identifier);
     if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten and was not announced`);
     if (pool.users > 0) throw badMessage(`pool ${identifier} is forgotten while in use`);
+    this.#handles.delete(identifier);
     this.#pools.delete(identifier);
-    pool.message.handle[Symbol.dispose]();
     return pool.imported;
+  }
+
+  /** Returns whether an offer can be mapped or imported without requesting the handle of its pool. */
+  canMap({ pool: identifier, kind }: OfferMessage): boolean {
+    if (this.#handles.get(identifier) !== undefined) return true;
+    const pool = this.#pools.get(identifier);
+    return kind !== "pool" && (pool?.imported !== undefined || pool?.mapped.isMapped === true);
   }
 
   /** Imports a pool. Each call returns a new `ImportedMemoryPool`. */
   importPool(identifier: number): ImportedMemoryPool {
     const { message } = this.#pools.get(identifier)!;
     if (message.kind === "memory") throw badMessage(`pool ${identifier} is a piece of virtual memory, and no pool`);
-    return this.#deviceOf(message).importPool(message.handle);
+    return this.#deviceOf(message).importPool(this.#handles.get(identifier)!);
   }
 
   /** Maps a whole allocation. If the allocation is mapped already, only increments the mapping's reference count. */
@@ -151,7 +163,8 @@ export class RemoteMemory {
     const pool = this.#pools.get(poolIdentifier)!;
     const { message } = pool;
     if (message.kind === "memory") {
-      return pool.mapped.map(sessionOf(this.#cuda), this.#deviceOf(message), { handle: message.handle, byteLength });
+      const handle = this.#handles.get(poolIdentifier);
+      return pool.mapped.map(sessionOf(this.#cuda), this.#deviceOf(message), { handle, byteLength });
     }
     pool.imported ??= this.importPool(poolIdentifier);
     return importWhole(pool.imported, exportData, byteLength);
@@ -172,11 +185,11 @@ export class RemoteMemory {
     const pools = [...this.#pools.values()];
     this.#pools.clear();
     this.#allocations.clear();
-    for (const { message } of pools) message.handle[Symbol.dispose]();
+    this.#handles.close();
     return pools.flatMap(({ imported }) => imported ?? []);
   }
 
-  #deviceOf({ kind, deviceUuid }: PoolMessage): CudaDevice {
+  #deviceOf({ kind, deviceUuid }: RemotePool["message"]): CudaDevice {
     if (kind === "host") return this.#cuda.device(0);
     const uuid = formatUuid(deviceUuid);
     const device = this.findDevice(uuid);

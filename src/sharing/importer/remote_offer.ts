@@ -230,7 +230,8 @@ export class RemoteOffer<Metadata = JsonValue> {
    *
    * @throws {TypeError} If the offer is a buffer or a channel
    * @throws {ReferenceError} If the importer was disposed
-   * @throws {SharingError} In the same cases as `map`
+   * @throws {SharingError} In the same cases as `map`; `out-of-descriptors` if this process can open few more
+   * descriptors and has closed that of the pool: get the offer again and import it at once
    * @throws {CudaError} If the driver cannot import the pool
    */
   importPool(): ImportedMemoryPool {

@@ -76,11 +76,13 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
   "event-free": layout("event-free", 24, 4),
   "frame": layout("frame", 25, 32, { maximum: 32 + maximumMetadataByteLength }),
   "end": layout("end", 26, 4),
+  "pool-handle": layout("pool-handle", 27, 8, { descriptors: 1 }),
   "held": layout("held", 32, 4),
   "released": layout("released", 33, 8),
   "withdrawn": layout("withdrawn", 34, 4),
   "join": layout("join", 35, 4),
   "release-slot": layout("release-slot", 37, 20),
+  "request-handle": layout("request-handle", 38, 8),
 };
 
 const layoutsByNumber: readonly (MessageLayout | undefined)[] = byNumber(Object.values(messageLayouts));
@@ -180,6 +182,10 @@ export function decodeMessageAt(
       return { type, request: reader.identifier("request"), handle: handle! };
     case "pool":
       return decodePool(reader, handle!);
+    case "pool-handle":
+      return { type, pool: reader.identifier("pool"), token: reader.identifier("token"), handle: handle! };
+    case "request-handle":
+      return { type, pool: reader.identifier("pool"), token: reader.number32("token") };
     case "allocation":
       return {
         type,

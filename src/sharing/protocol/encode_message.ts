@@ -108,6 +108,9 @@ function writeBody(message: Message): BodyWriter {
         .number32("pool", message.pool)
         .kind(poolKinds, message.kind)
         .bytes("device", message.deviceUuid, 16);
+    case "pool-handle":
+    case "request-handle":
+      return writer.number32("pool", message.pool).number32("token", message.token);
     case "allocation":
       return writer
         .number32("allocation", message.allocation)

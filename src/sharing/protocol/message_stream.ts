@@ -15,6 +15,7 @@ import {
   codeOfGoodbye,
   type GoodbyeMessage,
   type GoodbyeReason,
+  hasHandle,
   type Message,
   protocolVersions,
   reasonOfError,
@@ -338,7 +339,7 @@ export class MessageStream {
       try {
         handlers.onMessage(message);
       } catch (error) {
-        if (message.type === "pool" || message.type === "memory") message.handle[Symbol.dispose]();
+        if (hasHandle(message)) message.handle[Symbol.dispose]();
         throw error;
       }
     }

@@ -8,7 +8,7 @@ import { sendTo } from "../../../ffi/native/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { encodeInto, encodeMessage, roomFor } from "./encode_message.ts";
-import type { Message } from "./messages.ts";
+import { hasHandle, type Message } from "./messages.ts";
 import type { TrafficStatistics } from "./message_stream.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
@@ -88,7 +88,7 @@ export class MessageWriter {
     if (this.#failure !== undefined) return;
     this.#traffic.messagesSent++;
     const room = roomFor(message);
-    const hasDescriptor = message.type === "pool" || message.type === "memory";
+    const hasDescriptor = hasHandle(message);
     if (!hasDescriptor && room <= batchByteLength) return this.#append(message, room);
     const bytes = encodeMessage(message);
     const fd = hasDescriptor ? message.handle.fd : undefined;

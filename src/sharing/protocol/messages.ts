@@ -7,9 +7,11 @@ import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 
 /** The versions of the protocol that this implementation supports. */
-export const protocolVersions = { lowest: 1, highest: 2 } as const;
+export const protocolVersions = { lowest: 1, highest: 3 } as const;
 /** The minimum protocol version in which POOL may announce a `PhysicalMemory`. */
 export const memoryVersion = 2;
+/** The minimum protocol version in which an importer may request the handle of an announced pool again. */
+export const requestHandleVersion = 3;
 
 /** Formats a range of versions for an error message, such as "versions 1 to 2". */
 export function versionsText(lowest: number, highest: number): string {
@@ -104,6 +106,27 @@ export interface PoolMessage {
    * handle.
    */
   readonly handle: ShareableHandle;
+}
+
+/** Answers `RequestHandleMessage`. */
+export interface PoolHandleMessage {
+  readonly type: "pool-handle";
+  readonly pool: number;
+  /** A random number that the next request must repeat, which proves that the importer has read this message. */
+  readonly token: number;
+  /**
+   * The handle of the memory. The sender still owns the passed handle; the receiver must dispose of the received
+   * handle.
+   */
+  readonly handle: ShareableHandle;
+}
+
+/** Requests the handle of an announced pool. Sent by an importer that has closed it to save descriptors. */
+export interface RequestHandleMessage {
+  readonly type: "request-handle";
+  readonly pool: number;
+  /** The token of the last `PoolHandleMessage`; 0 in the first request of a connection. */
+  readonly token: number;
 }
 
 /** Announces an allocation that later offers refer to. */
@@ -262,6 +285,8 @@ export type Message =
   | WelcomeMessage
   | GoodbyeMessage
   | PoolMessage
+  | PoolHandleMessage
+  | RequestHandleMessage
   | AllocationMessage
   | EventMessage
   | WaitMessage
@@ -310,4 +335,9 @@ export function limitExceeded(exceeding: string, limit: string): SharingError {
 /** Returns the error for a peer's message that violates the protocol. `what` describes the violation. */
 export function badMessage(what: string): SharingError {
   return new SharingError("bad-message", `Cannot continue the connection: ${what}`);
+}
+
+/** Returns whether a message is sent together with a descriptor. */
+export function hasHandle(message: Message): message is PoolMessage | PoolHandleMessage | MemoryMessage {
+  return message.type === "pool" || message.type === "memory" || message.type === "pool-handle";
 }

@@ -491,12 +491,12 @@ testClient("a Python client and exporter refuse other versions", async ({ path, 
     await using exporting = start("export", path, "--importers", "1");
     assertEquals(await exporting.nextLine(), `listening at ${path}`);
     await using socket = await UnixSocket.connect(path);
-    await socket.send(fromHex("1000000001000000706f6f6c706173730300040000000000"));
+    await socket.send(fromHex("1000000001000000706f6f6c706173730400040000000000"));
     const { bytes } = await socket.receive(16);
     const header = new DataView(bytes.buffer);
     assertEquals([header.getUint16(4, true), header.getUint16(8, true)], [3, 1]);
-    assertEquals([header.getUint16(10, true), header.getUint16(12, true)], [1, 2]);
-    assertMatch((await exporting.nextLine())!, /disconnected: .*This exporter knows only versions 1 to 2/);
+    assertEquals([header.getUint16(10, true), header.getUint16(12, true)], [1, 3]);
+    assertMatch((await exporting.nextLine())!, /disconnected: .*This exporter knows only versions 1 to 3/);
   }
   await using listener = UnixListener.listen(path);
   await using list = start("list", path);

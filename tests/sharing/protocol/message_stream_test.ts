@@ -924,18 +924,18 @@ for (const part of [greet, answerGreeting]) {
   };
 
   handshakeTest("a peer with another version is notified", async (near, { stream }) => {
-    await near.send(isImporter ? welcome(3) : hello(3, 7));
-    await assertHandshakeFails(part(stream, { handshakeTimeout }), "version-mismatch", isImporter ? "3" : "3 to 7");
+    await near.send(isImporter ? welcome(4) : hello(4, 7));
+    await assertHandshakeFails(part(stream, { handshakeTimeout }), "version-mismatch", isImporter ? "4" : "4 to 7");
     await skipHello(near);
     await assertGoodbye(near, "version-mismatch");
   });
 
-  for (const [lowest, highest, chosen] of [[1, 1, 1], [1, 2, 2], [2, 9, 2]] as const) {
+  for (const [lowest, highest, chosen] of [[1, 1, 1], [1, 2, 2], [2, 9, 3]] as const) {
     handshakeTest(`versions ${lowest} to ${highest} are spoken as ${chosen}`, async (near, { stream }) => {
       await near.send(isImporter ? welcome(chosen) : hello(lowest, highest));
       await part(stream, { handshakeTimeout });
       const answer = await receiveMessage(near);
-      assertEquals(answer, isImporter ? { type: "hello", lowestVersion: 1, highestVersion: 2 } : welcomeOf(chosen));
+      assertEquals(answer, isImporter ? { type: "hello", lowestVersion: 1, highestVersion: 3 } : welcomeOf(chosen));
       assertEquals(stream.version, chosen);
       stream.end("done");
     });

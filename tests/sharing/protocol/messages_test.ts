@@ -102,7 +102,7 @@ test("every golden message is decoded, and encoded to the same bytes", () => {
 });
 
 test("the golden messages include each type and each reason", () => {
-  const numbers = [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 37];
+  const numbers = [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 32, 33, 34, 35, 37, 38];
   const found = new Set(golden.map(({ bytes }) => decodeHeader(bytes, 0).type));
   assertEquals([...found].sort((one, other) => one - other), numbers);
   const reasons = golden.flatMap(({ message }) => message.type === "goodbye" ? [message.reason] : []);
@@ -170,7 +170,7 @@ test("metadata may be nested as deeply as their length allows", () => {
 test("an impossible header is refused before its body arrives", () => {
   const header = (byteLength: number, type: number, descriptors: number) =>
     joined([u32(byteLength), u16(type), u16(descriptors)]);
-  for (const type of [0, 9, 15, 27, 31, 36, 38, 65535]) {
+  for (const type of [0, 9, 15, 28, 31, 36, 39, 65535]) {
     assertRefused(header(4, type, 0), `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
   const lengths: readonly (readonly [type: number, name: string, needed: string, ...wrong: number[]])[] = [
@@ -198,6 +198,8 @@ test("an impossible header is refused before its body arrives", () => {
     [34, "WITHDRAWN", "4", 3, 5],
     [35, "JOIN", "4", 3, 5],
     [37, "RELEASE_SLOT", "20", 19, 24],
+    [27, "POOL_HANDLE", "8", 7, 9],
+    [38, "REQUEST_HANDLE", "8", 7, 9],
   ];
   for (const [type, name, needed, ...wrong] of lengths) {
     for (const length of [...wrong, 65_537, 2 ** 32 - 1]) {
@@ -356,6 +358,9 @@ const violations: readonly Violation[] = [
   ["WITHDRAWN", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["JOIN", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["RELEASE_SLOT", 0, u32(0), `offer is 0; ${identifierRange}`],
+  ["POOL_HANDLE", 0, u32(0), `pool is 0; ${identifierRange}`],
+  ["POOL_HANDLE", 4, u32(0), `token is 0; ${identifierRange}`],
+  ["REQUEST_HANDLE", 0, u32(0), `pool is 0; ${identifierRange}`],
   ["RELEASE_SLOT", 4, u32(1024), "slot is 1024; it takes 0 to 1023"],
   ["RELEASE_SLOT", 8, u64(0n), `sequence number is 0; ${sizeRange}`],
   ["RELEASE_SLOT", 8, u64(pastSafe), `sequence number is ${pastSafe}; ${sizeRange}`],

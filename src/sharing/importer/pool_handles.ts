@@ -1,0 +1,110 @@
+/**
+ * The handles of the pools that an exporter has announced, as many as this process has descriptors for.
+ *
+ * @module
+ */
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
+import { badMessage, type PoolHandleMessage, type RequestHandleMessage } from "../protocol/messages.ts";
+import { firstOfLastDescriptors } from "../transport/last_descriptors.ts";
+
+/** A pool whose handle has been requested or will be, and the callbacks that wait for it. */
+interface HandleRequest {
+  readonly pool: number;
+  readonly callbacks: Set<() => void>;
+}
+
+/**
+ * Owns the handles of an exporter's pools. If few descriptors are left, the handle of a further pool is closed when it
+ * arrives, and requested from the exporter again when memory of the pool is mapped. Of the requested handles, only the
+ * last one is then kept.
+ */
+export class PoolHandles {
+  readonly #send: (message: RequestHandleMessage) => void;
+  /** The number from which on a descriptor is one of the last that this process can open. */
+  readonly #firstOfLast: number;
+  readonly #handles = new Map<number, ShareableHandle>();
+  /** The pool whose handle is kept, because it was requested last, although few descriptors are left. */
+  #kept: number | undefined;
+  /** The pools whose handles are needed. One request is sent at a time: that of the first of these pools. */
+  readonly #requests = new Map<number, HandleRequest>();
+  /** The pool whose handle was requested and has not arrived. It stays requested if nothing waits for it any more. */
+  #requested: number | undefined;
+  /** The token of the last handle that answered a request. */
+  #token = 0;
+
+  /**
+   * @param canRequest whether the exporter sends handles again, by the version of the protocol; otherwise, all handles
+   * are kept
+   * @param send sends a message to the exporter
+   */
+  constructor(canRequest: boolean, send: (message: RequestHandleMessage) => void) {
+    this.#send = send;
+    this.#firstOfLast = canRequest ? firstOfLastDescriptors() : Infinity;
+  }
+
+  /** Takes the handle of a pool that was announced. */
+  add(pool: number, handle: ShareableHandle): void {
+    if (handle.fd < this.#firstOfLast) this.#handles.set(pool, handle);
+    else handle[Symbol.dispose]();
+  }
+
+  /** Returns the handle of a pool, which this object still owns; undefined if it must be requested. */
+  get(pool: number): ShareableHandle | undefined {
+    return this.#handles.get(pool);
+  }
+
+  /** Requests the handle of a pool, and calls `callback` when it has arrived. Returns a function that cancels this. */
+  request(pool: number, callback: () => void): () => void {
+    let request = this.#requests.get(pool);
+    if (request === undefined) this.#requests.set(pool, request = { pool, callbacks: new Set() });
+    const { callbacks } = request;
+    callbacks.add(callback);
+    this.#requestNext();
+    return () => {
+      if (callbacks.delete(callback) && callbacks.size === 0) this.#requests.delete(pool);
+    };
+  }
+
+  /** Takes a handle that answers a request. */
+  onHandle({ pool, token, handle }: PoolHandleMessage): void {
+    if (pool !== this.#requested) throw badMessage(`the handle of pool ${pool} was not requested`);
+    this.#requested = undefined;
+    this.#token = token;
+    const request = this.#requests.get(pool);
+    this.#requests.delete(pool);
+    if (request === undefined) {
+      handle[Symbol.dispose]();
+    } else {
+      if (this.#kept !== undefined) this.#dispose(this.#kept);
+      this.#kept = handle.fd < this.#firstOfLast ? undefined : pool;
+      this.#handles.set(pool, handle);
+      for (const callback of request.callbacks) callback();
+    }
+    this.#requestNext();
+  }
+
+  /** Closes the handle of a pool that the exporter has forgotten. A request for it was answered before. */
+  delete(pool: number): void {
+    if (this.#requested === pool) throw badMessage(`pool ${pool} is forgotten, and its handle was requested`);
+    this.#dispose(pool);
+  }
+
+  close(): void {
+    for (const handle of this.#handles.values()) handle[Symbol.dispose]();
+    this.#handles.clear();
+    this.#requests.clear();
+  }
+
+  #requestNext(): void {
+    const [next] = this.#requests.keys();
+    if (this.#requested !== undefined || next === undefined) return;
+    this.#requested = next;
+    this.#send({ type: "request-handle", pool: next, token: this.#token });
+  }
+
+  #dispose(pool: number): void {
+    this.#handles.get(pool)?.[Symbol.dispose]();
+    this.#handles.delete(pool);
+    if (this.#kept === pool) this.#kept = undefined;
+  }
+}

@@ -1,0 +1,63 @@
+// An importer that may open few descriptors: node tests/children/sharing/map_some_offers.ts PATH NAME... Maps the offers
+// of these names one after another, or imports their pools, and prints the first number in each, or the error. Then it
+// prints how many descriptors it has opened and not closed again. With --export COUNT after PATH, offers so many buffers
+// instead, each of a pool of its own, until it is killed.
+import process from "node:process";
+import { readdirSync } from "node:fs";
+import { open } from "../../../src/open.ts";
+import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
+import { Importer } from "../../../src/sharing/importer/importer.ts";
+
+// Deno opens descriptors for signals about a second after its start. It opens them here, before they are counted.
+const ignore = () => {};
+process.on("SIGUSR2", ignore);
+process.off("SIGUSR2", ignore);
+
+const [path, ...names] = process.argv.slice(2) as [string, ...string[]];
+const cuda = open({ driver: "software" });
+
+if (names[0] === "--export") exportOffers(Number(names[1]));
+else await mapOffers();
+
+function exportOffers(count: number): void {
+  const exporter = Exporter.listen(path);
+  for (let i = 0; i < count; i++) {
+    const pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+    exporter.offer(`offer ${i}`, pool.allocateArray(new Uint32Array([1000 + i])));
+  }
+  console.log("ready");
+}
+
+async function mapOffers(): Promise<void> {
+  try {
+    // The first connection opens what the whole process shares.
+    await (await Importer.connect(cuda, path))[Symbol.asyncDispose]();
+    const before = countDescriptors();
+    {
+      await using importer = await Importer.connect(cuda, path);
+      for (const name of names) console.log(`${name}:`, await valueOf(importer, name).catch(messageOf));
+    }
+    console.log("left open:", countDescriptors() - before);
+  } catch (error) {
+    console.log("connect:", messageOf(error));
+  }
+}
+
+async function valueOf(importer: Importer, name: string): Promise<unknown> {
+  const offer = await importer.offer(name);
+  if (offer.kind === "pool") {
+    using pool = offer.importPool();
+    return pool.device.ordinal;
+  }
+  using mapped = await offer.map();
+  return (await mapped.read(Uint32Array))[0];
+}
+
+function countDescriptors(): number {
+  return readdirSync("/proc/self/fd").length;
+}
+
+function messageOf(error: unknown): string {
+  const { code, message } = error as { code?: string; message: string };
+  return `${code}: ${message}`;
+}
