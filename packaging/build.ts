@@ -153,16 +153,37 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
       // An old runtime gets one line. The program is another file, because imports are evaluated before any statement.
       const check =
         `try {\n(${checkRuntime})();\n} catch ({ message }) {\nconsole.error(message);\nprocess.exit(1);\n}\n`;
-      files.set(`${built}.js`, `#!/usr/bin/env node\n${check}await import("./program.js");\n`);
+      const types = '/* @ts-self-types="./main.d.ts" */\n';
+      files.set(`${built}.js`, `#!/usr/bin/env node\n${types}${check}await import("./program.js");\n`);
+      const [documentation] = /^\/\*\*[^]*?\*\/\n/.exec(await read(path))!;
+      files.set(`${built}.d.ts`, `${documentation}export {};\n`);
       files.set(built.replace(/[^/]*$/, "program.js"), await bundle(path));
       continue;
     }
     const name = built.replace(/.*\//, "");
     const check = path === "./mod.ts" ? `(${checkRuntime})();\n` : "";
     files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${check}${await bundle(path)}`);
-    files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts"), mainFor(path)));
+    const rolledUp = rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts"), mainFor(path));
+    // The documentation of a kernel is the comment at the beginning of its source.
+    const documentation = path.startsWith("./kernels/")
+      ? documentationOfSource(await read(path.replace(/\.ts$/, ".cu")))
+      : "";
+    files.set(`${built}.d.ts`, `${documentation}${rolledUp}`);
   }
   return files;
+}
+
+/**
+ * Returns the comment at the beginning of a source in CUDA C++, as the documentation of a module.
+ *
+ * @throws {Error} If the source does not begin with a comment.
+ */
+export function documentationOfSource(source: string): string {
+  const [comment] = /^(?:\/\/.*\n)*/.exec(source)!;
+  if (comment === "" || comment.includes("*/")) {
+    throw new Error(`Cannot build the package: a kernel has no comment that documents it: ${source.split("\n", 1)[0]}`);
+  }
+  return `/**\n${comment.replaceAll(/^\/\//gm, " *")} *\n * @module\n */\n`;
 }
 
 /** Returns what a module imports the exports of `mod.ts` from. */

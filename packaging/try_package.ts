@@ -80,6 +80,7 @@ async function publishToNpm(): Promise<void> {
 
 async function prepareJsrProject(project: string): Promise<void> {
   console.log(`deno publish --dry-run: accepts all ${(await publishedFiles()).length} files`);
+  await checkDescriptions();
   await installFromJsr(project);
   await copyScripts(project, jsrNames);
   await run([Deno.execPath(), "check", "--no-lock", "types.ts"], { cwd: project });
@@ -99,11 +100,28 @@ async function publishedFiles(): Promise<string[]> {
   const output = await run(["sh", "-c", '"$@" 2>&1', "sh", ...command], { cwd: fileURLToPath(jsrPackage) });
   const published = [...output.matchAll(/^ +file:\/\/(\S+) /gm)].map(([, path]) => path!);
   const built = readdirSync(jsrPackage, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const slow = /^warning\[.*$/m.exec(output)?.[0];
+  if (slow !== undefined) throw new Error(`deno publish warns: ${slow}\n${output}`);
   const missing = built.map(({ parentPath, name }) => join(parentPath, name)).filter((path) =>
     !published.includes(path)
   );
   if (missing.length > 0) throw new Error(`deno publish leaves out ${missing.join(", ")}`);
   return published;
+}
+
+/** Checks that users see a description of each module that the JSR package exports. */
+async function checkDescriptions(): Promise<void> {
+  const { exports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", jsrPackage)));
+  const paths = Object.values<string>(exports);
+  const cwd = fileURLToPath(jsrPackage);
+  for (const path of paths) {
+    const { nodes } = JSON.parse(await run([Deno.execPath(), "doc", "--json", path], { cwd })) as {
+      nodes: Readonly<Record<string, { readonly module_doc?: { readonly doc?: string } }>>;
+    };
+    const described = Object.values(nodes).some(({ module_doc: documentation }) => documentation?.doc !== undefined);
+    if (!described) throw new Error(`${path} of the JSR package has no description with @module`);
+  }
+  console.log(`deno doc: shows a description of all ${paths.length} modules`);
 }
 
 /** Returns every doc comment that Deno shows for modules, their exports and their members. */

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
-import { jsrManifest, npmManifest } from "../../packaging/build.ts";
+import { documentationOfSource, jsrManifest, npmManifest } from "../../packaging/build.ts";
 import { rollUp } from "../../packaging/declarations.ts";
 import { forUsers, parts } from "../../packaging/imports.ts";
 import { repository, repositoryFields } from "../../packaging/publishing.ts";
@@ -46,6 +46,29 @@ test("every other place names the same repository", () => {
     const urls = [...text.matchAll(/https:\/\/github\.com\/[\w-]+\/poolpass\b[^\s)"`]*/g)].map(([url]) => url);
     assertEquals(urls.filter((url) => !`${url}/`.startsWith(`${repository}/`)), [], path);
     if (places.includes(path)) assert(urls.length > 0, path);
+  }
+});
+
+test("the comment at the beginning of each kernel's source is the documentation of its module", () => {
+  assertEquals(
+    documentationOfSource("// Adds.\n//\n// n: a length.\nint f; // f\n// g\n"),
+    `/**
+ * Adds.
+ *
+ * n: a length.
+ *
+ * @module
+ */
+`,
+  );
+  assertThrows(
+    () => documentationOfSource("int f; // f\n"),
+    Error,
+    "a kernel has no comment that documents it: int f;",
+  );
+  for (const name of readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"))) {
+    const documentation = documentationOfSource(readFileSync(new URL(`kernels/${name}`, root), "utf8"));
+    assert(documentation.length > 80, name);
   }
 });
 
