@@ -39,7 +39,6 @@ import { outputsOfEnvironment } from "./sanitizer/reporting/outputs.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sanitizer_report.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
-import { addEntry, RangeError, TypeError } from "./support/program_errors.ts";
 
 /** The driver to open, and its settings. */
 export interface OpenOptions {
@@ -242,8 +241,6 @@ export function open(options: OpenOptions = {}): Cuda {
     throw error;
   }
 }
-
-addEntry(open);
 
 let hasWarnedOfVariables = false;
 

@@ -14,7 +14,6 @@ import { cannot, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { whatIs } from "../support/validation.ts";
 import type { CollectiveWatchdog } from "./collective_watchdog.ts";
-import { RangeError, ReferenceError, TypeError } from "../support/program_errors.ts";
 
 /** The parameters of a collective library's call, of which each collective uses some. */
 export type AnyCall = ReducingCall & RootedCall;

@@ -14,7 +14,6 @@ import {
 import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";
 import { checkNumber, checkOptions, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
-import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /**
  * A buffer of device memory whose elements have a type. Comes from `allocateArray` of a `MemoryPool` or a

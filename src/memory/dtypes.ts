@@ -5,7 +5,6 @@
  * @module
  */
 import { shown, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
-import { TypeError } from "../support/program_errors.ts";
 
 /** The typed array for each element type that has one. */
 const types: Readonly<Record<string, TypedArrayConstructor<TypedArray>>> = {

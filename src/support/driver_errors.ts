@@ -1,4 +1,4 @@
-import { startStackAtProgram } from "./program_errors.ts";
+import { startStackAbove } from "./printing.ts";
 import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen, softwareContextIsLost } from "./lost_devices.ts";
 
@@ -67,7 +67,7 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
     { code: error.code, ..."cause" in error ? { cause: error.cause } : {} },
   );
   // Makes the stack, and the source excerpt that runtimes print, begin at the failed call.
-  startStackAtProgram(failed);
+  startStackAbove(failed, cannot);
   driverErrors.set(failed, error);
   noteMadeFrom(failed, error);
   return failed;

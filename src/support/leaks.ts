@@ -1,4 +1,3 @@
-import { callFrames } from "./program_errors.ts";
 import { listOf } from "./printing.ts";
 
 /** Buffers that were not freed before the object that allocated them was disposed. */
@@ -75,14 +74,33 @@ export function callSite(callee: (...given: never[]) => unknown): string | undef
   return /^ +at (.*)$/m.exec(holder.stack ?? "")?.[1];
 }
 
+/** The number of the library's frames that a call stack may have above those of the program. */
+const maximumLibraryFrames = 20;
+const isFrame = /^\s+at |@/;
+
 /**
  * Returns the current call stack as a string, with `what` as the first line. Begins with the program's own frame: the
  * library's frames above it say nothing about the program.
  */
 export function callStack(what: string): string {
-  const { frames, own } = callFrames();
+  const errors = Error as unknown as { stackTraceLimit: number };
+  const limit = errors.stackTraceLimit;
+  errors.stackTraceLimit = limit + maximumLibraryFrames;
+  const lines = new Error(what).stack!.replace(/^Error: /, "").split("\n");
+  errors.stackTraceLimit = limit;
+  const begin = lines.findIndex((line) => isFrame.test(line));
+  if (begin < 0) return lines.join("\n");
+  const library = libraryFrames(lines[begin]!);
+  const frames = lines.slice(begin);
   // Without a frame of its own, the program is in the same bundle as the library.
-  const begin = Math.max(0, own);
-  const { stackTraceLimit } = Error as unknown as { stackTraceLimit: number };
-  return [what, ...frames.slice(begin, begin + stackTraceLimit)].join("\n");
+  const own = Math.max(0, frames.findIndex((line) => !library.test(line)));
+  return [...lines.slice(0, begin), ...frames.slice(own, own + limit)].join("\n");
+}
+
+/** Returns a pattern of the library's frames: those of its files, or of the bundle that it is in. */
+function libraryFrames(ownFrame: string): RegExp {
+  const path = ownFrame.replace(/:\d+:\d+\)?$/, "").replace(/^.*[(@ ]/, "");
+  const root = /^(.*)src\/support\/leaks\.[jt]s$/.exec(path)?.[1];
+  const escape = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(root === undefined ? escape(path) : `${escape(root)}(?:src|ffi)/`);
 }

@@ -8,8 +8,6 @@
  * @module
  */
 import { noteUnseen } from "./lost_devices.ts";
-import { addEntry } from "./program_errors.ts";
-import { TypeError } from "./program_errors.ts";
 
 /** The maximum number of names of a list that are printed. */
 const maxNames = 8;
@@ -87,7 +85,6 @@ export function refuseDisposal(constructor: { readonly prototype: object }, mess
 
 /** Sets a class's name, which a bundler may have changed. */
 export function nameClass(constructor: object, name: string): void {
-  addEntry(constructor);
   // The name is not redefined if it is correct already, because that would make each `instanceof` 7 ns slower in V8.
   if ((constructor as { name?: unknown }).name === name) return;
   Object.defineProperty(constructor, "name", { value: name, configurable: true });

@@ -8,7 +8,6 @@
  * @module
  */
 import { escapeControls, startStackAbove, withArticle } from "./printing.ts";
-import { RangeError, TypeError } from "./program_errors.ts";
 
 /** Throws unless `value` is a whole number of bytes, at least `minimum`. */
 export function checkByteLength(value: number, what: string, minimum = 0): void {

@@ -9,7 +9,6 @@ import { nextTurn, type WaitOptions, waitUntil } from "../../support/waiting/wai
 import { checkRange } from "../buffer_arguments.ts";
 import { type CopyPlace, copyToHost } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
-import { RangeError, ReferenceError } from "../../support/program_errors.ts";
 
 /** Maximum number of pieces of a read that are enqueued before the first one is waited for. */
 const maximumPiecesInFlight = 4;

@@ -48,7 +48,6 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
-import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 const refusalToClone = cloneRefusal("a CudaKernel", openInWorker);
 

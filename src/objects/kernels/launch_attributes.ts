@@ -7,7 +7,7 @@ import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaKernel } from "./cuda_kernel.ts";
 import { defaultStream, functionAttribute, type KernelLaunch, type LaunchAttributes } from "../../driver.ts";
 import { CudaError } from "../../support/errors.ts";
-import { startStackAtProgram } from "../../support/program_errors.ts";
+import { startStackAbove } from "../../support/printing.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveClustersOptions } from "./kernel_attributes.ts";
 import {
@@ -22,7 +22,6 @@ import {
 import type { Session } from "../../session.ts";
 import { checkBoolean, checkByteLength } from "../../support/validation.ts";
 import { checkPriority } from "../streams/device_streams.ts";
-import { RangeError } from "../../support/program_errors.ts";
 
 /** The number of blocks per cluster that every device with cluster support accepts. */
 const portableClusterSize = 8;
@@ -165,7 +164,7 @@ export function launchError(
       : shapeHint(error, options, device),
   );
   // Makes the stack trace begin at the call of `launch`.
-  return startStackAtProgram(failed as CudaError);
+  return startStackAbove(failed as CudaError, launchError);
 }
 
 /** Returns advice for a cooperative launch of too many blocks. */

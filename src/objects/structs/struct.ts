@@ -3,7 +3,6 @@ import { nameClass, printAs, printObjectAs } from "../../support/printing.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import { bytesOf, whatIs } from "../../support/validation.ts";
 import { type FieldRefusal, layoutOf, nestedLayouts, type StructLayout } from "./field_layouts.ts";
-import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** The type of a struct's field, or of the elements of an array field: a scalar by its PTX name, or a struct. */
 export type FieldType = Exclude<ParameterType, object> | {

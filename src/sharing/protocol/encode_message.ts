@@ -26,7 +26,6 @@ import {
   type Message,
   type OfferMessage,
 } from "./messages.ts";
-import { RangeError } from "../../support/program_errors.ts";
 
 const textEncoder = new TextEncoder();
 /**

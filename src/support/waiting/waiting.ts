@@ -6,7 +6,6 @@
 import { escapeControls, startStackAbove } from "../printing.ts";
 import { EndedError } from "../driver_errors.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
-import { TypeError } from "../program_errors.ts";
 
 /**
  * Returns the error with which a wait rejects when its signal is aborted.

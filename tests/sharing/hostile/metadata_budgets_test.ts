@@ -53,7 +53,7 @@ async function assertServed(cuda: Cuda, folder: string): Promise<void> {
   {
     await using importer = await Importer.connect(cuda, exporter.path);
     const offer = await importer.offer("weights");
-    assertEquals(offer.metadata, { shape: [2] });
+    assertEquals(offer.metadata, { dtype: "uint32", shape: [2] });
     using weights = await offer.map();
     assertEquals(await weights.read(Uint32Array), Uint32Array.of(5, 6));
   }
