@@ -28,7 +28,7 @@ import { type CallLayout, type CallVariable, isPredicateRegister, passedBy, pass
 import { elementLayout, registerNamed, type Scope, type SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type { ModuleScope } from "./module_scope.ts";
 import type { ModuleLocalLayout } from "./module_locals.ts";
-import { isPredicate, numberOf, predicateNumber, predicateOf, registerTypeName } from "./passed_registers.ts";
+import { isPredicate, numberOfPredicate, predicateNumber, predicateOf, registerTypeName } from "./passed_registers.ts";
 import type { SharedLayout } from "./shared_layout.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
@@ -97,7 +97,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
     const inserted = this.#inserted(line);
     for (const { operand, variable } of this.#resultRegisters) {
       const address = { kind: "address", base: variable, offset: 0n } as const;
-      const stored = isPredicate(operand) ? numberOf(inserted, operand) : operand;
+      const stored = isPredicate(operand) ? numberOfPredicate(inserted, operand) : operand;
       inserted.addTo(`st.param${accessType(variable)}`, [address, stored]);
     }
   }
@@ -124,7 +124,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
       parameters.map((operand, index) => {
         const parameter = declaration?.parameters[index];
         if (parameter === undefined || !isPredicateRegister(parameter)) return operand;
-        if (isPredicate(operand)) return numberOf(this.#inserted(line), operand);
+        if (isPredicate(operand)) return numberOfPredicate(this.#inserted(line), operand);
         throw new PtxError(line, `cannot compile "${text}": "${parameter.name}" is a predicate, and needs one`);
       }),
     );
@@ -134,7 +134,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
         const result = declaration?.results[index];
         if (result === undefined || !isPredicateRegister(result) || !isPredicate(operand)) return operand;
         // If the guard predicate is false, the call does not set the number.
-        const number = numberOf(this.#inserted(line), operand);
+        const number = numberOfPredicate(this.#inserted(line), operand);
         returned.push({ operand, number });
         return number;
       }),

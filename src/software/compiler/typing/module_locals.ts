@@ -14,7 +14,7 @@ import { roundUp } from "../../../support/rounding.ts";
 import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { passedOperands } from "./call_layout.ts";
 import { type InstructionSet, resolveForm } from "./find_form.ts";
-import { numberOf, predicateOf, registerTypeName } from "./passed_registers.ts";
+import { numberOfPredicate, predicateOf, registerTypeName } from "./passed_registers.ts";
 import type { ResolvedFunction } from "./resolver.ts";
 
 type MovableVariable = Variable & { offset: number };
@@ -122,7 +122,7 @@ function withAccesses(
   };
   const store = (line: number) => {
     for (const register of shared) {
-      const stored = register.type.kind === "predicate" ? numberOf(at(line), register) : register;
+      const stored = register.type.kind === "predicate" ? numberOfPredicate(at(line), register) : register;
       at(line).addTo(`st.local.${registerTypeName(register.type)}`, [addressOf(register), stored]);
     }
   };

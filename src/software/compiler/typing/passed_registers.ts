@@ -24,7 +24,7 @@ export function isPredicate(operand: ResolvedOperand): operand is Register {
 }
 
 /** Inserts an instruction that converts a predicate to a number. */
-export function numberOf(inserted: InsertedInstructions<InstructionForm>, predicate: Register): Register {
+export function numberOfPredicate(inserted: InsertedInstructions<InstructionForm>, predicate: Register): Register {
   const [one, zero] = [1n, 0n].map((value) => ({ kind: "integer", value }) as const);
   return inserted.add("selp.u32", predicateNumber, [one!, zero!, predicate]);
 }
