@@ -101,6 +101,5 @@ export function callStack(what: string): string {
 function libraryFrames(ownFrame: string): RegExp {
   const path = ownFrame.replace(/:\d+:\d+\)?$/, "").replace(/^.*[(@ ]/, "");
   const root = /^(.*)src\/support\/leaks\.[jt]s$/.exec(path)?.[1];
-  const escape = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  return new RegExp(root === undefined ? escape(path) : `${escape(root)}(?:src|ffi)/`);
+  return new RegExp(root === undefined ? RegExp.escape(path) : `${RegExp.escape(root)}(?:src|ffi)/`);
 }

@@ -104,13 +104,13 @@ export class ImportedMappings {
   }
 
   /** Returns the mapping that was passed to `addData` with the same export data. */
-  withData(exportData: Uint8Array): ImportedMapping | undefined {
-    return this.#byData.get(exportData.toHex());
+  withData(data: string): ImportedMapping | undefined {
+    return this.#byData.get(data);
   }
 
-  addData(mapping: ImportedMapping, exportData: Uint8Array): void {
-    mapping.data = exportData.toHex();
-    this.#byData.set(mapping.data, mapping);
+  addData(mapping: ImportedMapping, data: string): void {
+    mapping.data = data;
+    this.#byData.set(data, mapping);
   }
 
   /** Returns the mapping at an address. Adds one, of 0 bytes, if there is none. */

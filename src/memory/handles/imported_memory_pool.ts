@@ -167,13 +167,13 @@ export class ImportedMemoryPool implements Disposable {
   /** Imports an allocation of at most `most` bytes, and creates a buffer of `byteLength` bytes. */
   #import(exportData: Uint8Array, byteLength: number, most: number): DeviceBuffer {
     const actual = this.#session.exportDataLayout.checkImported(this.device.ordinal, exportData, byteLength, most);
-    const isFindable = this.#owner.isHostMemory || most !== Infinity;
-    const earlier = isFindable ? this.#mappings.withData(exportData) : undefined;
+    const data = this.#owner.isHostMemory || most !== Infinity ? exportData.toHex() : undefined;
+    const earlier = data === undefined ? undefined : this.#mappings.withData(data);
     const address = earlier === undefined ? this.#map(exportData) : this.#mappings.addressOf(earlier);
     const mapping = earlier ?? this.#mappings.withAddress(address);
     if (mapping.byteLength === 0) {
       mapping.byteLength = actual ?? this.#sizeOf(mapping, address);
-      if (isFindable) this.#mappings.addData(mapping, exportData);
+      if (data !== undefined) this.#mappings.addData(mapping, data);
     }
     if (mapping.byteLength < byteLength || mapping.byteLength > most) {
       if (mapping.bufferCount === 0) this.#unmap(mapping, address, this.device.defaultStream);

@@ -41,6 +41,20 @@ export function registersRead({ form, operands, predicate }: ResolvedInstruction
   return read;
 }
 
+/** Returns the registers in operands, including the base registers of addresses, with repetitions. */
+export function registersIn(operands: readonly ResolvedOperand[]): Register[] {
+  const found: Register[] = [];
+  for (const operand of operands) visitRegisters(operand, (register) => found.push(register));
+  return found;
+}
+
+/** Returns the registers in all operands of an instruction, and that of its predicate, with repetitions. */
+export function registersOfInstruction({ operands, predicate }: ResolvedInstruction): Register[] {
+  const found = registersIn(operands);
+  if (predicate !== undefined) found.push(predicate.register);
+  return found;
+}
+
 /** Returns the registers in an operand, except the base register of an address. */
 export function registersOf(operand: ResolvedOperand | undefined): Register[] {
   switch (operand?.kind) {

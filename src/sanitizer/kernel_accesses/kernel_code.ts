@@ -5,7 +5,7 @@
  */
 import { BodyResolver, type OperandContext } from "../../ptx/analysis/body_resolver.ts";
 import type { BasicBlock, FlowStep } from "../../ptx/analysis/control_flow_graph.ts";
-import { visitRegisters } from "../../ptx/analysis/definitions_and_uses.ts";
+import { registersOfInstruction } from "../../ptx/analysis/definitions_and_uses.ts";
 import { FlowBuilder } from "../../ptx/analysis/flow_builder.ts";
 import { FunctionAnalysis } from "../../ptx/analysis/function_analysis.ts";
 import { resolveNearest } from "../../ptx/instructions/find_row.ts";
@@ -196,12 +196,8 @@ class KernelFlowBuilder extends FlowBuilder<InstructionRow, FlowStep> {
 /** Assigns an index to each register in the instructions. */
 function numbered(instructions: readonly ResolvedInstruction[]): ReadonlyMap<Register, number> {
   const numbers = new Map<Register, number>();
-  const add = (register: Register) => {
+  for (const register of instructions.flatMap(registersOfInstruction)) {
     if (!numbers.has(register)) numbers.set(register, numbers.size);
-  };
-  for (const { operands, predicate } of instructions) {
-    for (const operand of operands) visitRegisters(operand, add);
-    if (predicate !== undefined) add(predicate.register);
   }
   return numbers;
 }

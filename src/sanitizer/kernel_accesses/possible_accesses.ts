@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { registersSet, visitRegisters } from "../../ptx/analysis/definitions_and_uses.ts";
+import { registersIn, registersSet } from "../../ptx/analysis/definitions_and_uses.ts";
 import {
   type Register,
   type ResolvedInstruction,
@@ -50,12 +50,6 @@ export function possibleAccesses(
     }
   }
   return [...found.values()];
-}
-
-function registersIn(operands: readonly ResolvedOperand[]): Register[] {
-  const found: Register[] = [];
-  for (const operand of operands) visitRegisters(operand, (register) => found.push(register));
-  return found;
 }
 
 /** Finds the parameters from which the values of a kernel's registers may be computed. */

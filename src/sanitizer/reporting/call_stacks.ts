@@ -59,11 +59,7 @@ function ownFrames(site: CallStack): string {
  */
 function framesOfLibrary(): RegExp | null {
   const root = /([^\s(@]*)src\/sanitizer\/reporting\/call_stacks\./.exec(captureCallStack().stack ?? "")?.[1];
-  return root === undefined ? null : new RegExp(`(?<![^\\s(@])${escaped(root)}(?:src/|ffi/|mod\\.)`);
-}
-
-function escaped(text: string): string {
-  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return root === undefined ? null : new RegExp(`(?<![^\\s(@])${RegExp.escape(root)}(?:src/|ffi/|mod\\.)`);
 }
 
 /** A frame of a call stack. */

@@ -7,12 +7,6 @@ import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { badMessage, type PoolHandleMessage, type RequestHandleMessage } from "../protocol/messages.ts";
 import { firstOfLastDescriptors } from "../transport/last_descriptors.ts";
 
-/** A pool whose handle has been requested or will be, and the callbacks that wait for it. */
-interface HandleRequest {
-  readonly pool: number;
-  readonly callbacks: Set<() => void>;
-}
-
 /**
  * Owns the handles of an exporter's pools. If few descriptors are left, the handle of a further pool is closed when it
  * arrives, and requested from the exporter again when memory of the pool is mapped. Of the requested handles, only the
@@ -25,8 +19,11 @@ export class PoolHandles {
   readonly #handles = new Map<number, ShareableHandle>();
   /** The pool whose handle is kept, because it was requested last, although few descriptors are left. */
   #kept: number | undefined;
-  /** The pools whose handles are needed. One request is sent at a time: that of the first of these pools. */
-  readonly #requests = new Map<number, HandleRequest>();
+  /**
+   * The pools whose handles are needed, each with the callbacks that wait for its handle. One request is sent at a time:
+   * that of the first of these pools.
+   */
+  readonly #requests = new Map<number, Set<() => void>>();
   /** The pool whose handle was requested and has not arrived. It stays requested if nothing waits for it any more. */
   #requested: number | undefined;
   /** The token of the last handle that answered a request. */
@@ -55,9 +52,8 @@ export class PoolHandles {
 
   /** Requests the handle of a pool, and calls `callback` when it has arrived. Returns a function that cancels this. */
   request(pool: number, callback: () => void): () => void {
-    let request = this.#requests.get(pool);
-    if (request === undefined) this.#requests.set(pool, request = { pool, callbacks: new Set() });
-    const { callbacks } = request;
+    let callbacks = this.#requests.get(pool);
+    if (callbacks === undefined) this.#requests.set(pool, callbacks = new Set());
     callbacks.add(callback);
     this.#requestNext();
     return () => {
@@ -70,15 +66,15 @@ export class PoolHandles {
     if (pool !== this.#requested) throw badMessage(`the handle of pool ${pool} was not requested`);
     this.#requested = undefined;
     this.#token = token;
-    const request = this.#requests.get(pool);
+    const callbacks = this.#requests.get(pool);
     this.#requests.delete(pool);
-    if (request === undefined) {
+    if (callbacks === undefined) {
       handle[Symbol.dispose]();
     } else {
       if (this.#kept !== undefined) this.#dispose(this.#kept);
       this.#kept = handle.fd < this.#firstOfLast ? undefined : pool;
       this.#handles.set(pool, handle);
-      for (const callback of request.callbacks) callback();
+      for (const callback of callbacks) callback();
     }
     this.#requestNext();
   }

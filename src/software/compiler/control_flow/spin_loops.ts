@@ -2,6 +2,8 @@ import {
   type BasicBlock,
   type Loop,
   loopsOf,
+  postorder,
+  predecessors,
   reversePostorder,
   successors,
 } from "../../../ptx/analysis/control_flow_graph.ts";
@@ -39,14 +41,9 @@ function loopsThatSpin(entry: BasicBlock<CompiledStep>): Loop<FlowBlock>[] {
 
 /** Returns whether an exit can be reached from each block of a function, given in reverse postorder. */
 function reachesExit(blocks: readonly FlowBlock[]): boolean {
-  const ending = new Set<FlowBlock>();
-  for (let count = -1; count < ending.size;) {
-    count = ending.size;
-    for (const block of blocks.toReversed()) {
-      if (block.terminator.kind === "exit" || successors(block).some((next) => ending.has(next))) ending.add(block);
-    }
-  }
-  return ending.size === blocks.length;
+  const before = predecessors(blocks, successors);
+  const exits = blocks.filter(({ terminator }) => terminator.kind === "exit");
+  return postorder(exits, (block) => before.get(block)!).length === blocks.length;
 }
 
 /** Returns whether a loop has no exit. Such a loop must yield, or nothing else would ever run again. */

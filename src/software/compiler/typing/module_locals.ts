@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { visitRegisters } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { registersOf, registersOfInstruction } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { InsertedInstructions } from "../../../ptx/analysis/inserted_instructions.ts";
 import { Scope, SpaceLayout } from "../../../ptx/instructions/names.ts";
-import type { LabelName, Register, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
+import type { LabelName, Register, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { Instruction, RegisterDeclaration, VariableDeclaration } from "../../../ptx/syntax.ts";
 import { roundUp } from "../../../support/rounding.ts";
@@ -84,13 +84,7 @@ export function shareRegisters(
 }
 
 function usedRegisters({ resolved: { items }, registers }: RegisterUser): Register[] {
-  const used = new Set<Register>();
-  const add = (register: Register) => used.add(register);
-  for (const item of items) {
-    if (item.kind === "label") continue;
-    for (const operand of item.operands) visitRegisters(operand, add);
-    if (item.predicate !== undefined) add(item.predicate.register);
-  }
+  const used = new Set(items.flatMap((item) => item.kind === "label" ? [] : registersOfInstruction(item)));
   return registers.registers().filter((register) => used.has(register));
 }
 
@@ -111,7 +105,7 @@ function withAccesses(
     });
   const addressOf = (register: Register) =>
     ({ kind: "address", base: locals.place(variableFor(register)), offset: 0n }) as const;
-  const load = (line: number, results: readonly ResolvedOperand[] = []) => {
+  const load = (line: number, results: readonly Register[] = []) => {
     for (const register of shared) {
       if (results.includes(register)) continue;
       const text = `ld.local.${registerTypeName(register.type)}`;
@@ -133,15 +127,10 @@ function withAccesses(
     if (flow === "call" || (flow === "return" && isCallee)) store(line);
     items.push(item);
     // The results of a call are newer than what the callee has stored.
-    if (item.kind !== "label" && flow === "call") load(line, passedOperands(item).results.flatMap(registersIn));
+    if (item.kind !== "label" && flow === "call") load(line, passedOperands(item).results.flatMap(registersOf));
   }
   if (isCallee) store(resolved.line);
   return { ...resolved, items };
-}
-
-/** Returns the registers of a result: one, or those of a vector. */
-function registersIn(operand: ResolvedOperand): readonly ResolvedOperand[] {
-  return operand.kind === "vector" ? operand.elements : [operand];
 }
 
 /** Returns the declaration of the variable that holds a register while other functions run. */
