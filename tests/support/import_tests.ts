@@ -17,17 +17,18 @@ export const smallFolders: readonly string[] = [
   "types",
 ];
 
-/** A folder within `sharing`, whose tests `deno task test:more` has. */
-const hostile = "hostile";
+/** Folders within `sharing`, whose tests `deno task test:more` has: they start many processes. */
+const left: readonly string[] = ["hostile", "store"];
 
 /**
- * Imports all files of tests in a folder and, unless told otherwise, in its folders other than `hostile`, in the order of
- * their names.
+ * Imports all files of tests in a folder and, unless told otherwise, in its folders other than `hostile` and `store`, in
+ * the order of their names.
  */
 export async function importTests(folder: URL, { recursive = true }: { recursive?: boolean } = {}): Promise<void> {
   useBundles();
   const files = readdirSync(folder, { recursive, encoding: "utf8" });
-  for (const file of files.filter((name) => name.endsWith("_test.ts") && !name.startsWith(`${hostile}/`)).sort()) {
+  const isLeft = (name: string): boolean => left.some((folder) => name.startsWith(`${folder}/`));
+  for (const file of files.filter((name) => name.endsWith("_test.ts") && !isLeft(name)).sort()) {
     await import(new URL(file, folder).href);
   }
 }
