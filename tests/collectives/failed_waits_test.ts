@@ -5,9 +5,11 @@ import { streamFlags } from "../../src/driver.ts";
 import { sessionOf } from "../../src/objects/cuda.ts";
 import { handleOf } from "../../src/objects/streams/cuda_event.ts";
 import { startScript } from "../support/child_process.ts";
+import { driverNamed } from "../support/drivers.ts";
 import { leakTest } from "../support/resources.ts";
 import { someOf, test } from "../support/test.ts";
-import { createRanks, long, reasonWithoutTwo, testRanks } from "./idle_ranks.ts";
+import { createRanks, long, testRanks } from "./idle_ranks.ts";
+import { environmentOf } from "./rank_processes.ts";
 
 const late = "did not take part";
 /** Milliseconds between two collectives: less than the timeout of one, but more than it all together. */
@@ -389,7 +391,7 @@ const waitsForDone: Readonly<Record<string, (done: Done) => void | Promise<void>
 };
 
 for (const driver of ["software", "cuda"] as const) {
-  const skip = reasonWithoutTwo(driver);
+  const { skip } = driverNamed(driver);
   for (const streamCount of [1, 2]) {
     const name = `what was done before its peer was killed has not failed, on ${streamCount} streams`;
     test(`${name} [${driver}]`, { skip }, async () => {
@@ -398,7 +400,7 @@ for (const driver of ["software", "cuda"] as const) {
         const gpu = cuda.device(0);
         const id = Communicator.createId(cuda);
         const args = [driver, id.toHex(), `${streamCount}`];
-        await using child = startScript("children/collectives/reduce_and_die.ts", args);
+        await using child = startScript("children/collectives/reduce_and_die.ts", args, environmentOf(driver, 1));
         await using communicator = await Communicator.create(gpu, { id, rank: 0, size: 2 });
         using stack = new DisposableStack();
         const pool = stack.use(gpu.createPool());

@@ -9,13 +9,7 @@ import { type ChildProcess, remainingLines, startScript } from "../support/child
 import { driverNamed } from "../support/drivers.ts";
 import { namesLeftBy } from "../support/names_left.ts";
 import { isLong, test } from "../support/test.ts";
-
-/** The sizes of the communicators: one rank is killed, and at least one is left. */
-function sizeOn(driver: "software" | "cuda"): number {
-  if (driver === "software") return 3;
-  using cuda = open({ driver });
-  return Math.min(3, cuda.devices.length);
-}
+import { environmentOf, ranksOn } from "./rank_processes.ts";
 
 /** When the rank is killed, by the last line that it has printed, and the error of the others. */
 const moments: readonly {
@@ -88,7 +82,8 @@ test("a full /dev/shm is an error that says so, and leaves no file behind", { sk
 
 for (const driver of ["software", "cuda"] as const) {
   const { skip } = driverNamed(driver);
-  const tooFew = skip || sizeOn(driver) > 1 ? skip : "one device only";
+  // One rank is killed, and at least one is left.
+  const size = ranksOn(driver, 3);
   for (const { at, how, signal, timeout, code } of moments) {
     const name = `a rank that is ${signal === undefined ? "killed" : "stopped"} when it is ${at}${
       how === undefined ? "" : `, and ${how},`
@@ -97,13 +92,12 @@ for (const driver of ["software", "cuda"] as const) {
     const times = isLong && driver === "cuda" && at === "working" && signal === undefined ? 5 : 1;
     const loseRank = async () => {
       using cuda = open({ driver });
-      const size = sizeOn(driver);
       const lost = size - 1;
       const id = Communicator.createId(cuda).toHex();
       await using stack = new AsyncDisposableStack();
       const start = (rank: number): ChildProcess => {
         const args = [driver, rank, size, id, lost, timeout, how ?? ""].map(String);
-        return stack.use(startScript("children/collectives/lose_rank.ts", args));
+        return stack.use(startScript("children/collectives/lose_rank.ts", args, environmentOf(driver, rank)));
       };
       const victim = start(lost);
       // The remaining ranks start after it is gone, or notice that it is.
@@ -142,7 +136,7 @@ for (const driver of ["software", "cuda"] as const) {
     };
     test(
       `${name} [${driver}]`,
-      { skip: tooFew, long: at === "started" || at === "created" || how === "idle" },
+      { skip, long: at === "started" || at === "created" || how === "idle" },
       async () => {
         for (let time = 0; time < times; time++) await loseRank();
       },
@@ -179,12 +173,16 @@ for (const driver of ["software", "cuda"] as const) {
   for (const call of ["allReduce", "send", "receive", "allToAll"]) {
     test(
       `${call} that the other rank does not answer ends after the timeout [${driver}]`,
-      { skip: tooFew, long: call !== "send" },
+      { skip, long: call !== "send" },
       async () => {
         using cuda = open({ driver });
         const id = Communicator.createId(cuda).toHex();
         const start = (rank: number) =>
-          startScript("children/collectives/call_alone.ts", [driver, `${rank}`, id, call]);
+          startScript(
+            "children/collectives/call_alone.ts",
+            [driver, `${rank}`, id, call],
+            environmentOf(driver, rank),
+          );
         await using other = start(1);
         await using child = start(0);
         assertEquals([await other.nextLine(), await child.nextLine()], ["created", "created"]);

@@ -5,21 +5,25 @@ import { checkCollectives, elementTypes } from "../support/collective_cases.ts";
 import { startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
 import { isLong, test } from "../support/test.ts";
+import { environmentOf, ranksOn } from "./rank_processes.ts";
 
 const counts = isLong ? [1, 5, 1000] : [5];
 
-/** The numbers of ranks to try: the software device takes any, and GPUs one each. */
-function sizesOf(driver: "software" | "cuda"): readonly number[] {
-  if (driver === "software") return isLong ? [1, 2, 3, 4, 8] : [2, 3];
-  if (driverNamed(driver).skip) return [2];
+/** The numbers of ranks to try: GPUs have one each, unless ranks of several processes share one. */
+function sizesOf(driver: "software" | "cuda"): readonly { size: number; inOneProcess: boolean }[] {
+  const sizes = driver === "software" ? isLong ? [1, 2, 3, 4, 8] : [2, 3] : [1, 2, 4, 8];
+  if (driver === "software" || driverNamed(driver).skip) return sizes.map((size) => ({ size, inOneProcess: true }));
   using cuda = open({ driver });
-  return [1, 2, 4, 8].filter((size) => size <= cuda.devices.length);
+  const { length } = cuda.devices;
+  return sizes.filter((size) => size <= Math.max(length, ranksOn(driver, 2)))
+    .map((size) => ({ size, inOneProcess: size <= length }));
 }
 
 for (const driver of ["software", "cuda"] as const) {
   const { skip } = driverNamed(driver);
-  for (const size of sizesOf(driver)) {
-    test(`${size} ranks of one process compute what the host does [${driver}]`, { skip }, async () => {
+  for (const { size, inOneProcess } of sizesOf(driver)) {
+    const tooFew = skip || !inOneProcess && "one device only";
+    test(`${size} ranks of one process compute what the host does [${driver}]`, { skip: tooFew }, async () => {
       using cuda = open({ driver, softwareDevices: 2 });
       const devices: CudaDevice[] = Array.from(
         { length: size },
@@ -47,7 +51,8 @@ for (const driver of ["software", "cuda"] as const) {
       await using stack = new AsyncDisposableStack();
       const children = Array.from({ length: size }, (_, rank) => {
         const script = "children/collectives/run_rank.ts";
-        return stack.use(startScript(script, [driver, `${rank}`, `${size}`, id, counts.join(), types.join()]));
+        const args = [driver, `${rank}`, `${size}`, id, counts.join(), types.join()];
+        return stack.use(startScript(script, args, environmentOf(driver, rank)));
       });
       for (const child of children) {
         const line = await child.nextLine();

@@ -10,7 +10,7 @@ import { Communicator, open, type SharingError } from "../../../mod.ts";
 const [driver, rankText, id, call] = process.argv.slice(2) as ["software" | "cuda", string, string, string];
 const rank = Number(rankText);
 using cuda = open({ driver });
-const gpu = cuda.device(driver === "cuda" ? rank : 0);
+const gpu = cuda.device(driver === "cuda" ? rank % cuda.devices.length : 0);
 using stream = gpu.createStream({ nonBlocking: true });
 using pool = gpu.createPool();
 using array = pool.allocateArray(Float32Array, 4, stream);

@@ -22,7 +22,7 @@ const [driver, rankText, sizeText, id, lostText, timeout, how] = process.argv.sl
 const [rank, size, lost] = [rankText, sizeText, lostText].map(Number) as [number, number, number];
 console.log("started");
 using cuda = open({ driver });
-const gpu = cuda.device(driver === "cuda" ? rank : 0);
+const gpu = cuda.device(driver === "cuda" ? rank % cuda.devices.length : 0);
 using stream = gpu.createStream({ nonBlocking: true });
 using pool = gpu.createPool();
 using array = pool.allocateArray(Float32Array, 1024, stream);

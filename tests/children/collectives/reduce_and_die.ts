@@ -10,7 +10,7 @@ import { Communicator, open } from "../../../mod.ts";
 
 const [driver, id, streamCount] = process.argv.slice(2) as ["software" | "cuda", string, string];
 using cuda = open({ driver });
-const gpu = cuda.device(driver === "cuda" ? 1 : 0);
+const gpu = cuda.device(driver === "cuda" ? 1 % cuda.devices.length : 0);
 using shared = cuda.device(0).allocate(64);
 console.log(shared.exportHandle().toHex());
 await using communicator = await Communicator.create(gpu, { id: Uint8Array.fromHex(id), rank: 1, size: 2 });

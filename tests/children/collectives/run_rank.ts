@@ -19,7 +19,7 @@ const [driver, rankText, sizeText, id, counts, types = ""] = process.argv.slice(
 const rank = Number(rankText);
 const size = Number(sizeText);
 using cuda = open({ driver });
-const device = cuda.device(driver === "cuda" ? rank : 0);
+const device = cuda.device(driver === "cuda" ? rank % cuda.devices.length : 0);
 using stream = device.createStream({ nonBlocking: true });
 await using communicator = await Communicator.create(device, {
   id: Uint8Array.fromHex(id),
