@@ -55,13 +55,14 @@ export interface ExporterOptions {
    */
   maximumImportersPerUser?: number;
   /**
-   * The maximum number of connections that have not completed the handshake: 128 by default. Beyond the maximum, each
-   * new connection ends the oldest one of the process that has the most such connections.
+   * The maximum number of connections that have not completed the handshake: 128 by default. When the maximum is
+   * exceeded, each new connection closes an older one: the oldest incomplete connection of the process that has the
+   * most of them.
    */
   maximumHandshakes?: number;
   /**
    * The maximum number of bytes of names and metadata of all offers at a time: 64 MiB by default. Importers have the
-   * same limit: a larger number also needs to be set as an option of `Importer.connect`.
+   * same limit: a larger maximum must also be passed to `Importer.connect`.
    */
   maximumMetadata?: number;
   /** Milliseconds within which an importer must complete the handshake: 5000 by default. */
@@ -75,7 +76,7 @@ export interface ExporterOptions {
   closeTimeout?: number;
   /** Called for each importer that has connected, once its handshake is complete. */
   onConnect?: (peer: Peer) => void;
-  /** Called for each connection that has ended. The error is undefined if the connection ended normally. */
+  /** Called for each connection that was closed. The error is undefined if the connection was closed normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
   /**
    * Called when connections cannot be accepted, for example with a `SharingError` "out-of-descriptors"; at most once
@@ -88,8 +89,9 @@ export interface ExporterOptions {
 /** Options of `Exporter.offer`. */
 export interface OfferOptions {
   /**
-   * Metadata for importers: any JSON value of at most 32 KiB. An object, or no metadata, gets a `DeviceArray`'s element
-   * type as `dtype` and its `shape` in addition, unless it has members of these names: see `RemoteOffer.mapArray`.
+   * Metadata for importers: any JSON value of at most 32 KiB. For a `DeviceArray`, the element type and the shape are
+   * added as the members `dtype` and `shape` if the metadata is an object without these members or is absent: see
+   * `RemoteOffer.mapArray`.
    */
   metadata?: JsonValue;
   /** The stream whose current work must be done before the memory may be read. Defaults to the buffer's own stream. */
@@ -352,7 +354,7 @@ export class Exporter implements AsyncDisposable {
     this.#publish(record, ring.stream);
     undo.move();
     // Importers use the ready events until the offer has ended. The producer uses them until it is disposed of. Release
-    // the events when both no longer use them.
+    // the events once neither uses them.
     let users = 2;
     const releaseEvents = (): void => {
       users--;
@@ -365,7 +367,7 @@ export class Exporter implements AsyncDisposable {
   /**
    * Stops listening, withdraws all offers and asks importers to release the memory they hold. Importers that have not
    * released it within `closeTimeout` are cut off: the memory they hold stays allocated until their processes have
-   * ended.
+   * exited.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
@@ -603,7 +605,7 @@ export class Exporter implements AsyncDisposable {
 
   /**
    * Encodes the metadata of a new offer. Throws a `RangeError` if the names and metadata of all offers together would
-   * exceed `maximumMetadata`, because importers would then end their connections.
+   * exceed `maximumMetadata`, because importers would then close their connections.
    */
   #encodeMetadata(name: string, value: JsonValue | undefined): string {
     const metadata = encodeMetadata(value);

@@ -33,15 +33,15 @@ export interface ExporterStatistics {
     /** The number of connections whose handshake is not complete. */
     readonly handshakes: number;
     /**
-     * The number of ended connections whose processes are still running and may have memory mapped. If one process has
-     * more than 16 such connections, the excess ones are merged into one of them and not counted separately.
+     * The number of closed connections whose processes are still running and may have memory mapped. If one process has
+     * more than 16 such connections, the excess connections are merged into one of the 16 and not counted separately.
      */
     readonly lingering: number;
     /** The total number of importers that have completed the handshake. */
     readonly accepted: number;
     /**
-     * The total number of connections that ended before the handshake was complete, by error code: `limit-exceeded`,
-     * `not-permitted` and others, or `peer-gone` if the other process ended the connection.
+     * The total number of connections that were closed before the handshake was complete, by error code:
+     * `limit-exceeded`, `not-permitted` and others, or `peer-gone` if the other process closed the connection.
      */
     readonly refused: Readonly<Partial<Record<SharingErrorCode, number>>>;
     /** The total number of importers that have disconnected, by error code, or under `done` if there was no error. */
@@ -67,7 +67,7 @@ export interface ExporterStatistics {
   readonly leases: Readonly<Record<LeaseState, LeaseStatistics>>;
   /**
    * The bytes of memory that cannot be freed or reused yet, because processes that may have it mapped are still running
-   * although their connections have ended. Each offer is counted once.
+   * although their connections are closed. Each offer is counted once.
    */
   readonly quarantinedByteLength: number;
   /** The total messages and bytes transferred by all connections, including handshakes. */

@@ -87,7 +87,7 @@ export class Lease {
 
   /**
    * Asks the importer to release the memory, and resolves when the memory has been released. An importer that has not
-   * released it by the deadline is cut off: its connection is closed. Until the importer's process has ended, the
+   * released it by the deadline is cut off: its connection is closed. Until the importer's process has exited, the
    * memory stays allocated and the state of the lease is `"quarantined"`, because a mapping cannot be removed from
    * another process.
    *

@@ -94,7 +94,7 @@ export class Offer {
 
   /**
    * Resolves when the given number of importers have mapped the offer and are done with it: they have released it and
-   * finished their work with it, or their processes have ended. Importers may map the offer again until it is
+   * finished their work with it, or their processes have exited. Importers may map the offer again until it is
    * withdrawn.
    *
    * @param options the number of importers, 1 by default, and a signal that aborts the wait
@@ -134,7 +134,7 @@ export class Offer {
   }
 
   /**
-   * Resolves when the offer was withdrawn and no importer holds it any longer.
+   * Resolves once the offer has been withdrawn and no importer holds it any longer.
    *
    * @param options a signal that aborts the wait
    */

@@ -42,7 +42,7 @@ interface Batch {
   readyEvent: ReadyEvent | undefined;
   /** The offers that use `readyEvent`. They are passed to `onKnown` when the batch ends. */
   readonly awaiting: OfferRecord[];
-  /** The offers for which it has not been determined whether the stream is busy. */
+  /** The offers for which the stream has not been queried yet. */
   unqueried: OfferRecord[];
   /** Removes the callback that runs when the stream is disposed of. */
   stopWatchingStream: (() => void) | undefined;
@@ -55,7 +55,7 @@ interface Batch {
 const individualOffers = 8;
 /**
  * After the first `individualOffers` offers of a batch, the stream is queried only once for every 32 offers, because
- * querying a GPU's stream takes as long as all other steps of making an offer together.
+ * querying a GPU's stream takes as long as all the other steps of making an offer combined.
  */
 const offersPerQuery = 32;
 

@@ -27,7 +27,7 @@ interface ConnectionOptions extends WaitOptions {
 /**
  * Connects to the exporter at a path, checks its user and performs the handshake. If `options.wait` is true, first
  * waits until an exporter listens. The returned stream delivers no messages until it is started. If `isUnwanted`
- * returns true after an attempt to connect, ends the connection and returns undefined.
+ * returns true after an attempt to connect, closes the connection and returns undefined.
  */
 export async function connectToExporter(
   path: string,
@@ -102,7 +102,7 @@ async function connectOnce(
     stream.process[Symbol.dispose]();
     throw error;
   }
-  // Connections to a store or of an operator carry no events, so they establish no ordering between streams.
+  // Connections of store clients and of operators carry no events, so they establish no ordering between streams.
   if (role === undefined) noteConnection(socket.peer.pid);
   return stream;
 }

@@ -49,11 +49,11 @@ export interface ImporterOptions extends WaitOptions {
   /** IDs of other users whose exporters are trusted. By default, only exporters of this process's user are trusted. */
   users?: readonly number[];
   /**
-   * Whether to wait for an exporter if none listens at the path yet, or if it ends before the handshake is complete. A
-   * signal can abort the wait. Errors that waiting cannot fix still reject immediately: access to the path is not
-   * permitted, the path is too long, the file at the path is not a socket, or an exporter refuses the connection, has
-   * another version, or exceeds `handshakeTimeout`. False by default: connecting then fails with `not-found` or
-   * `not-listening`.
+   * Whether to wait for an exporter if none listens at the path yet, or if the exporter stops listening before the
+   * handshake is complete. A signal can abort the wait. Errors that waiting cannot fix still reject immediately: access
+   * to the path is not permitted, the path is too long, the file at the path is not a socket, or an exporter refuses
+   * the connection, has another version, or exceeds `handshakeTimeout`. False by default: connecting then fails with
+   * `not-found` or `not-listening`.
    */
   wait?: boolean;
   /**
@@ -64,8 +64,7 @@ export interface ImporterOptions extends WaitOptions {
   /** Milliseconds from the first byte of a message within which the whole message must arrive: 5000 by default. */
   messageTimeout?: number;
   /**
-   * The maximum number of bytes of names and metadata of all offers that the exporter makes at a time: 64 MiB by
-   * default.
+   * The maximum total size in bytes of the names and metadata of all current offers of the exporter: 64 MiB by default.
    */
   maximumMetadata?: number;
   /**
@@ -74,9 +73,9 @@ export interface ImporterOptions extends WaitOptions {
   closeTimeout?: number;
   /**
    * The kinds of memory that may be mapped: `"any"` by default. With `"virtual"`, only virtual memory can be mapped,
-   * which the exporter allocates by `CudaDevice.allocate` with handleType "posix-fd", and no event of the exporter is
-   * opened. Use `"virtual"` for exporters of untrusted users: virtual memory is imported by a file descriptor only,
-   * without any data from the exporter that CUDA's driver would have to trust.
+   * that is, memory that the exporter allocated with `CudaDevice.allocate` and handleType "posix-fd", and no event of
+   * the exporter is opened. Use `"virtual"` for exporters of untrusted users: virtual memory is imported through a file
+   * descriptor alone, without any data from the exporter that CUDA's driver would have to trust.
    */
   memory?: "any" | "virtual";
 }
@@ -516,7 +515,7 @@ export class Importer implements AsyncDisposable {
   /** Waits until the exporter has sent the handle of an offer's pool again. Rejects if the connection ends first. */
   async #waitForHandle(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
     const { pool, name } = state.message;
-    // While `waiting` is not 0, the exporter does not forget the pool, because it is not sent WITHDRAWN.
+    // While `waiting` is not 0, no WITHDRAWN is sent for the offer, so the exporter does not forget the pool.
     state.waiting++;
     try {
       while (!this.#memory.canMap(state.message)) {
@@ -574,7 +573,7 @@ export class Importer implements AsyncDisposable {
 
   /**
    * Frees a mapping of a whole allocation. If that fails, returns false, and the allocation stays mapped until the
-   * process ends.
+   * process exits.
    */
   #free(whole: DeviceBuffer): boolean {
     try {
@@ -653,7 +652,7 @@ export class Importer implements AsyncDisposable {
           const canExporterQuery = onto.device === device && !isHostMemory;
           this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
         } catch (error) {
-          // Send no release, because the memory stays mapped until this process ends.
+          // Send no release, because the memory stays mapped until this process exits.
           this.#isStuck = true;
           throw error;
         }
@@ -848,7 +847,10 @@ export class Importer implements AsyncDisposable {
   }
 }
 
-/** Adds to an error that the exporter's version cannot send the descriptors later, when they are needed. */
+/**
+ * If the exporter's version cannot send descriptors later, when they are needed, adds to an `out-of-descriptors` error
+ * the advice to use a newer version.
+ */
 function withAdvice(error: SharingError, version: number): SharingError {
   const { code, message, cause } = error;
   if (code !== "out-of-descriptors" || version >= requestHandleVersion) return error;

@@ -8,13 +8,13 @@ import { badMessage, type PoolHandleMessage, type RequestHandleMessage } from ".
 import { firstOfLastDescriptors } from "../transport/last_descriptors.ts";
 
 /**
- * Owns the handles of an exporter's pools. If few descriptors are left, the handle of a further pool is closed when it
- * arrives, and requested from the exporter again when memory of the pool is mapped. Of the requested handles, only the
- * last one is then kept.
+ * Owns the handles of an exporter's pools. If few descriptors are left, the handle of each additional pool is closed on
+ * arrival, and requested from the exporter again when memory of the pool is mapped. Of the requested handles, only the
+ * most recent one is kept open.
  */
 export class PoolHandles {
   readonly #send: (message: RequestHandleMessage) => void;
-  /** The number from which on a descriptor is one of the last that this process can open. */
+  /** The lowest descriptor number that counts as one of the last descriptors that this process can open. */
   readonly #firstOfLast: number;
   readonly #handles = new Map<number, ShareableHandle>();
   /** The pool whose handle is kept, because it was requested last, although few descriptors are left. */
@@ -24,14 +24,16 @@ export class PoolHandles {
    * that of the first of these pools.
    */
   readonly #requests = new Map<number, Set<() => void>>();
-  /** The pool whose handle was requested and has not arrived. It stays requested if nothing waits for it any more. */
+  /**
+   * The pool whose handle was requested and has not arrived. Stays set even if nothing waits for the handle any longer.
+   */
   #requested: number | undefined;
   /** The token of the last handle that answered a request. */
   #token = 0;
 
   /**
-   * @param canRequest whether the exporter sends handles again, by the version of the protocol; otherwise, all handles
-   * are kept
+   * @param canRequest whether the exporter's version of the protocol can send a handle again; if not, all handles are
+   * kept
    * @param send sends a message to the exporter
    */
   constructor(canRequest: boolean, send: (message: RequestHandleMessage) => void) {
@@ -39,7 +41,7 @@ export class PoolHandles {
     this.#firstOfLast = canRequest ? firstOfLastDescriptors() : Infinity;
   }
 
-  /** Takes the handle of a pool that was announced. */
+  /** Takes ownership of the handle of a newly announced pool. */
   add(pool: number, handle: ShareableHandle): void {
     if (handle.fd < this.#firstOfLast) this.#handles.set(pool, handle);
     else handle[Symbol.dispose]();
@@ -50,7 +52,10 @@ export class PoolHandles {
     return this.#handles.get(pool);
   }
 
-  /** Requests the handle of a pool, and calls `callback` when it has arrived. Returns a function that cancels this. */
+  /**
+   * Requests the handle of a pool, and calls `callback` when it has arrived. Returns a function that cancels the
+   * callback.
+   */
   request(pool: number, callback: () => void): () => void {
     let callbacks = this.#requests.get(pool);
     if (callbacks === undefined) this.#requests.set(pool, callbacks = new Set());
@@ -61,7 +66,7 @@ export class PoolHandles {
     };
   }
 
-  /** Takes a handle that answers a request. */
+  /** Takes ownership of a handle that the exporter sent in response to a request. */
   onHandle({ pool, token, handle }: PoolHandleMessage): void {
     if (pool !== this.#requested) throw badMessage(`the handle of pool ${pool} was not requested`);
     this.#requested = undefined;
@@ -79,7 +84,9 @@ export class PoolHandles {
     this.#requestNext();
   }
 
-  /** Closes the handle of a pool that the exporter has forgotten. A request for it was answered before. */
+  /**
+   * Closes the handle of a pool that the exporter has forgotten. Any request for the handle has been answered by then.
+   */
   delete(pool: number): void {
     if (this.#requested === pool) throw badMessage(`pool ${pool} is forgotten, and its handle was requested`);
     this.#dispose(pool);

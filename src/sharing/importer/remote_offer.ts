@@ -162,8 +162,8 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Like `map`, but returns the memory as an array of elements of the given type. Its `shape` is the one that the
-   * offer's metadata states, if it has as many elements. Freeing the array releases the memory.
+   * Like `map`, but returns the memory as an array of elements of the given type. Its `shape` is the shape in the
+   * offer's metadata, if that shape has as many elements as the memory. Freeing the array releases the memory.
    *
    * @param type the typed array constructor that selects the element type, such as `Float32Array`
    * @param options the stream of the array, and a signal that aborts the wait
@@ -178,10 +178,11 @@ export class RemoteOffer<Metadata = JsonValue> {
 
   /**
    * Maps the memory as an array of the element type that the offer's metadata states as its `dtype`. `Exporter.offer`
-   * adds it for arrays, and the Python package for all arrays and tensors. Otherwise like the other form.
+   * adds `dtype` for arrays, as does the Python package for all arrays and tensors. Otherwise like the other form.
    *
    * @param options the stream of the array, and a signal that aborts the wait
-   * @throws {TypeError} If the metadata states no element type, or one without a typed array, such as `"bfloat16"`
+   * @throws {TypeError} If the metadata states no element type, or an element type that no typed array has, such as
+   * `"bfloat16"`
    *
    * @example
    * ```ts
@@ -231,7 +232,7 @@ export class RemoteOffer<Metadata = JsonValue> {
    * @throws {TypeError} If the offer is a buffer or a channel
    * @throws {ReferenceError} If the importer was disposed
    * @throws {SharingError} In the same cases as `map`; `out-of-descriptors` if this process can open few more
-   * descriptors and has closed that of the pool: get the offer again and import it at once
+   * descriptors and has closed the pool's descriptor: get the offer again and import it at once
    * @throws {CudaError} If the driver cannot import the pool
    */
   importPool(): ImportedMemoryPool {

@@ -132,7 +132,7 @@ export class Operator implements AsyncDisposable {
     );
   }
 
-  /** Ends the connection. */
+  /** Closes the connection. */
   [Symbol.asyncDispose](): Promise<void> {
     if (this.isConnected) {
       this.#stream.end("done");

@@ -81,7 +81,7 @@ export class Operators {
     if (isLogging) logEvent("operator-connect", this.#logFields(operator));
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   close(text: string): void {
     for (const operator of [...this.#connected]) operator.end("done", text);
   }
@@ -118,8 +118,8 @@ export class Operators {
   }
 
   /**
-   * Returns the encoded status. If generating the status fails, ends the connections of the operators in `asking`, and
-   * returns undefined.
+   * Returns the encoded status. If generating the status fails, closes the connections of the operators in `asking`,
+   * and returns undefined.
    */
   #makeAnswer(asking: readonly ConnectedOperator[]): Uint8Array<ArrayBuffer> | undefined {
     try {
@@ -174,7 +174,7 @@ export class ConnectedOperator {
   readonly #asks = new Set<number>();
   /** The requests that are being answered, and an iterator over the unsent messages of their answers. */
   #answering: { readonly asks: ReadonlySet<number>; readonly messages: Iterator<DocumentMessage> } | undefined;
-  /** Ends the connection if the operator does not read an answer within `answerTimeout`. */
+  /** Closes the connection if the operator does not read an answer within `answerTimeout`. */
   readonly #timer = new Timer(() => this.#onLate(), Infinity);
 
   constructor(stream: MessageStream, owner: OperatorOwner) {
@@ -200,7 +200,7 @@ export class ConnectedOperator {
     this.#pump();
   }
 
-  /** Ends the connection. */
+  /** Closes the connection. */
   end(reason: GoodbyeReason, text: string, error?: SharingError): void {
     if (!this.isConnected) return;
     this.#stream.end(reason, text);

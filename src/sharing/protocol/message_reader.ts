@@ -59,7 +59,8 @@ export class MessageReader {
     this.#end -= this.#begin;
     this.#begin = 0;
     // A read returns the descriptors of at most one write, and a message has at most one descriptor. The returned bytes
-    // may include earlier writes without a descriptor; if a write has one, it is the last one returned.
+    // may include earlier writes without a descriptor; a write with a descriptor is always the last write in the
+    // returned bytes.
     const { byteLength, arrived, fds, truncated } = receiveFrom(this.#fd, this.#buffer.subarray(this.#end), 1);
     const begin = this.#offset + this.#end;
     for (const fd of fds) this.#descriptors.push({ fd, begin, end: begin + byteLength });

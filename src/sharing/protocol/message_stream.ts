@@ -47,7 +47,7 @@ export function isGoodbye(error: SharingError): boolean {
 export interface MessageStreamHandlers {
   /** Receives a message other than GOODBYE. If this throws, the error is sent to the peer and the stream ends. */
   onMessage(message: Message): void;
-  /** Called when `isBacklogged` was true and all queued messages have been written since. */
+  /** Called when the stream was backlogged and all queued messages have now been written. */
   onDrain(): void;
   /**
    * Called once, when the stream has ended: no more messages arrive, and none can be sent. The error is undefined if
@@ -90,7 +90,7 @@ const writesPerTurn = 2;
  */
 const turnMilliseconds = 1;
 /**
- * The maximum number of bytes to read after the peer's process has ended. Exceeds the size of a socket's buffer, so
+ * The maximum number of bytes to read after the peer's process has exited. Exceeds the size of a socket's buffer, so
  * that any further bytes come from another process that has the socket open.
  */
 const bytesAfterEnd = 2 ** 20;
@@ -149,7 +149,7 @@ export class MessageStream {
   /**
    * Takes ownership of a socket, even if the constructor throws. The `UnixSocket` object then counts as disposed of.
    *
-   * @throws {SharingError} `not-supported` if the system cannot report the end of a process, `out-of-descriptors`
+   * @throws {SharingError} `not-supported` if the system cannot report the exit of a process, `out-of-descriptors`
    */
   constructor(socket: UnixSocket, options: MessageStreamOptions) {
     const { fd, pidfd, peer } = takeConnection(socket);
@@ -303,7 +303,7 @@ export class MessageStream {
     try {
       for (let operations = 0; this.#deliver(); operations++) {
         if (operations === operationsPerTurn || byteLength >= bytesPerTurn) {
-          // The end of the peer's process is reported only once, so schedule the next read here.
+          // The exit of the peer's process is reported only once, so schedule the next read here.
           if (this.#lastError !== undefined) atNextTurn(() => this.#read());
           break;
         }
@@ -438,7 +438,7 @@ export class MessageStream {
     else runEach(() => handlers.onEnd(error));
   }
 
-  /** Closes the connection and releases all resources. Called however the connection ends. */
+  /** Closes the connection and releases all resources. Called no matter why the stream ends. */
   #close(): void {
     this.#isEnded = true;
     this.#handlers = undefined;

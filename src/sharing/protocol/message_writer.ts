@@ -73,7 +73,7 @@ export class MessageWriter {
   }
 
   /**
-   * The error that has ended writing, after which no messages can be sent: `peer-gone` if the peer no longer reads, or
+   * The error that stopped writing, after which no messages can be sent: `peer-gone` if the peer no longer reads, or
    * `out-of-descriptors`. Undefined while writing works. Messages from the peer may still be unread.
    */
   get failure(): SharingError | undefined {

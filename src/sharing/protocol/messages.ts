@@ -18,7 +18,7 @@ export function versionsText(lowest: number, highest: number): string {
   return lowest === highest ? `version ${lowest}` : `versions ${lowest} to ${highest}`;
 }
 
-/** The reasons for ending a connection, in the order of their numbers in GOODBYE. */
+/** The reasons for closing a connection, in the order of their numbers in GOODBYE. */
 export const goodbyeReasons = [
   "done",
   "version-mismatch",
@@ -33,7 +33,7 @@ export const goodbyeReasons = [
   "internal-error",
 ] as const;
 
-/** The reason for ending a connection. */
+/** The reason for closing a connection. */
 export type GoodbyeReason = typeof goodbyeReasons[number];
 
 /** The maximum length of a message's body in bytes. */
@@ -266,7 +266,7 @@ export interface DocumentMessage {
 }
 
 /**
- * Carries the handle of a memory. The document that refers to this memory follows in later messages with the same
+ * Carries the handle of shared memory. The document that refers to the memory follows in later messages with the same
  * request number.
  */
 export interface MemoryMessage {
@@ -305,7 +305,7 @@ export type Message =
 
 /** Returns the error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
-  // These two reasons describe a problem of the peer alone. To this process, only the peer's absence matters.
+  // These two reasons describe problems of the peer itself. For this process, they only mean that the peer is gone.
   return reason === "out-of-resources" || reason === "not-released" ? "peer-gone" : reason;
 }
 

@@ -47,7 +47,7 @@ function stringify(metadata: JsonValue): string | undefined {
   try {
     return JSON.stringify(metadata);
   } catch (cause) {
-    // Only a TypeError comes from `JSON.stringify` itself. The application's own `toJSON` has thrown any other error.
+    // `JSON.stringify` itself throws only a TypeError. Any other error was thrown by the application's own `toJSON`.
     if (!(cause instanceof TypeError)) throw cause;
     checkUnchanged(metadata, new Set());
     throw new TypeError(

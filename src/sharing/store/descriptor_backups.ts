@@ -218,7 +218,7 @@ export class StandbyConnection implements DescriptorBackup {
   /** The change that the standby was sent and has not confirmed. */
   #sent: SentChange | undefined;
   /**
-   * Ends the connection if the standby does not confirm a change in time, because requests of clients wait for the
+   * Closes the connection if the standby does not confirm a change in time, because requests of clients wait for the
    * confirmation.
    */
   readonly #timer = new Timer(() => this.#onLate(), Infinity);
@@ -259,7 +259,7 @@ export class StandbyConnection implements DescriptorBackup {
     this.#sendNext();
   }
 
-  /** Ends the connection normally, after which the standby takes over. */
+  /** Closes the connection normally, after which the standby takes over. */
   close(): void {
     if (this.#isOver) return;
     this.#stream.end("done", "the store was closed");

@@ -236,7 +236,7 @@ export class MemoryStore implements AsyncDisposable {
       try {
         const stream = await this.#connect(standbyPath);
         if (stream === undefined) {
-          // The other store may have ended before this standby could connect.
+          // The other store may have exited before this standby could connect.
           const listener = this.#tryListen(false);
           if (listener !== undefined) return this.#serve(listener, []);
           // A store that has just started may not listen at the standby's path yet.

@@ -32,7 +32,7 @@ export class Standby {
 
   /**
    * @param callbacks `onGone` is called with the held descriptors when the store is gone, and must close them; `close`
-   * calls it with an empty array. `onLost` is called if the connection has ended although the store's process is alive
+   * calls it with an empty array. `onLost` is called if the connection was lost but the store's process is still alive
    */
   constructor(
     stream: MessageStream,
@@ -49,7 +49,7 @@ export class Standby {
     this.#askForNext();
   }
 
-  /** Ends the connection and closes all held descriptors. */
+  /** Closes the connection and all held descriptors. */
   close(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

@@ -287,9 +287,9 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Maps the memory most recently published under a name. Waits until memory is published; the error of an aborted wait
-   * lists the names that are published instead. Freeing the buffer unmaps
-   * the memory, and blocks until the work that uses it is done.
+   * Maps the memory most recently published under a name. Waits until memory is published; if the wait is aborted, the
+   * error lists the names that are published. Freeing the buffer unmaps the memory, and blocks until the work that uses
+   * it is done.
    *
    * @throws {TypeError} If an argument has the wrong type
    * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if `write` is true and another user has
@@ -347,9 +347,9 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Ends the connection. Memory that this client created is unmapped, and freed if it was not published. Memory mapped
-   * by `map` stays valid until its buffer is freed, but counts as being read until this process exits or another store
-   * takes over.
+   * Closes the connection. Memory that this client created is unmapped, and freed if it was not published. Memory
+   * mapped by `map` stays valid until its buffer is freed, but counts as being read until this process exits or another
+   * store takes over.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDisposed) return;

@@ -64,7 +64,7 @@ interface Sending {
 
 /**
  * The store's end of a connection to a client. Represents the client's process as a holder of allocations, even after
- * the connection has ended.
+ * the connection was closed.
  *
  * Answers are encoded and sent one after another, as fast as the client reads them. Further requests wait.
  */
@@ -74,7 +74,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   isConnected = true;
   /**
    * Whether the client has sent "leave": the client will not reconnect, and holds its allocations until its process
-   * ends.
+   * exits.
    */
   hasLeft = false;
   /**
@@ -133,7 +133,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     });
   }
 
-  /** Ends the connection, because the store is closed. */
+  /** Closes the connection, because the store is closed. */
   close(): void {
     if (!this.isConnected) return;
     this.#stream.end("done", "the store was closed");
@@ -141,8 +141,8 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /**
-   * Ends the connection because the client does not read its answers. Sends GOODBYE `done`, after which the client may
-   * reconnect.
+   * Closes the connection because the client does not read its answers. Sends GOODBYE `done`, after which the client
+   * may reconnect.
    */
   cutOff(error: SharingError): void {
     this.#stream.end("done", error.message);

@@ -17,7 +17,9 @@ import { awaitAnswer } from "../transport/poller.ts";
 /** The maximum number of unanswered requests of a client, slightly less than a store accepts. */
 const mostAsks = 16_000;
 
-/** Milliseconds within which a store must answer an aborted request for the error to have its explanation. */
+/**
+ * Milliseconds to wait for the store's answer to an aborted request, which explains why the request was still waiting.
+ */
 const explanationTimeout = 200;
 /** The maximum number of characters of a store's explanation. */
 const maximumExplanation = 1000;
@@ -57,7 +59,7 @@ interface AskOptions {
    * but its answer was lost.
    */
   readonly doneCode?: SharingErrorCode;
-  /** Whether the store says in its answer to an aborted request why the wait had not ended. */
+  /** Whether the store's answer to an aborted request explains why the request was still waiting. */
   readonly isExplained?: boolean;
 }
 

@@ -35,7 +35,7 @@ export class PendingRequest<Outcome = unknown> {
   #onEnd: (() => void) | undefined;
   /** Whether the request has ever waited. A request that has waited counts as waiting until it is answered. */
   hasWaited = false;
-  /** The reason why the request was canceled. Undefined if it was not. */
+  /** The reason why the request was canceled. Undefined if the request was not canceled. */
   reason: SharingError | undefined;
 
   constructor(number: number, owner: PendingRequestOwner<Outcome>) {

@@ -132,7 +132,7 @@ const maximumOwnByteLength = 64 * 2 ** 20;
 
 /** A client to which an answer is being sent. */
 export interface AnswerReader {
-  /** Ends the connection, because the client does not read its answer. */
+  /** Closes the connection, because the client does not read its answer. */
   cutOff(error: SharingError): void;
 }
 

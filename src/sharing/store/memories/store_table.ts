@@ -151,7 +151,9 @@ export class Journal implements Disposable {
     return this.#byteLength;
   }
 
-  /** Appends a record. The record is in the file when this returns, even if the process ends immediately afterwards. */
+  /**
+   * Appends a record. The record is in the file when this returns, even if the process exits immediately afterwards.
+   */
   append(record: string): void {
     const body = encoder.encode(record);
     const bytes = new Uint8Array(headerByteLength + body.length);
@@ -287,7 +289,7 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
     if (memory === undefined) continue;
     switch (type) {
       case "published":
-        // The store may have ended before it recorded that the previous generation was replaced.
+        // The store may have exited before it recorded that the previous generation was replaced.
         for (const other of memories.values()) {
           if (other.name === memory.name && other.state === "published") other.state = "replaced";
         }
@@ -334,7 +336,7 @@ function nonsense(what: string): SharingError {
   return new SharingError("bad-message", `Cannot use the table of a store: ${what}`);
 }
 
-/** A client of a store that has mapped or created allocations. Remains a holder after its connection has ended. */
+/** A client of a store that has mapped or created allocations. Remains a holder after its connection was closed. */
 export interface Holder {
   readonly peer: Peer;
 }

@@ -92,7 +92,7 @@ export class StoredMemories implements Disposable {
     return this.#published.values();
   }
 
-  /** Returns which names are published, for the error of a request for a name that is not. */
+  /** Returns the list of published names for the error message of a request for a name that is not published. */
   insteadOf(name: string): string {
     if (this.#published.size === 0) return "the store has nothing published now";
     return knownNames(name, this.#published, "the store has");
@@ -195,7 +195,7 @@ export class StoredMemories implements Disposable {
 
   /**
    * Adds a mapping of a reader to the allocation published under a name, and returns the allocation. Returns undefined
-   * if none is published.
+   * if no allocation is published under the name.
    *
    * @throws {SharingError} `not-permitted` if `write` is true and another user has published the memory;
    * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
@@ -245,7 +245,7 @@ export class StoredMemories implements Disposable {
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Releases `times` mappings of an allocation by a holder. Returns whether the holder held the allocation. */
+  /** Releases `times` of a holder's mappings of an allocation. Returns whether the holder held the allocation. */
   release(holder: Holder, id: number, times = 1): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
@@ -313,7 +313,10 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** Ends the time for claims: frees the restored allocations that are neither published nor claimed. */
+  /**
+   * Ends the period in which allocations can be claimed: frees the restored allocations that are neither published nor
+   * claimed.
+   */
   dropUnclaimed(): void {
     for (const memory of [...this.#memories.values()]) {
       memory.mayBeClaimed = false;
@@ -348,7 +351,7 @@ export class StoredMemories implements Disposable {
     );
   }
 
-  /** Ends the publication of an allocation, which is freed once no process has it mapped. */
+  /** Unpublishes an allocation, which is freed once no process has it mapped. */
   #retire(memory: Stored, state: "replaced" | "removed"): void {
     this.#table.write({ type: state, id: memory.id });
     memory.state = state;
