@@ -14,7 +14,7 @@ export class UsageError extends Error {
 /** A command of `poolpass`. */
 export interface Command {
   readonly name: string;
-  /** A description of the command in one line. */
+  /** A one-line description of the command. */
   readonly summary: string;
   /** The text that `--help` prints. */
   readonly help: string;
@@ -32,9 +32,9 @@ export interface Terminal {
   print(text: string): void;
   /** Prints errors and warnings. */
   printError(text: string): void;
-  /** Aborted by Ctrl-C or another signal that ends the program. */
+  /** Aborted by Ctrl-C or another signal that terminates the program. */
   readonly signal: AbortSignal;
-  /** Returns the command that runs this program in another process, to which arguments can be appended. */
+  /** Returns the command line that runs this program in another process. The caller can append arguments. */
   program?(): readonly string[];
   /** Whether the command may show a full-screen view in the terminal of the process. */
   readonly isInteractive?: boolean;

@@ -74,8 +74,8 @@ export function formatStatus(parts: SummaryParts): string {
 }
 
 /**
- * Returns the cells for the sent frames, the dropped frames and the lag of `consumer` or, without a consumer, of the
- * row's channel, whose lag is left empty.
+ * Returns the cells for the numbers of sent and dropped frames and the lag of `consumer`. Without a consumer, returns
+ * the numbers of the row's channel, and an empty cell for the lag.
  */
 function numbersOf({ channel }: Row, consumer?: ConsumerStatistics): string[] {
   if (channel === undefined) return ["", "", ""];

@@ -29,7 +29,7 @@ process.off("SIGHUP", interrupt);
 function program(): readonly string[] {
   const { Deno: deno } = globalThis as { Deno?: { readonly mainModule: string } };
   if (deno === undefined) return [process.execPath, ...process.execArgv, process.argv[1]!];
-  // The options make Deno ignore the configuration of a project in the current folder.
+  // These options make Deno ignore the configuration of a project in the current folder.
   const options = ["--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-check"];
   const permissions = ["--allow-ffi", "--allow-env", "--allow-read", "--allow-sys"];
   return [process.execPath, "run", ...options, ...permissions, deno.mainModule];

@@ -2,7 +2,7 @@ import { type Cuda, open } from "../mod.ts";
 import { UsageError } from "./command_line.ts";
 
 /**
- * Opens the driver that the option `--driver` names, or the default of `open` without the option.
+ * Opens the driver named by the option `--driver`. If the option is not given, opens the default driver of `open`.
  *
  * @throws {UsageError} If there is no driver of this name
  */

@@ -9,7 +9,7 @@ import { createServer, type Server, type Socket } from "node:net";
 const address = "127.0.0.1";
 /** The maximum number of connections. If there are more, the oldest are closed. */
 const maximumConnections = 256;
-/** The delay in milliseconds before connections above the maximum are closed. */
+/** The delay in milliseconds before connections in excess of the maximum are closed. */
 const endingPause = 10;
 /** The maximum number of connections that wait in the kernel's queue until this server accepts them. */
 const backlog = 256;

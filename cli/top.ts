@@ -48,7 +48,7 @@ interface Sampling {
   readonly path: string;
   /** The time between two samples, in milliseconds. */
   readonly interval: number;
-  /** The number of samples after which the command ends. */
+  /** The number of samples after which the command exits. */
   readonly count: number;
   readonly json: boolean;
 }
@@ -62,7 +62,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const signal = AbortSignal.any([terminal.signal, quitting.signal]);
   const sampling: Sampling = { path, interval, count, json: values.json };
   await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
-  // An error of the first sample ends the command, because the path may be mistyped. Later errors are retried.
+  // If the first sample fails, exit, because the path may be mistyped. If a later one fails, try again.
   const first = await sampler.next();
   if (terminal.isInteractive === true && isTerminal() && !values.json) {
     await showScreen({ first, sampler, sampling, signal, quit: () => quitting.abort() });
@@ -102,7 +102,7 @@ async function printLines(
   }
 }
 
-/** Shows samples on the screen until a key or a signal ends the command. */
+/** Shows samples on the screen until the user quits or a signal arrives. */
 async function showScreen(
   { first, sampler, sampling, signal, quit }: {
     first: Sample;

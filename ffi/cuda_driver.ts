@@ -143,7 +143,7 @@ export class CudaDriver implements Driver {
     if (this.getDeviceCount() === 0) throw noDeviceError();
   }
 
-  /** Does nothing: the libraries stay loaded, and the devices' contexts stay until the process ends. */
+  /** Does nothing: the libraries stay loaded, and the devices' contexts exist until the process exits. */
   close(): void {}
 
   /** Makes a device current, for calls of other libraries. */
@@ -502,7 +502,7 @@ export class CudaDriver implements Driver {
       throw new CudaError(cudaErrorNumbers.cudaErrorUnknown, call);
     }
     this.#hostMemory = typeof handle === "number" ? undefined : handle;
-    // Converts like C converts an int to a pointer. Node rejects a negative number.
+    // Sign-extend the integer, as in a C conversion from int to pointer. Node rejects a negative number.
     return typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
   }
 

@@ -226,7 +226,7 @@ export const libcuda = {
     result: "i32",
   },
 
-  // The functions with which driver_equivalents.ts implements functions of the runtime library.
+  // driver_equivalents.ts uses the following functions to implement those of the runtime library.
   cuDeviceGetCount: { parameters: ["buffer" /* int *count */], result: "i32" },
   cuDevicePrimaryCtxRetain: { parameters: ["buffer", /* CUcontext *pctx */ "i32" /* CUdevice dev */], result: "i32" },
   cuDevicePrimaryCtxRelease_v2: { parameters: ["i32" /* CUdevice dev */], result: "i32" },

@@ -23,8 +23,8 @@ const inputTypes: Readonly<Record<Exclude<ImageKind, "ltoir">, number>> = {
 };
 
 /**
- * Links images to a cubin for the current device. The driver's linker is tried first: it always matches the driver, and
- * needs no toolkit. nvJitLink links LTO IR, and PTX that is newer than the driver.
+ * Links images into a cubin for the current device. The driver's linker is tried first: it always matches the driver,
+ * and needs no toolkit. nvJitLink links LTO IR, and PTX that is newer than the driver.
  *
  * @param architecture Returns the device's architecture; called only if nvJitLink is used.
  */

@@ -139,7 +139,7 @@ function tryNvJitLink(path: string): NativeLibrary<typeof libnvJitLink> | Unusab
   return library;
 }
 
-/** Links images by nvJitLink. */
+/** Links images with nvJitLink. */
 export class NvJitLink {
   readonly #functions: NvJitLinkFunctions;
   readonly #out = new BigUint64Array(1);
@@ -149,7 +149,7 @@ export class NvJitLink {
     this.#functions = functions;
   }
 
-  /** Links images to a cubin for an architecture such as `sm_90`. */
+  /** Links images into a cubin for an architecture such as `sm_90`. */
   link(architecture: string, images: readonly LinkedImage[], options: JitOptions = {}): Uint8Array<ArrayBuffer> {
     refuseDuplicates(images);
     const words = optionWords(architecture, images, options);

@@ -125,8 +125,8 @@ class Nvrtc implements Compiler {
   /** The folders of CUDA's own headers, for the preprocessor. */
   readonly #includePaths: readonly string[];
   /**
-   * The paths at which the library's builtins may be. Empty once the builtins are loaded, which happens at the first
-   * compilation: a source that is found in the cache does not need them.
+   * The paths at which the library's builtins may be found. Empty once the builtins are loaded, which happens at the
+   * first compilation: a source that is found in the cache does not need them.
    */
   #builtins: readonly string[];
 
@@ -139,7 +139,7 @@ class Nvrtc implements Compiler {
     this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
     this.architectures = this.#readArchitectures();
     const file = fileOf(library);
-    // A symbolic link to the library may be beside links to the rest of the toolkit, or point to the toolkit's folder.
+    // If the path is a symbolic link, the rest of the toolkit may be next to the link or next to the link's target.
     const files = file === undefined ? [] : [file.path, file.realPath];
     const folders = [...new Set(files.map((file) => file.slice(0, file.lastIndexOf("/"))))];
     this.#builtins = folders.map((folder) => `${folder}/libnvrtc-builtins.so.${major}.${minor}`);

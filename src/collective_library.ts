@@ -28,7 +28,7 @@ export const reductionOperation = { sum: 0, product: 1, maximum: 2, minimum: 3, 
 
 /**
  * The state of a communicator: ready for calls, in progress (still being created, split or finalized), or the error
- * that has ended it.
+ * that it has failed with.
  */
 export type CommunicatorState = "ready" | "in-progress" | Error;
 
@@ -78,7 +78,7 @@ export interface Extent {
 
 /**
  * The prefix of a communicator's completed work whose results are valid. Later results are invalid, because they were
- * computed from incomplete data of a rank that has ended or aborted.
+ * computed from incomplete data of a rank that has exited or aborted.
  */
 export interface ValidPrefix extends Extent {
   /** The reason why later results are invalid. */
@@ -122,11 +122,11 @@ export interface CollectiveLibrary {
   commUserRank(comm: bigint): number;
   commCount(comm: bigint): number;
   /**
-   * Returns the state of a communicator. Returns an error, also from all later calls, once a rank on this machine has
-   * ended or the library has detected a failure.
+   * Returns the state of a communicator. Once a rank on this machine has exited or the library has detected a failure,
+   * this call and all later calls return an error.
    *
-   * @param options.onlyOfWork whether to report only errors of the communicator's work. The end of a rank is then not
-   * reported, because the work may be complete nevertheless
+   * @param options.onlyOfWork whether to report only errors of the communicator's work. If so, the exit of a rank is
+   * not reported, because the work may be complete nevertheless
    */
   commGetAsyncError(comm: bigint, options?: { readonly onlyOfWork?: boolean }): CommunicatorState;
   /**
@@ -141,7 +141,7 @@ export interface CollectiveLibrary {
    */
   commValidPrefix(comm: bigint): ValidPrefix | undefined;
   /**
-   * Ends this rank's hanging work. The communicator then accepts no further collectives, but can still be shrunk. The
+   * Stops this rank's hanging work. The communicator then accepts no further collectives, but can still be shrunk. The
    * other ranks on this machine are informed; unlike in MPI's ULFM, their work is not revoked.
    */
   commRevoke(comm: bigint, revocation: Revocation): Promise<void>;

@@ -136,7 +136,7 @@ function taskFor(file: string, { values, compile, terminal }: Omit<Task, "file" 
 
 /**
  * Generates the module for a file. Writes the module or, with `--check`, compares it with the existing file. Prints the
- * result, and returns whether that succeeded.
+ * result. Returns false if the generation fails or the existing file differs.
  */
 function bindFile(task: Task): boolean {
   const { file, out, values, terminal } = task;
@@ -229,7 +229,8 @@ function messageOf(error: unknown, file: string): string {
 }
 
 /**
- * Replaces the base name of the source by its path in a compiler's log, so that editors and terminals can link to it.
+ * In a compiler's log, replaces the base name of the source with its path, so that editors and terminals can link to
+ * it.
  */
 function namePath(log: string, file: string): string {
   const name = basename(file);

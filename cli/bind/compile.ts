@@ -12,7 +12,8 @@ export type Compile = (
 ) => CompiledProgram;
 
 /**
- * Compiles CUDA C++ without a GPU. Searches for a compiler at the first compilation, because binding PTX needs none.
+ * Compiles CUDA C++ without a GPU. Searches for a compiler only at the first compilation, because binding PTX does not
+ * need one.
  */
 export class SourceCompiler implements Disposable {
   #cuda: Cuda | undefined;

@@ -11,7 +11,7 @@ const keywords = new Set(
     "static super switch this throw true try typeof var void while with yield ")
     .split(" "),
 );
-/** Names that generated code refers to. Generated code must not declare other things by these names. */
+/** Names to which generated code refers. Generated code must not declare anything else with these names. */
 const usedNames = new Set(
   ("arguments eval undefined any unknown never number bigint string boolean symbol object Record " +
     "ArrayBufferView Pointer Ptx Struct StructArgument struct ptx names Kernels " +

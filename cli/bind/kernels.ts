@@ -14,7 +14,7 @@ export interface BoundKernel {
   /** The name of the kernel in the PTX. */
   readonly name: string;
   readonly parameters: readonly BoundParameter[];
-  /** The declaration in the source. Undefined without matching debug information. */
+  /** The declaration in the source. Undefined if there is no matching debug information. */
   readonly source: SourceKernel | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface BoundParameter {
   readonly name: string;
   /** The declaration in the PTX. */
   readonly ptx: KernelParameter;
-  /** The type in the source. Undefined without matching debug information. */
+  /** The type in the source. Undefined if there is no matching debug information. */
   readonly type: CType | undefined;
 }
 

@@ -9,8 +9,8 @@ import { spawnSync } from "node:child_process";
 const header = /^\.version [0-9.]+\n\.target (sm_[0-9]+[af]?)([^\n]*)\n/m;
 
 /**
- * The headers to try for each target, beginning with the one that most drivers load. PTX for sm_75 is usually valid for
- * older devices, too. Current compilers cannot generate PTX for those.
+ * The headers to try for each target, starting with the one that the most drivers accept. PTX for sm_75 is usually also
+ * valid for older devices, for which current compilers cannot generate PTX.
  */
 const olderHeaders: Readonly<Record<string, readonly (readonly [version: string, target: string])[]>> = {
   sm_75: [["7.0", "sm_60"], ["7.0", "sm_75"]],

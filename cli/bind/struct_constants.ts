@@ -207,10 +207,10 @@ function firstBit({ offset, bits }: Member): number {
 }
 
 /**
- * Returns the fields that hold a run of adjacent bit fields: integers of the size of the bit fields' types, or bytes
- * where such an integer would be misaligned, would split a bit field, or would overlap another member.
+ * Returns the fields that hold a run of adjacent bit fields: integers as large as the bit fields' types, or bytes where
+ * such an integer would be misaligned, would split a bit field, or would overlap another member.
  *
- * @param end the offset in bytes of the next member, at which the fields must end
+ * @param end the offset in bytes of the next member, which the fields must not overlap
  */
 function bitFields(run: readonly Member[], end: number): PlacedField[] {
   const fields: PlacedField[] = [];

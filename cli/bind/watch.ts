@@ -7,8 +7,7 @@ import { type FSWatcher, watch } from "node:fs";
 import { dirname } from "node:path";
 
 /**
- * The delay in milliseconds from the last change of a file to the callback, since editors write a file in several
- * steps.
+ * The delay in milliseconds between the last change to a file and the callback. Editors write a file in several steps.
  */
 const settlingMilliseconds = 40;
 
@@ -80,7 +79,7 @@ export async function rebuildOnChange(
   signal.addEventListener("abort", () => notify(), { once: true });
   while (!signal.aborted) {
     const contents = read();
-    // Start watching before the build, which may take long, so that no change during the build is missed.
+    // The build may take long. Start watching before it, so that no change during the build is missed.
     watcher.add(contents.keys());
     build();
     while (!signal.aborted && isSame(contents, read())) {

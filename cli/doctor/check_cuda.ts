@@ -46,7 +46,7 @@ function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | undefi
   const { warn } = console;
   console.warn = (...words: unknown[]) => {
     const warning = words.join(" ").replace(/^poolpass: /, "");
-    // `checkDevices` finds out itself why the software device is used.
+    // `checkDevices` already determines why the software device is used.
     if (!warning.startsWith("using the ")) findings.push(finding("note", "warning", warning));
   };
   try {
@@ -100,7 +100,7 @@ function loadedFile(name: string, machine: Machine): string | undefined {
   return maps.map((line) => line.slice(line.indexOf("/"))).find((path) => path.split("/").at(-1)!.startsWith(name));
 }
 
-/** Checks what compiles and links kernels: libraries, and commands on the PATH. */
+/** Checks the libraries and the commands on the PATH that compile and link kernels. */
 export function checkCompilers(machine: Machine): DoctorFinding[] {
   const commands = [checkCommand("nvcc", findNvcc, machine), checkCommand("clang", findClang, machine)];
   const found = commands.filter((each) => each !== undefined);
@@ -117,7 +117,7 @@ function checkCommand(command: string, find: typeof findNvcc, machine: Machine):
   return file === undefined ? undefined : finding("note", command, `${file}: ${compiler.reason}`);
 }
 
-/** Returns the path at which the PATH has a command. */
+/** Returns the path of a command that is on the PATH. */
 function fileOfCommand(command: string, machine: Machine): string | undefined {
   const folders = machine.variable("PATH")?.split(":").filter((folder) => folder.startsWith("/")) ?? [];
   return folders.map((folder) => `${folder}/${command}`).find((path) => machine.status(path) !== undefined);

@@ -36,7 +36,9 @@ const reserveMebibytes = 1024;
 const timeout = 20_000;
 /** The maximum number of characters of the importing process's output to keep. */
 const maximumPrinted = 16_384;
-/** The signals that users and other processes commonly send to end a process. Any other signal indicates a crash. */
+/**
+ * The signals that users and other processes commonly send to terminate a process. Any other signal indicates a crash.
+ */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
 /** The outcome of an import in another process. */
@@ -157,7 +159,7 @@ export function runAttempt(
       signal.removeEventListener("abort", onAbort);
       resolve(outcome);
     };
-    /** Kills the process. Does not wait for its end, because it may hang in the kernel. */
+    /** Kills the process. Does not wait until it exits, because it may hang in the kernel. */
     const kill = (outcome: Outcome): void => {
       child.kill("SIGKILL");
       child.stdout.destroy();

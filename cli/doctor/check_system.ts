@@ -136,7 +136,7 @@ function checkSharedMemory(machine: Machine): DoctorFinding {
   return finding("ok", "/dev/shm", free === undefined ? "writable" : `writable, ${formatBytes(free)} free`);
 }
 
-/** Checks the limits of this process, and whether it is a service of systemd. */
+/** Checks the limits of this process, and whether it is a systemd service. */
 export function checkLimits(machine: Machine): DoctorFinding[] {
   const limit = machine.read("/proc/self/limits")?.match(/^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m);
   const [, soft = "unknown", hard = "unknown"] = limit ?? [];

@@ -45,7 +45,9 @@ export interface CellOptions {
   readonly isShort?: boolean;
 }
 
-/** Returns the table lines of a row. A single holder is in the same line; several have a separate line each. */
+/**
+ * Returns the table lines of a row. A single holder is shown on the row's own line; multiple holders get one line each.
+ */
 export function cellsOf(row: Row, options: CellOptions): string[][] {
   const { name, kind, byteLength, generation, state, since, holders } = row;
   const { now, numbersOf, isShort = false } = options;

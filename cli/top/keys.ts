@@ -1,6 +1,6 @@
 import type { SortKey, ViewState } from "./view.ts";
 
-/** The action of a key: ends the program, suspends it, or computes the changed settings. */
+/** The action of a key: quits the program, suspends it, or computes the changed settings. */
 export type Action = "quit" | "suspend" | ((state: ViewState, pageLength: number) => ViewState);
 
 const sortKeys: Readonly<Record<string, SortKey>> = { b: "bytes", f: "frames", d: "dropped", l: "lag", n: "name" };

@@ -29,7 +29,7 @@ export function isTerminal(): boolean {
   return process.stdout.isTTY === true && process.stdin.isTTY === true;
 }
 
-/** The alternate screen of the terminal, from its construction until its disposal or the end of the program. */
+/** Shows the alternate screen of the terminal until this object is disposed or the program exits. */
 export class Screen implements Disposable {
   readonly #handlers: ScreenHandlers;
   #isEntered = false;
@@ -76,7 +76,7 @@ export class Screen implements Disposable {
     write(`${beginUpdate}${drawn.join("")}\x1b[J${endUpdate}`);
   }
 
-  /** Stops the program, as Ctrl-Z does. */
+  /** Suspends the program, like Ctrl-Z. */
   suspend(): void {
     this.#leave();
     // Stop the entire process group, which includes a parent such as npx.

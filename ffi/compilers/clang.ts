@@ -122,7 +122,7 @@ function cudaArguments(files: MemoryFiles): readonly string[] {
     ...folder ? [`--cuda-path=${folder}`] : [],
     "-Wno-unknown-cuda-version",
     ...["-ivfsoverlay", overlay, "-idirafter", absentHeaderFolder],
-    // clang does not search the folder in which CUDA 13 has libcu++.
+    // clang does not search the folder that contains libcu++ in CUDA 13.
     ...toolkitFolders().flatMap((folder) => ["-idirafter", `${folder}/include/cccl`]),
   ];
 }

@@ -220,7 +220,7 @@ export class MemoryFiles implements Disposable {
     return bytes;
   }
 
-  /** Replaces the paths of the files in a string by their names. */
+  /** Replaces the paths of the files in a string with the files' names. */
   rename(text: string): string {
     for (const [path, { name }] of this.#files) text = text.replaceAll(new RegExp(`${path}(?!\\d)`, "g"), () => name);
     return text;
@@ -243,7 +243,7 @@ function nameDeclarations(expressions: readonly string[]): string {
   const declarations = expressions.map((expression, index) =>
     `extern "C" __device__ __attribute__((used)) const void* ${variable}${index} = (const void*)(${expression});`
   );
-  // As in NVRTC's messages, the first name expression is on the second line.
+  // Number the first name expression as line 2, to match NVRTC's messages.
   return `\n#line 2 "${nameExpressionFile}"\n${declarations.join("\n")}\n`;
 }
 
@@ -277,7 +277,7 @@ export function takeNames(
     ptx: ptx
       .replaceAll(variableDirectives, "")
       .replaceAll(variableAddresses, ".b64 0")
-      // Removes declarations of kernels, which exist only for the removed variables.
+      // Removes the kernel declarations, which exist only for the removed variables.
       .replaceAll(kernelDeclarations, ""),
     loweredNames,
   };
@@ -313,7 +313,7 @@ const includes = new RegExp(
 );
 
 /**
- * Replaces the names in `#include` and `__has_include` by the paths of the files that contain the headers. Names that
+ * Replaces the names in `#include` and `__has_include` with the paths of the files that contain the headers. Names that
  * result from macro expansion are not replaced.
  */
 export function replaceIncludes(text: string, paths: ReadonlyMap<string, string>): string {

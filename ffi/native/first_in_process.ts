@@ -17,9 +17,10 @@ const marked = new Set<string>();
 const mark = "/poolpass";
 
 /**
- * Returns true in the first call with this name in the process, and false in all later ones. Workers share no state but
- * that of libc, in which the name becomes a message domain of gettext: this is thread-safe, needs no descriptor, and
- * is not inherited by child processes. If libc cannot be called, the first call in each Worker returns true.
+ * Returns true in the first call with this name in the process, and false in all later ones. Workers share only the
+ * state of libc, so the name is registered there as a message domain of gettext: this is thread-safe, needs no
+ * descriptor, and is not inherited by child processes. If libc cannot be called, the first call in each Worker returns
+ * true.
  */
 export function isFirstInProcess(name: string): boolean {
   if (marked.has(name)) return false;
@@ -28,7 +29,7 @@ export function isFirstInProcess(name: string): boolean {
   try {
     const { bindtextdomain } = dlopen("libc.so.6", symbols).symbols;
     const domain = cString(`poolpass.${name}`);
-    // Returns the default folder of all domains for a domain that has none.
+    // For a domain that has no folder yet, this call returns the default folder of all domains.
     const found = bindtextdomain!(domain, null);
     if (found !== 0n && stringAt(found) === mark) return false;
     bindtextdomain!(domain, cString(mark));

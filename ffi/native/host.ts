@@ -76,7 +76,7 @@ export function platform(): { readonly os: string; readonly processor: string } 
   return { os: process?.platform ?? "unknown", processor: process?.arch ?? "unknown" };
 }
 
-/** Options of loading a library. */
+/** Options for loading a library. */
 export interface DlopenOptions {
   /**
    * Whether a function may be bound at its first call instead of when the library is loaded. Only Deno binds lazily:
@@ -125,9 +125,9 @@ export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
 }
 
 /**
- * Keeps a loaded library loaded until the process ends. Otherwise the runtime unloads a Worker's libraries when the
- * Worker ends, even libraries that have threads of their own and process-wide state. Does nothing where the system's
- * dynamic linker cannot be called.
+ * Keeps a loaded library loaded until the process exits. Otherwise the runtime unloads a Worker's libraries when the
+ * Worker terminates, even libraries that have threads of their own and process-wide state. Does nothing where the
+ * system's dynamic linker cannot be called.
  *
  * @param path the path or name by which the library was loaded
  */

@@ -89,7 +89,7 @@ export class Nccl implements CollectiveLibrary {
 
   commInitRank(device: number, { id, rank, size, timeout = Infinity }: RankOptions): bigint {
     this.#makeCurrent(device);
-    // Copy the id: NCCL reads it from another thread, and the caller may change it meanwhile.
+    // Copy the id: NCCL reads it from another thread, and the caller may change it before that.
     const ownId = new Uint8Array(handleOutBytes);
     ownId.set(id);
     const communicator = new NcclCommunicator(device, ownId.subarray(0, idByteLength), { timeout });
@@ -323,7 +323,7 @@ export class Nccl implements CollectiveLibrary {
     for (const { communicator, links } of calls) for (const link of links) communicator.awaitLink(link);
   }
 
-  /** Implements an all-to-all by sends and receives, for NCCL before 2.28. */
+  /** Implements an all-to-all with sends and receives, for NCCL before 2.28. */
   #allToAllByPairs(call: CollectiveCall): void {
     const { source, target, count, type } = call;
     const bytes = BigInt(count * byteLengths[type]!);

@@ -26,15 +26,15 @@ const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as cons
 /** Milliseconds that a rank waits between publishing its roster entry and aborting its work. */
 const graceMilliseconds = 10;
 /**
- * The time in milliseconds for which a rank does not read the roster entries again after it has found no aborting rank
- * in them: reading them takes a tenth of the time of a small collective. Must be less than `graceMilliseconds`.
+ * If a rank has found no aborting rank in the roster entries, it does not read them again for this number of
+ * milliseconds: reading them takes a tenth of the time of a small collective. Must be less than `graceMilliseconds`.
  */
 const trustedMilliseconds = 5;
 /** A flag of a link: this rank sends to the peer. */
 export const sendFlag = 1;
 /** A flag of a link: this rank receives from the peer. */
 export const receiveFlag = 2;
-/** Milliseconds between two checks for ranks of this machine whose process has ended. */
+/** The interval, in milliseconds, between checks for ranks on this machine whose processes have exited. */
 const rosterInterval = 10;
 /**
  * The size in bytes of the buffer for a new communicator's handle. NCCL writes the handle from another thread, so the
@@ -77,7 +77,7 @@ export class NcclCommunicator {
   /** The roster of the communicator's ranks on this machine. Undefined if the system lacks shared memory. */
   roster: Roster | undefined;
   failure: Error | undefined;
-  /** The error that `pollForEnded` has found: a rank of this machine has ended or aborted. */
+  /** The error that `pollForEnded` has found: a rank on this machine has exited or aborted. */
   #ended: SharingError | undefined;
   #nextPoll = 0;
   #nextPollOfParent = 0;
@@ -254,7 +254,7 @@ export class NcclCommunicator {
     );
   }
 
-  /** Returns the error to report if a rank of this machine has ended or aborted. */
+  /** Returns the error to report if a rank on this machine has exited or aborted. */
   pollForEnded(): Error | undefined {
     const { roster } = this;
     if (this.#ended !== undefined) return this.#ended;
@@ -272,14 +272,14 @@ export class NcclCommunicator {
   }
 
   /**
-   * Returns an error if a rank of the parent has ended on this machine, so that splitting or shrinking the parent can
+   * Returns an error if a rank of the parent on this machine has exited, so that splitting or shrinking the parent can
    * never complete.
    */
   pollForEndedInParent(): Error | undefined {
     const { excluded, excludedCount } = this;
     const roster = this.parent?.roster;
     if (roster === undefined || roster.hasLeft || performance.now() < this.#nextPollOfParent) return undefined;
-    // After a split is complete, a rank of the parent that ends may belong to a different child.
+    // Once a split is complete, a rank of the parent that exits may belong to a different child.
     if (excluded === undefined && this.phase !== "dividing") return undefined;
     this.#nextPollOfParent = performance.now() + rosterInterval;
     for (let place = 0; place < roster.places; place++) {

@@ -29,7 +29,10 @@ export type CommunicationType = "bf16" | "f8e4m3" | "f8e5m2";
 
 /** Options of a collective. */
 export interface CollectiveOptions {
-  /** The stream to enqueue on, of the communicator's device. Defaults to the stream of the first buffer. */
+  /**
+   * The stream to enqueue on, which must belong to the communicator's device. Defaults to the stream of the first
+   * buffer.
+   */
   stream?: CudaStream;
   /** The element type, if the buffer has no type or if its bits represent another type. */
   type?: CommunicationType;

@@ -15,7 +15,7 @@ import { CudaError } from "../support/errors.ts";
 import { whatIs } from "../support/validation.ts";
 import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 
-/** The parameters of a collective library's call, of which each collective uses some. */
+/** All parameters of a collective library's calls. Each collective uses some of them. */
 export type AnyCall = ReducingCall & RootedCall;
 
 /** For each public method of a communicator, the name of the collective library's method that it calls. */
@@ -110,7 +110,7 @@ export function issueGroup(body: () => void): void {
   for (const collective of own) checkStillUsable(collective);
   checkNoConflicts(own);
   for (const { issuer, stream } of own) issuer.watchdog.beforeEnqueue(stream);
-  // `beforeEnqueue` of one communicator may have waited, and another communicator may have failed meanwhile.
+  // While `beforeEnqueue` of one communicator waited, another communicator may have failed.
   for (const { issuer } of own) if (issuer.watchdog.failure !== undefined) throw issuer.watchdog.failure;
   for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
     enqueueGroup(library, collectives);

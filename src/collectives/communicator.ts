@@ -64,10 +64,11 @@ let create: (parts: CommunicatorParts) => Communicator;
  * One rank of a group of GPUs that compute together: NCCL's communicator. Each process, or each part of a process, that
  * works with a GPU is a rank. All ranks call the same collectives in the same order.
  *
- * A call enqueues its collective on a stream, and returns before the collective has run. If a rank ends, the collectives
- * that wait for this rank are aborted, and waits for their streams throw a `SharingError`: `"peer-gone"` soon after a
- * process of this machine has ended, and `"timed-out"` in any case after the communicator's timeout. Further collectives
- * of the communicator throw the same error; {@linkcode Communicator.shrink} creates a communicator of the remaining ranks.
+ * A call enqueues its collective on a stream, and returns before the collective has run. If a rank exits, the
+ * collectives that wait for this rank are aborted, and waits for their streams throw a `SharingError`: `"peer-gone"`
+ * soon after a process on this machine has exited, and `"timed-out"` in any case after the communicator's timeout.
+ * Further collectives of the communicator throw the same error; {@linkcode Communicator.shrink} creates a communicator
+ * of the remaining ranks.
  *
  * On a GPU, collectives need NCCL 2.18 or newer (`libnccl.so.2`). On the software device, they are a stand-in for tests:
  * the ranks run on one machine as one user, exchange bytes through shared memory, and reduce in rank order.
@@ -110,7 +111,7 @@ export class Communicator implements AsyncDisposable {
   #divisionCount = 0;
   readonly #abortWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
-  /** For error messages, why the communicator is no longer open. */
+  /** The reason why the communicator is no longer open, for error messages. */
   #endReason = "";
   /** Settles when the last split or shrink is complete. The next split or shrink waits for this promise. */
   #lastDivision: Promise<unknown> = Promise.resolve();
@@ -164,7 +165,8 @@ export class Communicator implements AsyncDisposable {
    * @throws {TypeError} If an option is missing or has the wrong type
    * @throws {RangeError} If the id does not have 128 bytes, the rank is not below `size`, or another process has taken
    * the rank
-   * @throws {SharingError} `timed-out` if not all ranks joined in time, `peer-gone` if a rank has ended meanwhile
+   * @throws {SharingError} `timed-out` if not all ranks joined in time, `peer-gone` if a rank has exited in the
+   * meantime
    * @throws {CudaError} If NCCL fails; the code is NCCL's, such as `ncclSystemError`
    */
   static async create(device: CudaDevice, options: CommunicatorOptions): Promise<Communicator> {
@@ -179,7 +181,7 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Calls a function, and enqueues the collectives that it has called together when it returns. A group is needed for
-   * sends and receives that would otherwise wait for each other, and if one thread makes the calls of several ranks.
+   * sends and receives that would otherwise wait for each other, and for calls that one thread makes for several ranks.
    * The collectives of a group are unordered; copies and kernels that the function enqueues come before all of them. If
    * the function throws, none of its collectives is enqueued.
    *
@@ -311,7 +313,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Copies the source buffers of all ranks to every rank's target, one after another in the order of ranks.
+   * Concatenates the source buffers of all ranks, in rank order, in every rank's target.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
    * @param source This rank's buffer. Must have the same size on all ranks.
@@ -454,8 +456,8 @@ export class Communicator implements AsyncDisposable {
    * @param options.signal Aborts the wait for the other ranks.
    * @returns The new communicator, or undefined without a color
    * @throws {RangeError} If the color or the key is out of range
-   * @throws {SharingError} `timed-out` if not all ranks called this method in time, `peer-gone` if a rank has ended
-   * meanwhile
+   * @throws {SharingError} `timed-out` if not all ranks called this method in time, `peer-gone` if a rank has exited in
+   * the meantime
    */
   split(color: number | undefined, key: number = 0, options: WaitOptions = {}): Promise<Communicator | undefined> {
     if (color !== undefined) checkInt(color, "the color of a split", 0);
@@ -486,7 +488,7 @@ export class Communicator implements AsyncDisposable {
    * @throws {TypeError} If `without` is not an array of numbers
    * @throws {RangeError} If a number is not a rank, or is this rank
    * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a split or shrink is pending; `timed-out` if
-   * not all ranks called this method in time; `peer-gone` if a rank has ended meanwhile
+   * not all ranks called this method in time; `peer-gone` if a rank has exited in the meantime
    */
   shrink(without: readonly number[], options: WaitOptions = {}): Promise<Communicator> {
     if (!Array.isArray(without)) {

@@ -54,7 +54,7 @@ export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
 
 /**
  * Returns the entry that contains the name and the type of a function or parameter. If the function is also inlined
- * somewhere, compilers put both in a separate entry.
+ * somewhere, compilers put its name and type in a separate entry.
  */
 function declarationOf(entry: Entry, info: DebugInfo): Entry {
   let declaration = entry;

@@ -39,7 +39,7 @@ interface Reference {
   readonly addend: number;
 }
 
-/** A section into whose data the addresses of labels have not been written yet. */
+/** A section whose data does not yet contain the addresses of labels. */
 interface UnfinishedSection {
   readonly data: number[];
   readonly references: Reference[];
@@ -142,7 +142,7 @@ function readValue(
     if (next !== "-" && next !== "+") break;
     index++;
   }
-  // A difference of two labels is the length of a piece of code. No such length is needed, so 0 is stored.
+  // The difference of two labels is the length of a range of code. Nothing uses such lengths, so store 0.
   if (labels.length === 1) references.push({ offset: data.length, size, label: labels[0]!, addend: Number(value) });
   for (let byte = 0; byte < size; byte++) data.push(Number((value >> BigInt(8 * byte)) & 0xffn));
   return index;

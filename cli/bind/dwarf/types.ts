@@ -249,8 +249,7 @@ function enumeratorsOf(entry: Entry): { name: string; value: number }[] {
 }
 
 /**
- * Returns the offset of a member in bytes, which the entry contains as a number or as an expression that adds a
- * constant.
+ * Returns the offset of a member in bytes. The entry contains it as a number, or as an expression that adds a constant.
  */
 function memberOffset(entry: Entry): number {
   const block = blockAttribute(entry, attributes.dataMemberLocation);

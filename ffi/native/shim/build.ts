@@ -27,8 +27,8 @@ export const targets: readonly Target[] = [
   { architecture: "aarch64", compiler: "aarch64-linux-gnu-gcc" },
 ];
 
-// nodelete keeps the library loaded after it is closed: Deno closes the libraries of a Worker that ends, while a thread
-// may still execute one of the library's functions.
+// nodelete keeps the library loaded after it is closed: Deno closes the libraries of a Worker that terminates, while a
+// thread may still execute one of the library's functions.
 const flags: readonly string[] = [
   "-std=c99",
   "-O2",

@@ -98,9 +98,9 @@ export function openDescriptor(path: string, options: { readonly writable?: bool
 }
 
 /**
- * Opens any file with `O_PATH`; a symbolic link is opened itself unless `follow` is true. The file can then be
- * described but not read. Opening has no effect on the file, and needs no permission for it, only search permission for
- * the folders on the path.
+ * Opens any file with `O_PATH`; if the path is a symbolic link, the link itself is opened unless `follow` is true. The
+ * file can then be described but not read. Opening has no effect on the file, and needs no permission for it, only
+ * search permission for the folders on the path.
  */
 export function openPath(path: string, options: { readonly follow?: boolean } = {}): number {
   return unwrap(shim().poolpass_open_path(cString(path), options.follow ? 1 : 0), `open of ${path}`);
@@ -139,7 +139,7 @@ export function lowestFreeDescriptor(): number {
 
 /**
  * Returns whether a descriptor is readable. If it is not readable yet, blocks for at most `options.milliseconds` until
- * it is. A pidfd is readable once its process has ended.
+ * it is. A pidfd is readable once its process has exited.
  */
 export function isReadable(fd: number, options: { readonly milliseconds?: number } = {}): boolean {
   const pollfd = new Uint8Array(Int32Array.of(fd, pollIn).buffer);
@@ -211,8 +211,8 @@ export function judgeDescriptor(fd: number): DescriptorProperties {
 }
 
 /**
- * Returns whether a descriptor may represent an exported pool, of any driver: a sealed memory file, or an NVIDIA
- * device. Such a descriptor can be closed without waiting for another process.
+ * Returns whether a descriptor may represent a pool that any kind of driver has exported: whether it is a sealed memory
+ * file or an NVIDIA device. Such a descriptor can be closed without waiting for another process.
  */
 export function canBePool(fd: number): boolean {
   const judgement = judgeDescriptor(fd);
@@ -232,7 +232,7 @@ function isNvidiaDevice({ type, major }: DescriptorProperties): boolean {
 
 /**
  * Closes a descriptor that another process may have sent. Unless the descriptor is a sealed memory file, it is closed
- * on another thread, because closing it may block. If the system has no memory for that, the descriptor stays open.
+ * on another thread, because closing it may block. If there is not enough memory for that, the descriptor stays open.
  */
 export function closeAside(fd: number): void {
   shim().poolpass_close_aside(fd);
@@ -247,8 +247,8 @@ export function closeSocket(fd: number): void {
 }
 
 /**
- * Returns whether each thread that closes descriptors of other processes has been blocked in the same close for at
- * least a second.
+ * Returns whether every thread that closes descriptors from other processes has been blocked in the same call of
+ * `close` for at least a second.
  */
 export function isClosingStuck(): boolean {
   return shim().poolpass_is_closing_stuck() !== 0;

@@ -74,7 +74,7 @@ let libc: NativeFunctions<typeof symbols> | undefined;
 /**
  * Creates a file that only this user can open, and returns its descriptor.
  *
- * @throws {SystemError} `EEXIST` if the name exists, or any other error of the system
+ * @throws {SystemError} `EEXIST` if the name exists, or any other system error
  */
 export function createFile(path: string): number {
   return checked(functions().open(cString(path), creating, ownAlone), `creation of ${path}`);
@@ -352,9 +352,9 @@ function octal(permissions: number): string {
 }
 
 /**
- * Opens a file that no user but this one and root may write to, and returns its size in bytes. Returns undefined if
- * there is no such file. Any other object of that name, such as a pipe, a device, a link or another user's file, is not
- * opened, so neither opening nor reading can wait for another process.
+ * Opens a file that only this user and root may write to, and returns its size in bytes. Returns undefined if there is
+ * no such file. Any other object of that name, such as a pipe, a device, a link or another user's file, is not opened,
+ * so neither opening nor reading can wait for another process.
  *
  * @throws {SystemError} If the system cannot open the file
  */

@@ -149,7 +149,7 @@ let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
 
 /**
  * Opens memory that only processes of this user can open; creates it if it does not exist. The memory persists after
- * all of them have ended. Returns the descriptor, or undefined if the system has no such memory or another user has
+ * all of them have exited. Returns the descriptor, or undefined if the system has no such memory or another user has
  * taken the name.
  *
  * @param name without a slash; the user ID is appended to it
@@ -271,7 +271,7 @@ export class ServedFile {
 
 /**
  * Obtains the memory file that a process of this user serves. Returns a descriptor with an open file description of its
- * own, or undefined if no process serves the file. Removes the socket of a process that has ended.
+ * own, or undefined if no process serves the file. Removes the socket of a process that has exited.
  *
  * @throws {SystemError} `ETIMEDOUT` if the process does not answer
  */

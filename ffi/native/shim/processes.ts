@@ -76,7 +76,7 @@ export function isInOwnPidNamespace(pid: number): boolean {
 
 /**
  * Returns whether a process of this PID namespace has open files. An exiting process first closes its files. Its pidfd
- * becomes readable only when all of its threads have ended, which may be later.
+ * becomes readable only when all of its threads have exited, which may be later.
  */
 export function hasOpenFiles(pid: number): boolean {
   const status = readSmallFile(`/proc/${pid}/status`);
@@ -84,8 +84,8 @@ export function hasOpenFiles(pid: number): boolean {
 }
 
 /**
- * Returns whether a process has ended, or no process in this PID namespace has this ID. Returns false for a `pid` of 0,
- * which stands for a process that is not visible in this namespace.
+ * Returns whether a process has exited, or no process in this PID namespace has this ID. Returns false for a `pid` of
+ * 0, which stands for a process that is not visible in this namespace.
  */
 export function hasEnded(pid: number): boolean {
   if (pid === 0) return false;
@@ -98,7 +98,7 @@ export function hasEnded(pid: number): boolean {
   }
 }
 
-/** Reads a file of a few kilobytes. Returns undefined if it does not exist or its process has ended. */
+/** Reads a file of a few kilobytes. Returns undefined if it does not exist or its process has exited. */
 export function readSmallFile(path: string): string | undefined {
   let fd: number | undefined;
   try {
@@ -113,7 +113,7 @@ export function readSmallFile(path: string): string | undefined {
   }
 }
 
-/** Returns whether an error means that a file does not exist or that its process has ended. */
+/** Returns whether an error means that a file does not exist or that its process has exited. */
 export function isGone(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
 }

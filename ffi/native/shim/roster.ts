@@ -19,7 +19,7 @@ import { errno, shim, shimRefusal, SystemError } from "./shim.ts";
 
 /**
  * The state of a slot: `"free"`, `"taken"` by a running process, or last taken by a process that has released it
- * (`"left"`) or has ended without releasing it (`"ended"`).
+ * (`"left"`) or has exited without releasing it (`"ended"`).
  */
 export type PlaceState = "free" | "taken" | "left" | "ended";
 
@@ -41,8 +41,8 @@ const indexName = "poolpass-rosters-1";
  */
 const index = { slots: 512, slotsOfKey: 8, slotByteLength: keyDigits / 2 } as const;
 /**
- * Time in milliseconds for which an unused roster is kept, so that processes that join late see which ones have ended.
- * Joining processes wait for the same time by default.
+ * Time in milliseconds for which an unused roster is kept, so that processes that join late see which ones have exited.
+ * Joining processes wait equally long by default.
  */
 const remembered = 600_000;
 
@@ -53,7 +53,7 @@ export interface RosterShape {
   readonly entryByteLength: number;
 }
 
-/** The error if there is no memory for a roster. The message has the reason and advice. */
+/** Thrown if there is no memory for a roster. The message contains the reason and advice. */
 export class RosterFullError extends Error {}
 
 /** A roster as one process sees it: the process writes to its own slot, and reads the slots of the other processes. */
@@ -242,7 +242,7 @@ function removeStale(fd: number): void {
   for (let offset = 0; offset < keys.length; offset += index.slotByteLength) {
     const digits = keys.subarray(offset, offset + index.slotByteLength).toHex();
     if (isFree(digits) || isKept(nameOf(digits))) continue;
-    // Another process may have removed the name meanwhile and reused the slot of the index.
+    // In the meantime, another process may have removed the name and reused the slot of the index.
     if (digitsAt(fd, offset) === digits) writeAt(fd, new Uint8Array(index.slotByteLength), { offset });
   }
 }

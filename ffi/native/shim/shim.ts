@@ -266,9 +266,9 @@ function load(): Shim {
 }
 
 /**
- * Returns a path of a descriptor whose spelling depends on the library's digest. The dynamic linker loads each path
- * only once. All threads of a process use the same descriptor number, and so share one library. Another version of this
- * module uses that number too, but spells the path differently, and so gets its own library.
+ * Returns a path for a descriptor. The spelling of the path depends on the library's digest. The dynamic linker loads
+ * each path only once. All threads of a process use the same descriptor number, and so share one library. Another
+ * version of this module uses that number too, but spells the path differently, and so gets its own library.
  */
 function pathOf(fd: number, digest: number): string {
   const spelling = Array.from({ length: 32 }, (_, bit) => (digest >>> bit & 1) === 1 ? "./" : "/").join("");

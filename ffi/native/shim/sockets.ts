@@ -19,8 +19,8 @@ export interface SocketPeer {
   readonly uid: number;
   readonly gid: number;
   /**
-   * A descriptor that becomes readable when the process ends. `-errno` if there is none: `-ESRCH` if the process has
-   * ended already.
+   * A descriptor that becomes readable when the process exits. `-errno` if there is none: `-ESRCH` if the process has
+   * already exited.
    */
   readonly pidfd: number;
 }

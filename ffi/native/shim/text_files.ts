@@ -289,7 +289,7 @@ function sender(): (bytes: Uint8Array) => number {
   } catch {
     return () => -errno.EBADF;
   }
-  // Child processes of Node and services of systemd have a socket as standard error.
+  // Child processes of Node and systemd services have a socket as standard error.
   if (type === "socket") return (bytes) => sendTo(standardError, bytes, noDescriptors);
   const libc = dlopen("libc.so.6", outputSymbols).symbols as NativeFunctions<typeof outputSymbols>;
   const writeTo = (fd: number, bytes: Uint8Array): number => Number(libc.write(fd, bytes, BigInt(bytes.length)));
