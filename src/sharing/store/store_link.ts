@@ -195,7 +195,7 @@ export class StoreLink {
     });
   }
 
-  /** Ends the connection permanently. `isClean` states that this client holds no allocations. */
+  /** Closes the connection permanently. `isClean` states that this client holds no allocations. */
   close(isClean: boolean): void {
     this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
     // Send the list of held allocations, so that the store releases the allocations in unread answers.

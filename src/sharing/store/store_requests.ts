@@ -125,7 +125,7 @@ export class StoreRequests {
       this.#memories.publish(memory);
       return done({ generation: memory.generation });
     }
-    // An earlier store may have published the allocation and ended before it could answer.
+    // An earlier store may have published the allocation and exited before it could answer.
     const found = this.#memories.find(id);
     if (found !== undefined && found.generation > 0 && found.readers.has(this.#client)) {
       return done({ generation: found.generation });
@@ -163,7 +163,7 @@ export class StoreRequests {
     pending.wait(() => {
       endWait();
       const [code, message] = codeAndMessageOf(pending.reason);
-      // A client that has given up says in its error which names there are.
+      // The client lists the published names in the error of its aborted wait.
       const answer = () => documentAnswer({ ok: false, code, message, instead: this.#memories.insteadOf(name) });
       pending.settle({ answer });
     });

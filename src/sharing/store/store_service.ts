@@ -49,7 +49,7 @@ export class StoreService {
   readonly #totals = new ExporterTotals();
   readonly #waiting: Shares;
   readonly #unbegun: Shares;
-  /** The connections to clients, including ended ones whose processes may still hold allocations. */
+  /** The connections to clients, including closed connections whose processes may still hold allocations. */
   readonly #connections = new Set<StoreConnection>();
   readonly #operators: Operators;
   readonly #acceptors: readonly Acceptor[];
@@ -174,7 +174,7 @@ export class StoreService {
   }
 
   /**
-   * Returns the ended connection of the same process into which `one` can be merged; undefined if there is none.
+   * Returns the closed connection of the same process into which `one` can be merged; undefined if there is none.
    * Connections that have sent "leave" are merged only with each other.
    */
   #endedOf(one: StoreConnection): StoreConnection | undefined {
@@ -186,9 +186,9 @@ export class StoreService {
   }
 
   /**
-   * Moves claimed allocations from the merged ended connections of a process to a reconnected client. It is unknown
-   * which of these connections belonged to the client. Therefore, the remaining allocations are released only when each
-   * of the clients that lost a connection has sent a claim.
+   * Moves claimed allocations to a reconnected client from the closed connections of its process, which were merged. It
+   * is unknown which of these connections belonged to the client. Therefore, the remaining allocations are released
+   * only when each of the clients that lost a connection has sent a claim.
    */
   #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
     const ended = this.#endedOf(claiming);

@@ -1,14 +1,14 @@
 import { descriptorLimit } from "../../../ffi/native/shim/descriptors.ts";
 
-/** The fraction of the descriptor limit that handles of memory that nothing maps must leave to other uses. */
+/** The fraction of the descriptor limit that is reserved: handles of unmapped memory must not use it. */
 const reservedPart = 1 / 4;
-/** The minimum and the maximum of the number of descriptors that such handles leave. */
+/** The minimum and maximum number of reserved descriptors. */
 const [leastReserved, mostReserved] = [16, 256];
 
 /**
- * Returns the number from which on a descriptor is one of the last that this process can open. The kernel assigns the
- * lowest free number to a new descriptor: if that number is N less than the limit, at most N more descriptors can be
- * opened.
+ * Returns the lowest descriptor number that counts as one of the last descriptors that this process can open. The
+ * kernel assigns the lowest free number to a new descriptor: if that number is N less than the limit, at most N more
+ * descriptors can be opened.
  */
 export function firstOfLastDescriptors(): number {
   const limit = descriptorLimit();

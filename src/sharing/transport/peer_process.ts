@@ -16,17 +16,18 @@ import { runEach, SharingError } from "../../support/errors.ts";
 import { isCrowded, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 
-/** Milliseconds between two checks of whether the processes in `polled` have ended. */
+/** Milliseconds between two checks of whether the processes in `polled` have exited. */
 const pollInterval = 50;
 
 /**
- * The processes whose end is detected by a timer instead of a watch, and whether each of them keeps this process alive.
- * These are the processes that do not keep this process alive, and further processes if there are too many connections
- * to watch. A timer suffices, because most processes that end also end their connections, which are always watched.
+ * The processes whose exit is detected by periodic polling rather than by watching their pidfds. The value of an entry
+ * states whether the process keeps this process alive. Contains all processes that do not keep this process alive and,
+ * if there are too many connections to watch, other processes as well. Polling suffices, because a process that exits
+ * normally also closes its connections, which are always watched.
  */
 const polled = new Map<PeerProcess, boolean>();
 let timer: ReturnType<typeof setInterval> | undefined;
-/** Checks whether a process has ended, and if so, calls its callbacks. */
+/** Checks whether a process has exited, and if so, calls its callbacks. */
 let poll: (process: PeerProcess) => void;
 
 /**
@@ -36,7 +37,7 @@ let poll: (process: PeerProcess) => void;
 export class PeerProcess implements Disposable {
   /** The credentials of the process when it connected or began to listen. */
   readonly peer: Peer;
-  /** The pidfd; negative if the process had already ended or this object was disposed of. */
+  /** The pidfd; negative if the process had already exited or this object was disposed of. */
   #pidfd: number;
   /** The inode of the pidfd; undefined before the first query, and null if the kernel provides no unique inode. */
   #inode: bigint | null | undefined;
@@ -60,7 +61,7 @@ export class PeerProcess implements Disposable {
   /**
    * Takes ownership of a pidfd, unless the constructor throws.
    *
-   * @param pidfd the pidfd; `-ESRCH` if the process has ended, or another negative error number if no pidfd could be
+   * @param pidfd the pidfd; `-ESRCH` if the process has exited, or another negative error number if no pidfd could be
    * opened
    * @throws {SharingError} `not-supported` if the system provides no pidfd
    */
@@ -105,18 +106,18 @@ export class PeerProcess implements Disposable {
   isSameAs(other: PeerProcess): boolean {
     const [inode, otherInode] = [this.#findInode(), other.#findInode()];
     if (inode !== undefined && otherInode !== undefined) return inode === otherInode;
-    // The process IDs cannot have been reused while neither process has ended.
+    // The process IDs cannot have been reused while neither process has exited.
     return this.peer.pid !== 0 && this.peer.pid === other.peer.pid && !this.hasEnded && !other.hasEnded;
   }
 
-  /** Whether the process has ended. Once this object is disposed of, returns the last known value. */
+  /** Whether the process has exited. Once this object is disposed of, returns the last known value. */
   get hasEnded(): boolean {
     if (!this.#hasEnded && this.#pidfd >= 0) this.#poll();
     return this.#hasEnded;
   }
 
   /**
-   * Calls `callback` when the process has ended, but never before this function returns.
+   * Calls `callback` when the process has exited, but never before this function returns.
    *
    * @returns a function that cancels the callback
    */

@@ -19,7 +19,8 @@ import { runEach } from "../../support/errors.ts";
 import { abortError, nextTurn } from "../../support/waiting/waiting.ts";
 
 /**
- * The event bit for available data, a pending connection or the end of the stream; for a pidfd, the end of the process.
+ * The event bit for available data, a pending connection or the end of the stream; for a pidfd, the exit of the
+ * process.
  */
 export const readable = 1;
 /** The event bit for free space in the buffer, or a closed reading end. */
@@ -43,7 +44,7 @@ export interface Watch {
 export interface WatchHandlers {
   /** Called at each poll that finds an event, with the bit mask of the events found. */
   onReady(events: number): void;
-  /** Called if the system cannot poll the descriptor; the watch has then ended. */
+  /** Called if the system cannot poll the descriptor, which ends the watch. */
   onFailure(error: unknown): void;
 }
 
@@ -97,7 +98,10 @@ let lastEvent = 0;
 let hadEvent = false;
 /** The number of times that all descriptors were polled. */
 let polls = 0;
-/** Ends the current pause between polls, or the current call in `park`, early. Undefined if there is neither. */
+/**
+ * Ends the current pause between polls, or the current call in `park`, early. Undefined if there is no such pause or
+ * call.
+ */
 let interruptPause: (() => void) | undefined;
 /**
  * Resolves when the interrupted `poll` call in `park` has returned. Until then, the kernel may use descriptors of
@@ -431,8 +435,8 @@ export class PollTable<R extends Registration> {
   }
 
   /**
-   * Maps each registration whose descriptor is ready to the events that `poll` has returned. Moves the ready entries
-   * toward the front of the table.
+   * Returns the registrations with ready descriptors, each mapped to the events that `poll` reported for it. Moves the
+   * ready entries toward the front of the table.
    *
    * @param first the index of the first entry that was passed to `poll`
    * @param found the number of ready entries, which `poll` has returned

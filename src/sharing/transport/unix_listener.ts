@@ -97,8 +97,8 @@ export class UnixListener implements AsyncDisposable {
   }
 
   /**
-   * Listens at a path. Replaces a stale socket file that an ended listener has left. If a process listens there or the
-   * file is not a socket, throws and leaves the file unchanged.
+   * Listens at a path. Replaces a stale socket file, left behind by a process that no longer listens. If a process
+   * listens there or the file is not a socket, throws and leaves the file unchanged.
    *
    * @param path the socket's path, at most 107 bytes in UTF-8
    * @param options the permissions of the socket's file

@@ -74,7 +74,7 @@ export interface Peer {
 export interface ConnectionParts {
   readonly fd: number;
   /**
-   * A pidfd of the peer, which becomes readable when the process ends; `-ESRCH` if the process has already ended, or
+   * A pidfd of the peer, which becomes readable when the process exits; `-ESRCH` if the process has already exited, or
    * another negative error number if no pidfd could be opened.
    */
   readonly pidfd: number;
@@ -111,7 +111,7 @@ export const operationsPerTurn = 64;
  *
  * Sends and receives are queued separately and run in the order of the calls. If one fails or is aborted after part of
  * its bytes was transferred, its direction is out of sync, and each later call in that direction throws. A peer counts
- * as gone once it has closed the connection, or once its process has ended and all bytes that it sent have been read,
+ * as gone once it has closed the connection, or once its process has exited and all bytes that it sent have been read,
  * even if another process still holds the connection open.
  *
  * @example
@@ -125,7 +125,7 @@ export class UnixSocket implements AsyncDisposable {
   /** The process at the other end: the one that connected, or the one that listens. */
   readonly peer: Peer;
   #fd: number;
-  /** A pidfd of the peer, which becomes readable when the process ends; negative if there is none. */
+  /** A pidfd of the peer, which becomes readable when the process exits; negative if there is none. */
   #pidfd: number;
   #peerEnded: boolean;
   #operations = 0;
@@ -341,8 +341,8 @@ export class UnixSocket implements AsyncDisposable {
         if (received.byteLength === 0) throw peerGone(action, "closed the connection", count);
         if (received.byteLength === -errno.ECONNRESET) throw peerGone(action, "reset the connection", count);
         if (received.byteLength === -errno.EAGAIN) {
-          // The peer may have sent bytes just before its process ended. Therefore, the peer counts as gone only if the
-          // end of its process was detected before this read, which has returned nothing.
+          // The peer may have sent bytes just before its process exited. Therefore, the peer counts as gone only if the
+          // exit was detected before this read, which has returned nothing.
           if (this.#peerEnded) throw peerGone(action, "ended", count);
           await this.#ready(readable, signal);
         } else if (received.byteLength < 0 && received.byteLength !== -errno.EINTR) {

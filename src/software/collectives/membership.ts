@@ -214,7 +214,7 @@ export class Membership {
     return false;
   }
 
-  /** Opens the mailbox of a rank. Returns false if this is not possible yet, or if the rank is ending. */
+  /** Opens the mailbox of a rank. Returns false if this is not possible yet, or if the rank's process is exiting. */
   #openMailboxOf(rank: number): boolean {
     if (rank === this.rank) {
       this.#mailboxes.push(this.own);
@@ -239,7 +239,7 @@ export class Membership {
     if (opened === "unseen") {
       throw new SharingError("not-supported", `${what} cannot be seen; all ranks must be in one PID namespace`);
     }
-    // The rank's process is ending and has closed its mailbox. Later checks of the roster find that the rank is gone.
+    // The rank's process is exiting and has closed its mailbox. Later checks of the roster find that the rank is gone.
     if (!(opened instanceof Mailbox)) return false;
     this.#mailboxes.push(opened);
     return true;
@@ -266,7 +266,7 @@ export class Membership {
       if (rank === this.rank || this.#left.has(rank)) continue;
       const state = this.#roster.stateOf(rank);
       const { phase } = this.#record(rank);
-      // Prefer a rank whose process has ended: other ranks may have aborted because of it.
+      // Prefer a rank whose process has exited: other ranks may have aborted because of it.
       if (state === "ended" && phase !== phases.finished) {
         gone = this.#goneError(rank, "has ended");
         break;

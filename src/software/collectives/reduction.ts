@@ -138,7 +138,7 @@ function eightBitCodec({ mantissaBits, bias, largest, infinity }: EightBitFormat
     const steps = roundToEven(magnitude / 2 ** (exponent - mantissaBits));
     return sign | Math.min(((exponent - smallestExponent) << mantissaBits) + steps, largest);
   };
-  // Replace infinity by the largest finite value, like CUDA's conversion with __NV_SATFINITE.
+  // Replace infinity with the largest finite value, like CUDA's conversion with __NV_SATFINITE.
   const round = (value: number): number => {
     const code = encode(value);
     return values[(code & 0x7f) === infinity ? (code & 0x80) | largest : code]!;

@@ -82,8 +82,8 @@ export class SoftwareCommunicator {
   /** The number of sends and receives that this rank has enqueued and not completed. */
   #unfinishedMessages = 0;
   /**
-   * For each ring, the last sequence number that this rank has used, for an entry of its own or one it expects from a
-   * peer.
+   * For each ring, the last sequence number that this rank has used, either for its own entry or for an entry that it
+   * expects from a peer.
    */
   readonly #numbers = new Map<number, number>();
   /** The collectives whose data in this rank's mailbox other ranks may still read, oldest first. */

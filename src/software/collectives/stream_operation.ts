@@ -141,7 +141,10 @@ interface PostedBytes {
   readonly begin: number;
 }
 
-/** Fills `bytes` from offset `at` in a part of a rank's posted bytes. Throws if the rank has posted too few bytes. */
+/**
+ * Fills `bytes` with a part of a rank's posted bytes, beginning at offset `at` of the part. Throws if the rank has
+ * posted too few bytes.
+ */
 function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedBytes, at: number): void {
   const end = begin + at + bytes.byteLength;
   if (end <= entry.byteLength && mailbox.read(bytes, entry.offset + begin + at)) return;

@@ -61,7 +61,7 @@ export interface CompiledModule {
    * The WebAssembly module. The module imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an
    * i64 with the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel, the
    * module exports a function with the kernel's name, which takes the offset of a launch record (see
-   * `../abi/launch_record.ts`) and runs the blocks or threads that the record names.
+   * `../abi/launch_record.ts`) and runs the blocks or threads specified by the record.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
@@ -106,7 +106,10 @@ export interface CompiledKernel {
    * memory. Valid only if the `initialization` check is enabled.
    */
   readonly mayReadUnset: boolean;
-  /** Whether the kernel looks for the workspace of a cooperative launch, without which `grid.sync()` is a trap. */
+  /**
+   * Whether the kernel reads the address of the workspace of a cooperative launch. Without a workspace, `grid.sync()`
+   * traps.
+   */
   readonly findsWorkspace: boolean;
   /** The call sites, by the `resumeIndex` where the caller resumes. */
   readonly callSites: ReadonlyMap<number, CallSite>;
@@ -156,7 +159,7 @@ export interface KernelForLaunch {
 export interface GangKernel {
   /**
    * The WebAssembly module, with the imports of {@linkcode CompiledModule}. The module exports two functions. `gangs`
-   * runs the blocks that the launch record names and returns the index of the block where it stopped. If some blocks
+   * runs the blocks specified by the launch record and returns the index of the block where it stopped. If some blocks
    * remain, the threads of the block where it stopped have been saved in thread records, and `threads` runs these
    * threads to completion, as for a kernel whose threads can be suspended, for example at barriers.
    */

@@ -161,8 +161,9 @@ export class RegisterShadows {
   }
 
   /**
-   * Emits code that reports an uninitialized operand that determines a decision, such as which address is accessed.
-   * Afterward, the operand counts as initialized, so that each error is reported only once.
+   * Emits code that reports an operand if it is uninitialized. The program's behavior depends on the operand, for
+   * example because it is an address or a branch condition. Afterward, the operand counts as initialized, so that each
+   * error is reported only once.
    */
   require(operand: ResolvedOperand | undefined, decision: Decision): void {
     if (!this.mayBeUninitialized(operand)) return;

@@ -28,7 +28,7 @@ const spinsBeforeYield = 64;
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
 /**
- * Emits code that runs the blocks that the launch record names. Each thread runs to completion before the next one
+ * Emits code that runs the blocks specified by the launch record. Each thread runs to completion before the next one
  * starts.
  */
 export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
@@ -51,7 +51,7 @@ export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes
 }
 
 /**
- * Emits a loop over the blocks that the launch record names. The blocks run one after another and reuse the same
+ * Emits a loop over the blocks specified by the launch record. The blocks run one after another and reuse the same
  * memory: the local `memory.to` is set to the field `memory.from` of the launch record.
  */
 export function emitLoopOverBlocks(
@@ -118,7 +118,7 @@ function emitVariedIndex(
 }
 
 /**
- * Emits code that runs each runnable thread among those that the launch record names, until it exits or is suspended.
+ * Emits code that runs each runnable thread among those specified by the launch record, until it exits or is suspended.
  */
 export function emitSuspendableThreads(
   e: FunctionEmitter,

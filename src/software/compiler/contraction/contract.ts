@@ -250,7 +250,7 @@ function blocksOf({ items }: ResolvedFunction): { readonly entry: Block; readonl
     if (targets === undefined && !dividesBlock(item)) continue;
     const next = newBlock<CompiledInstruction>();
     block.terminator = terminatorOf(item, [...targets ?? [], undefined].map((name) => labelled.get(name!) ?? next));
-    // The block after an exit or return is not merged with its predecessor, either.
+    // The block after an exit or return must not be merged with its predecessor.
     if (targets === undefined || targets.length === 0) divided.add(next);
     block = next;
   }
@@ -280,8 +280,8 @@ function terminatorOf(
 }
 
 /**
- * Whether `ptxas` ends a basic block at an instruction: because it expands the instruction into several blocks, or
- * because it branches around the instruction if its predicate is false.
+ * Whether `ptxas` ends a basic block at an instruction. It does so if it expands the instruction into several blocks,
+ * or if it branches around the instruction when the predicate is false.
  */
 function dividesBlock(instruction: CompiledInstruction): boolean {
   const { form: { flow, traits }, predicate } = instruction;

@@ -22,8 +22,8 @@ import type { Register, ResolvedInstruction } from "../../../ptx/instructions/re
 /**
  * Returns the live intervals of a function's registers, sorted by `begin`.
  *
- * @param readsToo additional registers that the code emitted for some instructions reads, although they are not
- * operands
+ * @param readsToo for some instructions, registers that are not operands but are read by the code emitted for the
+ * instruction
  */
 export function liveIntervals(
   { entry, suspendPoints }: FunctionFlow,
@@ -122,7 +122,7 @@ export function initializePredicated({ entry }: FunctionFlow): void {
   if (found.size === 0) return;
   // In a loop, the register may hold a value from the previous iteration, which must be kept.
   for (const cycle of cyclesIn(blocks)) for (const block of cycle) found.delete(block);
-  /** The basic block that sets each register. Undefined if several blocks do. */
+  /** Maps each register to the basic block that sets it, or to undefined if several blocks set it. */
   const setIn = new Map<Register, FlowBlock | undefined>();
   for (const block of blocks) {
     for (const { instruction } of block.instructions) {

@@ -19,9 +19,9 @@ export interface LoopEdge {
 }
 
 /**
- * Finds the loops in which a thread may wait for another thread's store, or forever. A loop is a spin loop if it contains
- * an instruction that observes stores of other threads, and an exit condition that may depend on the result, or if it
- * has no exit. Returns the back edges of these loops.
+ * Finds the loops in which a thread may spin until another thread stores a value, and the loops that never exit. A loop
+ * is a spin loop if it contains an instruction that observes stores of other threads, and an exit condition that may
+ * depend on the result, or if it has no exit. Returns the back edges of these loops.
  */
 export function spinLoops(entry: BasicBlock<CompiledStep>): LoopEdge[] {
   return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));
@@ -46,7 +46,7 @@ function reachesExit(blocks: readonly FlowBlock[]): boolean {
   return postorder(exits, (block) => before.get(block)!).length === blocks.length;
 }
 
-/** Returns whether a loop has no exit. Such a loop must yield, or nothing else would ever run again. */
+/** Returns whether a loop has no exit. Such a loop must yield; otherwise, no other thread would run again. */
 function neverEnds(body: readonly BasicBlock<CompiledStep>[]): boolean {
   const inside = new Set(body);
   return body.every((block) => {
