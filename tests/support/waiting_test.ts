@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { test } from "node:test";
+import { open } from "../../mod.ts";
 import { waitUntil, whenDone } from "../../src/support/waiting/waiting.ts";
 
 /** Milliseconds that a turn of the fake event loop takes. */
@@ -295,4 +296,21 @@ test("a finished wait no longer listens to its signal", async () => {
     }, { signal })
   );
   assertEquals(listeners, 0);
+});
+
+test("a program that waits for nothing calls no timer functions, which Deno loads at their first use", () => {
+  const functions = ["setTimeout", "clearTimeout", "setInterval", "clearInterval"] as const;
+  const descriptors = functions.map((name) => Object.getOwnPropertyDescriptor(globalThis, name)!);
+  const used: string[] = [];
+  for (const name of functions) {
+    Object.defineProperty(globalThis, name, { configurable: true, get: () => void used.push(name) });
+  }
+  try {
+    using cuda = open({ driver: "software" });
+    using pool = cuda.device(0).createPool();
+    pool.allocate(1024).free();
+  } finally {
+    for (const [index, name] of functions.entries()) Object.defineProperty(globalThis, name, descriptors[index]!);
+  }
+  assertEquals(used, []);
 });
