@@ -291,7 +291,7 @@ export interface Driver {
   readonly useBufferNames: ((buffers: () => Iterable<NamedBuffer>) => void) | undefined;
   /**
    * Releases the driver's own resources. No method may be called afterwards. With `keepMemory`, host memory that was
-   * not freed stays accessible until the process ends.
+   * not freed stays accessible until the process exits.
    */
   close(options?: { readonly keepMemory: boolean }): void;
 
@@ -319,8 +319,8 @@ export interface Driver {
   streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean;
   streamSynchronize(device: number, stream: bigint): void;
   /**
-   * Describes the kernel that a stream is running, such as `"kernel saxpy has run for 2.1 s"`. Undefined if no kernel has
-   * run for longer than a time slice, or if the driver does not know: CUDA does not tell.
+   * Describes the kernel that a stream is running, such as `"kernel saxpy has run for 2.1 s"`. Undefined if no kernel
+   * has run for longer than a time slice, or if the driver cannot tell: CUDA does not report it.
    */
   streamDescribeKernel(device: number, stream: bigint): string | undefined;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
@@ -376,9 +376,9 @@ export interface Driver {
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint;
   freeAsync(device: number, address: bigint, stream: bigint): void;
 
-  /** Allocates memory by `cudaMalloc`, which is not stream-ordered. */
+  /** Allocates memory with `cudaMalloc`, which is not stream-ordered. */
   malloc(device: number, byteLength: number): bigint;
-  /** Frees memory by `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
+  /** Frees memory with `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
   free(device: number, address: bigint): void;
   /** Returns a `cudaIpcMemHandle_t` of 64 bytes. The memory must come from `malloc`. */
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
@@ -435,8 +435,8 @@ export interface Driver {
   memGetAccess(address: bigint, location: MemLocation): number;
 
   /**
-   * Returns the attributes of an address, by `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address
-   * that the driver does not know.
+   * Returns the attributes of an address, using `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an
+   * address that the driver does not know.
    */
   pointerGetAttributes(device: number, address: bigint): PointerAttributes;
 
@@ -493,8 +493,8 @@ export interface Driver {
   /** `cuModuleLoadDataEx`: loads `image`, which is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;
   /**
-   * Links images and loads the result, by `cuLinkCreate`, `cuLinkAddData`, `cuLinkComplete` and `cuModuleLoadDataEx`,
-   * or by nvJitLink. An error's message names the image. The software device links PTX only.
+   * Links images and loads the result, with `cuLinkCreate`, `cuLinkAddData`, `cuLinkComplete` and `cuModuleLoadDataEx`,
+   * or with nvJitLink. An error's message names the image. The software device links PTX only.
    */
   linkModules(device: number, images: readonly LinkedImage[], options?: JitOptions): bigint;
   moduleUnload(device: number, module: bigint): void;
@@ -503,8 +503,8 @@ export interface Driver {
    */
   moduleGetFunction(module: bigint, name: string): bigint;
   /**
-   * Returns the names of the module's kernels, by `cuModuleEnumerateFunctions` and `cuFuncGetName`. Returns undefined
-   * if the driver is older than CUDA 12.4.
+   * Returns the names of the module's kernels, using `cuModuleEnumerateFunctions` and `cuFuncGetName`. Returns
+   * undefined if the driver is older than CUDA 12.4.
    */
   moduleGetFunctionNames(module: bigint): string[] | undefined;
   /** Calls `cuFuncGetParamInfo` for each parameter. Returns undefined if the driver is older than CUDA 12.4. */
@@ -514,11 +514,11 @@ export interface Driver {
    * support the variable.
    */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
-  /** Returns an attribute of a kernel, by `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
+  /** Returns an attribute of a kernel, using `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
   funcGetAttribute(kernel: bigint, attribute: number): number;
-  /** Sets an attribute of a kernel, by `cuFuncSetAttribute`; only the last three of `functionAttribute` can be set. */
+  /** Sets an attribute of a kernel with `cuFuncSetAttribute`; only the last three of `functionAttribute` can be set. */
   funcSetAttribute(kernel: bigint, attribute: number, value: number): void;
-  /** Sets a kernel's cache preference, by `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
+  /** Sets a kernel's cache preference with `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
   funcSetCacheConfig(kernel: bigint, config: number): void;
   /**
    * Creates a launch of one thread on the default stream, without calling CUDA. `parameterBytes` is the total size of
@@ -533,8 +533,8 @@ export interface Driver {
   /** Launches a kernel. `launch` must come from this driver's `createKernelLaunch`. */
   launchKernel(launch: KernelLaunch): void;
   /**
-   * Launches a kernel with attributes, by `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA
-   * 11.6. The software device refuses clusters of several blocks with `cudaErrorNotSupported`.
+   * Launches a kernel with attributes, using `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before
+   * CUDA 11.6. The software device refuses clusters of several blocks with `cudaErrorNotSupported`.
    */
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;

@@ -65,10 +65,10 @@ let create: (parts: CommunicatorParts) => Communicator;
  * works with a GPU is a rank. All ranks call the same collectives in the same order.
  *
  * A call enqueues its collective on a stream, and returns before the collective has run. If a rank exits, the
- * collectives that wait for this rank are aborted, and waits for their streams throw a `SharingError`: `"peer-gone"`
- * soon after a process on this machine has exited, and `"timed-out"` in any case after the communicator's timeout.
- * Further collectives of the communicator throw the same error; {@linkcode Communicator.shrink} creates a communicator
- * of the remaining ranks.
+ * collectives that wait for this rank are aborted, and any wait for their streams throws a `SharingError`:
+ * `"peer-gone"` soon after a process on this machine has exited, and `"timed-out"` in any case after the communicator's
+ * timeout. Further collectives of the communicator throw the same error; {@linkcode Communicator.shrink} creates a
+ * communicator of the remaining ranks.
  *
  * On a GPU, collectives need NCCL 2.18 or newer (`libnccl.so.2`). On the software device, they are a stand-in for tests:
  * the ranks run on one machine as one user, exchange bytes through shared memory, and reduce in rank order.
@@ -478,9 +478,9 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Creates a communicator without some of the ranks, which may be gone. All remaining ranks must call this method,
-   * with the same numbers, and keep their order. Unfinished collectives of this communicator are aborted, and waits for
-   * their streams throw a `SharingError` (`cut-off`). This communicator must still be disposed of.
+   * Creates a communicator without some of the ranks, which may be gone. All remaining ranks must call this method with
+   * the same numbers. The remaining ranks keep their order. Unfinished collectives of this communicator are aborted,
+   * and any wait for their streams throws a `SharingError` (`cut-off`). This communicator must still be disposed of.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @param without The numbers of the ranks to exclude.
@@ -524,9 +524,9 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Aborts the communicator and its unfinished collectives, for example because they hang after a rank has ended. Waits
-   * for the streams of aborted collectives throw a `SharingError`. Other ranks of this machine are notified of the
-   * abort.
+   * Aborts the communicator and its unfinished collectives, for example because they hang after a rank has exited. Any
+   * later wait for the stream of an aborted collective throws a `SharingError`. Other ranks of this machine are
+   * notified of the abort.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    */

@@ -89,7 +89,7 @@ export class StreamErrors implements WaitErrors {
   #sequence = 0;
   /** The states of streams. The key is the stream's handle, or -1 minus the device's ordinal for a default stream. */
   readonly #streams = new Map<bigint, StreamState>();
-  /** Destroyed streams whose work may still be running, or whose errors no wait has thrown. */
+  /** Destroyed streams whose work may still be running, or whose errors have not been thrown by any wait. */
   readonly #destroyed = new Set<StreamState>();
   readonly #records = new Map<bigint, EventRecord>();
   readonly #unfinished = new Set<WatchedCommunicator>();
@@ -309,7 +309,7 @@ export class StreamErrors implements WaitErrors {
     return mayFail;
   }
 
-  /** Returns the streams that have unfinished collectives or depend on a stream that has. */
+  /** Returns the streams that have unfinished collectives, and those that depend on such a stream. */
   #unfinishedStreams(): ReadonlySet<StreamState> {
     const streams = new Set<StreamState>();
     if (this.#unfinished.size === 0) return streams;
@@ -371,7 +371,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Returns the state of a stream, creating it if needed. For streams with collectives, or that wait for such streams.
+   * Returns the state of a stream, creating it if needed. Only for streams that have collectives or wait for such
+   * streams.
    */
   #trackedStateOf(device: number, stream: bigint): StreamState {
     const state = this.#stateOf(device, stream);
@@ -402,7 +403,7 @@ export class StreamErrors implements WaitErrors {
     return this.#allStatesOf(stream.device).filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
-  /** Returns the states of the streams whose work an event was recorded after. */
+  /** Returns the states of the streams whose work an event marks as complete. */
   #statesOf({ of }: EventRecord): StreamState[] {
     return typeof of === "number" ? this.#allStatesOf(of) : [of];
   }

@@ -64,8 +64,8 @@ export interface RevocationProgress {
 }
 
 /**
- * The maximum time in milliseconds for which waits let the library abort failed work. If the abort takes longer, it is
- * assumed to hang, and waits ignore it.
+ * The maximum time in milliseconds that a wait allows the library for aborting failed work. If the abort takes longer,
+ * it is assumed to hang, and waits ignore it.
  */
 export const revocationTimeout = 10_000;
 

@@ -24,7 +24,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   readonly length: number;
   /** The element type, as the constructor of a typed array. */
   readonly type: TypedArrayConstructor<T>;
-  /** The shape, if it is not only the length. */
+  /** The shape from the offer's metadata; undefined for an array whose only dimension is its length. */
   readonly #shape: readonly number[] | undefined;
 
   static {
@@ -63,9 +63,9 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Copies all of `source` into the array, as `DeviceBuffer.copyFrom` does. A typed array and a `DeviceArray` must have
-   * the array's own element type, or be integers of the same size. Memory without an element type is copied byte by
-   * byte. To copy the bytes of another type, copy to `array.as(type)`.
+   * Copies all of `source` into the array, like `DeviceBuffer.copyFrom`. If `source` is a typed array or a
+   * `DeviceArray`, its elements must have the array's own type, or be integers of the same size. Memory without an
+   * element type is copied byte by byte. To copy the bytes of another type, copy to `array.as(type)`.
    *
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
    * @param stream The stream to copy on. Defaults to the array's own stream.
@@ -86,8 +86,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Copies the array, from `byteOffset` to its end, to the start of `target`, as `DeviceBuffer.copyTo` does. If
-   * `target` is a `DeviceArray`, its elements must have the same type, or be integers of the same size.
+   * Copies the array, from `byteOffset` to its end, to the start of `target`, like `DeviceBuffer.copyTo`. If `target`
+   * is a `DeviceArray`, its elements must have the same type, or be integers of the same size.
    *
    * @param target A buffer at least as large as the copied bytes.
    * @param stream The stream to copy on. Defaults to the array's own stream.
@@ -150,9 +150,9 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Returns a copy of the array's elements, as `DeviceBuffer.read` does. `type` must be the array's own element type,
-   * any unsigned integer type (to inspect the bits), or, for an array of integers, a signed integer type of the same
-   * size. To read the bytes as another type, use `array.as(type)`.
+   * Returns a copy of the array's elements, like `DeviceBuffer.read`. `type` must be the array's own element type, any
+   * unsigned integer type (to inspect the bits), or, for an array of integers, a signed integer type of the same size.
+   * To read the bytes as another type, use `array.as(type)`.
    *
    * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
    * @throws {TypeError} If an argument has the wrong type, or the bytes would represent different values as elements of
@@ -165,7 +165,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Returns a copy of the array's elements as `read` does, and blocks until the copy is complete.
+   * Like `read`, but blocks until the copy is complete.
    *
    * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
    * @throws {TypeError} If an argument has the wrong type, or the bytes would represent different values as elements of
@@ -189,7 +189,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 }
 
-/** What `allocateArray` allocates: the elements' type and number, the stream, and the data to copy. */
+/** The array that `allocateArray` allocates: the elements' type and number, the stream, and the data to copy. */
 interface ArrayRequest<T extends TypedArray> {
   readonly type: TypedArrayConstructor<T>;
   readonly length: number;
@@ -197,7 +197,7 @@ interface ArrayRequest<T extends TypedArray> {
   readonly data: T | undefined;
 }
 
-/** Returns what the arguments of `allocateArray` mean: a type, a length and a stream, or data and a stream. */
+/** Parses the arguments of `allocateArray`: either a type, a length and a stream, or data and a stream. */
 export function arrayRequest<T extends TypedArray>(
   ...[source, lengthOrStream, stream]: [
     source: TypedArrayConstructor<T> | T,
@@ -218,7 +218,7 @@ export function arrayRequest<T extends TypedArray>(
   return { type: source, length: lengthOrStream as number, stream, data: undefined };
 }
 
-/** Creates an array of a new allocation, and copies the data. If the copy fails, the memory is freed. */
+/** Creates an array over a new allocation, and copies the data. If the copy fails, the memory is freed. */
 export function newArray<T extends TypedArray>(
   { type, data }: ArrayRequest<T>,
   allocation: Allocation,

@@ -428,10 +428,10 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Declares that work on `stream` uses the buffer. The memory is then freed only after all work that was enqueued on
-   * this stream before the free. Only needed if the stream is not the buffer's own and this library does not know of
-   * the use: for work that other libraries enqueue, and for kernels that get the address as a bigint or read it from
-   * memory. Copies, and launches with the buffer as an argument, are tracked automatically.
+   * Declares that work on `stream` uses the buffer. The memory is then freed only once all work that was enqueued on
+   * this stream before the free is complete. Only needed if the stream is not the buffer's own and this library does
+   * not know of the use: for work that other libraries enqueue, and for kernels that get the address as a bigint or
+   * read it from memory. Copies, and launches with the buffer as an argument, are tracked automatically.
    *
    * @param stream The stream that uses the buffer.
    * @throws {TypeError} If `stream` is not a stream of the same `Cuda` object
@@ -470,7 +470,7 @@ export class DeviceBuffer implements Disposable {
   /**
    * Returns the memory of a buffer from a pool in host memory, without copying it. The ArrayBuffer is detached when the
    * buffer is freed: views of it then have no elements. Do not transfer it: memory whose view was transferred is not
-   * freed before the process ends. Before reading what a stream's work writes, wait for the stream.
+   * freed before the process exits. Before reading what a stream's work writes, wait for the stream.
    *
    * @throws {TypeError} If the buffer wraps memory that other code owns
    * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
@@ -482,7 +482,7 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Frees the memory in stream order: work that was enqueued before may still use it. The same holds for work on other
-   * streams if it was enqueued by methods of this library or declared by `usedOn`: unless `stream` is known to be
+   * streams if it was enqueued by methods of this library or declared with `usedOn`: unless `stream` is known to be
    * ordered after that work, the memory is freed on an internal stream of the library, which waits for all of these
    * streams. Memory that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done.
    * Memory from `CudaDevice.wrap` is not freed: only the buffer becomes unusable. If the memory is still being read or

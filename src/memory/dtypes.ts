@@ -35,7 +35,8 @@ export function describeArray({ type, shape }: {
   readonly type: TypedArrayConstructor<TypedArray>;
   readonly shape: readonly number[];
 }): ArrayDescription {
-  // The only elements that have no name of their own are those of a Uint8ClampedArray. Subclasses have their class's.
+  // A subclass of a typed array gets the dtype of its base class. Only a Uint8ClampedArray has no dtype of its own: it
+  // gets "uint8".
   let dtype: string | undefined;
   for (let of = type; dtype === undefined && typeof of === "function"; of = Object.getPrototypeOf(of)) {
     dtype = dtypes.get(of);
@@ -46,7 +47,7 @@ export function describeArray({ type, shape }: {
 /**
  * Returns the typed array for the element type that metadata states.
  *
- * @param metadata any JSON value of another process
+ * @param metadata any JSON value from another process
  * @param what the array, for the error's message
  * @throws {TypeError} If the metadata states no element type, or one without a typed array
  */

@@ -30,7 +30,7 @@ const sweepSize = 64;
  *
  * If a pool is destroyed before the device has executed its frees, driver 580 may crash in a later
  * `cudaMemPoolDestroy`, in a C program too. If an imported pool is destroyed before the host has waited for its frees,
- * a descriptor stays open until the process ends.
+ * a descriptor stays open until the process exits.
  */
 export class FreedStreams {
   readonly #streams = new Set<CudaStream>();
@@ -68,8 +68,8 @@ export class FreedStreams {
   }
 
   /**
-   * Blocks until the frees are complete, by calls of `driver`. Used at the end of the session, when the session's own
-   * driver can no longer be used.
+   * Blocks until the frees are complete, using `driver`. Used at the end of the session, when the session's own driver
+   * can no longer be used.
    */
   synchronizeBy(driver: Driver): void {
     this.#sweep();
@@ -209,7 +209,7 @@ interface MarkerOwner {
 const maxKeptEvents = 64;
 
 /**
- * The work that a program has found complete without a synchronization, by `finished`, `read` or `query`.
+ * The work that a program has found to be complete without a synchronization: with `finished`, `read` or `query`.
  *
  * CUDA's pools count freed memory as available only once a synchronization, not a query, has found the free complete. A
  * synchronization unmaps memory and releases it to the system, which takes 0.1 ms or more, so waits avoid it. Instead,
@@ -287,7 +287,10 @@ export class CompletedEvents {
 /** Maximum time to wait for streams on which memory was freed to become idle, in milliseconds. */
 const idleTimeoutMilliseconds = 2;
 
-/** Synchronizes those streams that are idle, or become idle soon: memory that was freed on them counts as free then. */
+/**
+ * Synchronizes with the streams that are idle or soon become idle, so that memory that was freed on them counts as
+ * free.
+ */
 export function synchronizeSoonIdle(streams: Iterable<CudaStream>): void {
   const deadline = performance.now() + idleTimeoutMilliseconds;
   for (const stream of streams) {

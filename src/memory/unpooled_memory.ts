@@ -35,7 +35,7 @@ const allocateOptions: KnownOptions<AllocateOptions> = {
   meantBy: (value) => typeof value === "string" ? `{ handleType: ${shown(value)} }` : undefined,
 };
 
-/** Allocates memory by `cudaMalloc`, or by `cuMemCreate` if other processes can import it. */
+/** Allocates memory with `cudaMalloc`, or with `cuMemCreate` if other processes can import it. */
 export function allocateMemory(
   session: Session,
   device: CudaDevice,
@@ -79,7 +79,7 @@ export function allocateMemory(
   return new DeviceBuffer(allocation);
 }
 
-/** Opens memory of another process by `cudaIpcOpenMemHandle`, and checks that it has at least `byteLength` bytes. */
+/** Opens memory of another process with `cudaIpcOpenMemHandle`, and checks that it has at least `byteLength` bytes. */
 export function openMemory(
   session: Session,
   device: CudaDevice,

@@ -216,7 +216,7 @@ function remainingOf(limit: Limit, { count, spent }: { count: number; spent: num
 /** Throws if a body has returned a promise: work that it enqueues later would not be measured. */
 function refusePromise(result: unknown): void {
   if (typeof result !== "object" || result === null || !("then" in result) || typeof result.then !== "function") return;
-  // Adds a handler, because an unhandled rejection of the promise would end the process.
+  // Adds a handler, because an unhandled rejection of the promise would terminate the process.
   Promise.resolve(result).catch(() => {});
   throw new TypeError(
     "Cannot benchmark a body that returns a promise: it must enqueue all work before it returns, without await",
@@ -238,7 +238,7 @@ function resultOf(samples: Float64Array<ArrayBuffer>): BenchmarkResult {
   };
 }
 
-/** Returns a quantile of sorted values, linearly interpolated between the two nearest values, as numpy does. */
+/** Returns a quantile of sorted values, linearly interpolated between the two nearest values, like `numpy.quantile`. */
 function quantileOf(sorted: Float64Array, quantile: number): number {
   const position = quantile * (sorted.length - 1);
   const below = sorted[Math.floor(position)]!;

@@ -91,7 +91,7 @@ export class Cuda implements Disposable {
       const known = isOrdinal
         ? this.devices.length === 1 ? "0" : `0 to ${this.devices.length - 1}`
         : this.devices.map(({ uuid }) => uuid).join(", ");
-      // Recognizes the strings "0" and "cuda:0", as PyTorch writes a device, for the error's advice.
+      // Recognizes "0" and PyTorch's notation "cuda:0", for the advice in the error.
       const number = isOrdinal ? undefined : /^(?:\w+:)?(\d{1,9})$/.exec(ordinalOrUuid)?.[1];
       const advice = number === undefined ? "" : `; an ordinal is a number: device(${Number(number)})`;
       throw new RangeError(`Cannot find device ${wanted}: the devices are ${known}${advice}`);
@@ -170,8 +170,8 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Reserves addresses, by `cuMemAddressReserve`, in which memory of any device can be mapped. The reservation itself
-   * uses no memory.
+   * Reserves addresses with `cuMemAddressReserve`. Memory of any device can be mapped at the reserved addresses. The
+   * reservation itself uses no memory.
    *
    * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the granularity of memory, which is
    * usually 2 MiB.
@@ -187,8 +187,8 @@ export class Cuda implements Disposable {
 
   /**
    * Starts the collection of data by the profiler under which the process runs, such as Nsight Systems with
-   * `--capture-range=cudaProfilerApi`. Does nothing without a profiler, on the software device, and if it was started
-   * already.
+   * `--capture-range=cudaProfilerApi`. Does nothing without a profiler, on the software device, or if the collection
+   * was started already.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PROFILER.html
    * @throws {ReferenceError} If the `Cuda` object was disposed

@@ -155,7 +155,7 @@ export class CudaDevice {
    * in one server. Undefined if the driver is too old to report it.
    *
    * With MPS, the work of a process that is killed may outlive the process, so memory that it had mapped may be written
-   * after an `Exporter` has reused it. A fault in one process can end the others.
+   * after an `Exporter` has reused it. A fault in one process can terminate the others.
    *
    * @see https://docs.nvidia.com/deploy/mps/
    */
@@ -377,7 +377,7 @@ export class CudaDevice {
    * the work that uses it is done.
    *
    * @param byteLength Size in bytes, at least 1.
-   * @param options Whether other processes can import the memory by a descriptor.
+   * @param options Whether other processes can import the memory through a descriptor.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    *
@@ -484,8 +484,8 @@ export class CudaDevice {
   }
 
   /**
-   * Links several images to one module, in which each image can use functions and variables that another one defines.
-   * Such images are compiled with `-rdc=true`, by nvcc or by `Cuda.compile` with this flag.
+   * Links several images into one module. Each image can use functions and variables that another one defines. Such
+   * images are compiled with `-rdc=true`, by nvcc or by `Cuda.compile` with this flag.
    *
    * The driver's linker links them. PTX that is newer than the driver, and LTO IR, need nvJitLink, a library of the
    * CUDA toolkit. The software device links only PTX.
@@ -578,7 +578,7 @@ export class CudaDevice {
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the pool's memory is on another device
    * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool, or the exporter of a fabric
-   * handle has ended: `cudaErrorInvalidResourceHandle` on a software device
+   * handle has exited: `cudaErrorInvalidResourceHandle` on a software device
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     return importPool(this.#session, this, handle);
@@ -603,7 +603,7 @@ export class CudaDevice {
 
   /**
    * Imports memory of another process from the handle that `PhysicalMemory.exportHandle` has returned in that process.
-   * The caller still owns the handle. The memory remains allocated if the other process ends, unless the handle is a
+   * The caller still owns the handle. The memory remains allocated if the other process exits, unless the handle is a
    * fabric handle.
    *
    * @param byteLength The memory's size in bytes, as created by the exporting process. CUDA does not report the size,
@@ -612,7 +612,7 @@ export class CudaDevice {
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the memory's size is not `byteLength`, or the memory is on another device
    * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory, or the exporter of a fabric
-   * handle has ended: `cudaErrorInvalidResourceHandle` on a software device
+   * handle has exited: `cudaErrorInvalidResourceHandle` on a software device
    */
   importMemory(handle: ShareableHandle, byteLength: number): PhysicalMemory {
     return importMemory(this.#session, this, { handle, byteLength });
@@ -620,7 +620,7 @@ export class CudaDevice {
 
   /**
    * Opens an interprocess event of another process. If that process dies after recording the event, but before its
-   * stream reaches the record, streams that wait for the event wait forever. If that process has already ended, a new
+   * stream reaches the record, streams that wait for the event wait forever. If that process has already exited, a new
    * event is created instead, which is complete.
    *
    * @param handle The 64 bytes of `CudaEvent.exportHandle`.

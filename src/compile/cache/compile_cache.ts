@@ -182,7 +182,7 @@ export function cachedCompiler(compiler: Compiler, cache: CompileCache): Compile
   };
 }
 
-/** Compiled programs by their keys. */
+/** The cached programs, keyed by program and compiler. */
 export class CompileCache {
   readonly #folder: string;
   readonly #byteLimit: number;

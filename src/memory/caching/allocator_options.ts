@@ -9,7 +9,7 @@ import { maximumImportableByteLength, shareableAdvice } from "../handles/export_
 import type { SizeRefusal } from "../pools/pool_contents.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
 
-/** Addresses and sizes of blocks are multiples of this many bytes, as cudaMalloc's addresses are. */
+/** Addresses and sizes of blocks are multiples of this many bytes, like the addresses that cudaMalloc returns. */
 export const blockAlignment = 256;
 
 /** Number of size classes between a power of two and the next. */

@@ -55,16 +55,16 @@ const refusalToClone = cloneRefusal("a CachingAllocator", openInWorker);
  * an allocation makes no driver call.
  *
  * Like the pool, the allocator is stream-ordered. Memory that was freed on a stream is available at once to later
- * allocations on that stream; `free(stream)` may name another stream than the buffer's own. Other streams get the
+ * allocations on that stream; `free(stream)` may name a stream other than the buffer's own. Other streams get the
  * memory when the work before the free is known to be complete. A stream that repeatedly takes memory freed by other
  * streams gets slabs of its own, unless the allocator already holds far more than all streams need. When the pool has
  * no memory left, or `maxSize` is reached, a stream also gets memory that other streams have freed while their work
  * with it is still pending. It then waits for an event before it uses the memory.
  *
- * While the allocator holds less than a quarter of the memory that it may use, all buffers share slabs. Above that, each
- * new buffer of at least 1 MiB, or of at least 1/256 of that memory, gets a slab of its own, unless `slabByteLength` is
- * given. Such a slab can be released as soon as its buffer is freed, so that buffers that live long do not keep others
- * from getting memory.
+ * While the allocator holds less than a quarter of the memory that it may use, all buffers share slabs. Above that,
+ * each new buffer of at least 1 MiB, or of at least 1/256 of that memory, gets a slab of its own, unless
+ * `slabByteLength` is given. Such a slab can be released as soon as its buffer is freed, so that long-lived buffers do
+ * not prevent others from getting memory.
  *
  * Slabs are released to the pool when `trimTo` is called, when the allocator is disposed, when there would otherwise be
  * too little memory for a buffer, and when buffers that grow in size have left many slabs unused. The host waits for
@@ -202,11 +202,11 @@ export class CachingAllocator implements Disposable {
   ): DeviceArray<T>;
 
   /**
-   * Allocates memory for all elements of a typed array, and copies them, in stream order. The array may be changed when
-   * the call has returned. If the copy fails, the memory is freed. Also throws what `allocate` and
+   * Allocates memory for all elements of a typed array, and copies them, in stream order. The array may be changed as
+   * soon as the call returns. If the copy fails, the memory is freed. Also throws what `allocate` and
    * `DeviceArray.copyFrom` throw.
    *
-   * @param data The elements, whose type the array has.
+   * @param data The elements to copy; the new array has the same element type.
    * @param stream The stream to allocate and to copy on. Defaults to the device's default stream; required for a pool
    * in host memory.
    * @throws {TypeError} If `data` is not a typed array

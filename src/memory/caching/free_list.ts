@@ -9,7 +9,7 @@ import type { Session } from "../../session.ts";
 import type { SlabBlock } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./allocator_options.ts";
 
-/** The fraction of a free block of a dedicated slab that a buffer must use to get it. */
+/** A buffer gets a free block of a dedicated slab only if it uses at least this fraction of the block. */
 const leastUse = 7 / 8;
 
 /**
@@ -261,7 +261,8 @@ const bucketCount = exactBuckets + 2 ** hashBits;
 const searchLimit = 8;
 
 /**
- * Unmerged blocks by exact size, in a hash table. Each bucket is a linked list, with the block added last at its head.
+ * Unmerged blocks by exact size, in a hash table. Each bucket is a linked list whose head is the most recently added
+ * block.
  *
  * `takeAny` needs no search: it uses a list of the buckets that may have blocks.
  */

@@ -24,7 +24,7 @@ export interface SlabSource {
   allocationStream(stream: CudaStream | undefined): CudaStream;
   /** Returns why an allocation of `byteLength` bytes from the pool can never succeed; undefined if it can. */
   refusal(byteLength: number): SizeRefusal | undefined;
-  /** Returns the number of bytes that the pool can provide at most, as far as it is known. */
+  /** Returns the maximum number of bytes that the pool can provide, as far as it is known. */
   limit(): number;
   /**
    * Describes the memory of the device's other pools, for the error of an allocation of `byteLength` bytes. Returns
@@ -55,13 +55,13 @@ export interface SlabsOptions {
 /** Number of times that a stream may take memory freed by other streams before it gets a slab of its own. */
 const maximumTakesFromOthers = 8;
 /**
- * After the pool has refused an allocation, the number of further allocations for which the pool is not asked for
- * memory again, unless memory is returned to it.
+ * Once the pool has refused an allocation, the allocator does not ask it for memory for this number of further
+ * allocations, unless memory is returned to the pool.
  */
 const skippedRequests = 64;
 /**
  * The fraction of the memory limit above which memory is scarce. Large buffers then get slabs of their own: otherwise,
- * buffers that live long would leave no slab that can be released, and no free piece that is large enough.
+ * long-lived buffers would leave no slab that can be released, and no free piece that is large enough.
  */
 const scarceFraction = 1 / 4;
 /** Buffers are large if they have at least this many bytes, or at least this fraction of the memory limit. */
@@ -106,7 +106,9 @@ export class Slabs implements CacheMemory {
   #refusedByteLength = Infinity;
   /** Whether there may be slabs that no buffer uses and that `limitUnused` has not yet released. */
   #mayHaveIdle = true;
-  /** Number of upcoming allocations for which the pool is assumed to refuse memory again, without asking it. */
+  /**
+   * Number of upcoming allocations for which the pool is not tried, on the assumption that it is still out of memory.
+   */
   #requestsToSkip = 0;
 
   constructor(session: Session, options: SlabsOptions) {
@@ -388,7 +390,7 @@ export class Slabs implements CacheMemory {
     return [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
   }
 
-  /** Returns whether memory is scarce if the slabs have `more` bytes more than now. */
+  /** Returns whether memory would be scarce if the slabs grew by `more` bytes. */
   #isScarce(more: number): boolean {
     if (!this.#isSlabSizeAdaptive) return false;
     return this.reserved + more > scarceFraction * this.#memoryLimit();

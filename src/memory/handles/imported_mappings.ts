@@ -57,8 +57,8 @@ export class ImportedMappings {
   #idle = none;
   #size = 0;
   /**
-   * Mappings by their export data in hexadecimal: those of a pool in host memory, and those of offers, of which a
-   * thousand may be parts of one slab. For memory that is already mapped, the driver returns the address if the memory is
+   * The mappings of a pool in host memory, and those of offers, keyed by their export data in hexadecimal. A thousand
+   * offers may be parts of one slab. For memory that is already mapped, the driver returns the address if the memory is
    * on a device, but `cudaErrorAlreadyMapped` if it is on the host.
    */
   readonly #byData = new Map<string, ImportedMapping>();
@@ -68,7 +68,7 @@ export class ImportedMappings {
   importers = 0;
   /** The number of times that the driver has imported the pool. The pool must be destroyed as many times. */
   imports = 0;
-  /** Whether the end of the session has released the pool. */
+  /** Whether the pool was released at the end of the session. */
   isReleased = false;
   /**
    * The device that the memory is on. Determined at the first import, when no other device has access. `setAccess` may

@@ -353,7 +353,7 @@ export class ImportedMemoryPool implements Disposable {
   }
 }
 
-/** Imports a pool of another process by `cudaMemPoolImportFromShareableHandle`. */
+/** Imports a pool of another process with `cudaMemPoolImportFromShareableHandle`. */
 export function importPool(session: Session, device: CudaDevice, handle: ShareableHandle): ImportedMemoryPool {
   if (!(handle instanceof ShareableHandle)) {
     throw new TypeError(

@@ -84,7 +84,7 @@ export class AllocationQueue {
     }
   }
 
-  /** Waits for the earlier allocations in the queue. Rejects at once if the stream is disposed meanwhile. */
+  /** Waits for the earlier allocations in the queue. Rejects as soon as the stream is disposed. */
   async #turn({ what, stream, check, signal }: Omit<QueuedAllocation, "attempt">): Promise<void> {
     if (this.#mutex.tryAcquire()) return;
     const disposed = new AbortController();

@@ -199,11 +199,11 @@ export class MemoryPool implements Disposable {
   ): DeviceArray<T>;
 
   /**
-   * Allocates memory for all elements of a typed array, and copies them, in stream order. The array may be changed when
-   * the call has returned. If the copy fails, the memory is freed. Also throws what `allocate` and
+   * Allocates memory for all elements of a typed array, and copies them, in stream order. The array may be changed as
+   * soon as the call returns. If the copy fails, the memory is freed. Also throws what `allocate` and
    * `DeviceArray.copyFrom` throw.
    *
-   * @param data The elements, whose type the array has.
+   * @param data The elements to copy; the new array has the same element type.
    * @param stream The stream to allocate and to copy on. Defaults to the device's default stream; required for a pool
    * in host memory.
    * @throws {TypeError} If `data` is not a typed array
@@ -234,9 +234,9 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Allocates memory like `allocate`, but waits while too little memory is free: until this process or another one has
-   * freed enough buffers, and streams have executed the frees. Waiting calls get memory in the order in which they were
-   * made, but a call of `allocate` may get memory before them.
+   * Allocates memory like `allocate` but, if too little memory is free, waits until this process or another one has
+   * freed enough buffers and the streams have executed the frees. Waiting calls get memory in the order in which they
+   * were made, but a call of `allocate` may get memory before them.
    *
    * @param byteLength Size in bytes, at least 1.
    * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when
@@ -245,7 +245,8 @@ export class MemoryPool implements Disposable {
    * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {ReferenceError} If the pool or the stream was disposed, or is disposed while the call waits
-   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never have so much memory
+   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never provide that much
+   * memory
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
     checkOptions(options, allocateAsyncOptions);
@@ -359,9 +360,9 @@ export class MemoryPool implements Disposable {
    * Exports a handle with which another process can import the pool. Any process that has the handle can access all of
    * the pool's memory.
    *
-   * A descriptor keeps the memory allocated. A fabric handle does not: when the pool is destroyed or this process ends,
-   * the memory is freed, and the importers' mappings become invalid. Keep the pool until the importers have released
-   * the memory.
+   * A descriptor keeps the memory allocated. A fabric handle does not: when the pool is destroyed or this process
+   * exits, the memory is freed, and the importers' mappings become invalid. Keep the pool until the importers have
+   * released the memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If the pool was created with handleType "none"
@@ -467,7 +468,7 @@ export interface PoolPlace {
   readonly hint?: string;
 }
 
-/** Creates a pool by `cudaMemPoolCreate`. */
+/** Creates a pool with `cudaMemPoolCreate`. */
 export function createPool(
   session: Session,
   { location, device, name, hint }: PoolPlace,

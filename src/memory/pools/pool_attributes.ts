@@ -155,7 +155,7 @@ export const flagsByAccess: Readonly<Record<Access, number>> = {
   "read-write": memAccessFlags.readWrite,
 };
 
-/** Returns a device's access to a pool, by `cudaMemPoolGetAccess`. */
+/** Returns a device's access to a pool, using `cudaMemPoolGetAccess`. */
 export function getPoolAccess(session: Session, pool: bigint, { device }: { device: CudaDevice }): Access {
   checkDevice(device, session);
   let flags: number;
@@ -169,8 +169,8 @@ export function getPoolAccess(session: Session, pool: bigint, { device }: { devi
 }
 
 /**
- * Sets the access of devices to a pool, by `cudaMemPoolSetAccess`, after checking that each can be a peer of the pool's
- * device.
+ * Sets the access of devices to a pool with `cudaMemPoolSetAccess`, after checking that each can be a peer of the
+ * pool's device.
  *
  * @param options.poolDevice The pool's own device; undefined for host memory.
  */

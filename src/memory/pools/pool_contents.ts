@@ -190,7 +190,9 @@ export function refusalOfMaxSize(maxSize: number): SizeRefusal {
   return { why: `its maxSize is ${maxSize} bytes`, advice: "ask for less, or create it with a larger maxSize" };
 }
 
-/** Returns an error for a lack of memory that the library detects, in the form of the driver's own error. */
+/**
+ * Returns an out-of-memory error, for when the library itself detects the condition; it looks like the driver's own.
+ */
 export function outOfMemory(why: string): CudaError {
   return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
 }

@@ -150,7 +150,7 @@ export class PoolMemory {
       : { why: `the device has ${limit} bytes`, advice: "ask for less" };
   }
 
-  /** Returns the number of bytes that the pool can provide at most, as far as it is known; otherwise Infinity. */
+  /** Returns the maximum number of bytes that the pool can provide; Infinity if it is not known. */
   limit(): number {
     const maxSize = this.#roundedMaxSize;
     if (this.device === undefined) return maxSize;
@@ -278,7 +278,7 @@ export class PoolMemory {
       used += other.contents.byteLength;
     }
     if (count === 0) return undefined;
-    // A software device maps less memory for a pool than the pool reports, which is rounded as on a GPU.
+    // A software device rounds the reported size of a pool up as a GPU does, but maps less memory than that.
     const most = this.#deviceMemoryInUse();
     const bytes = `${Math.min(reserved, most)} bytes reserved, of which ${used} are in use`;
     return `${countOf(count, "other pool")} of this process: ${bytes}`;
@@ -293,7 +293,7 @@ export class PoolMemory {
     return this.#maxSize > 0 ? Math.ceil(this.#maxSize / reservedUnit) * reservedUnit : Infinity;
   }
 
-  /** Returns the number of bytes that the pool has reserved; those in use if the driver does not tell. */
+  /** Returns the number of bytes that the pool has reserved, or the number in use if the driver cannot be queried. */
   #reserved(): number {
     const handle = this.#handle ?? this.#pendingHandle;
     const { byteLength } = this.contents;
@@ -343,7 +343,7 @@ export class PoolMemory {
   }
 
   #destroy(driver: Driver, handle: bigint): void {
-    // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process ends.
+    // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process exits.
     if (!this.isUndestroyable) return driver.memPoolDestroy(handle);
     this.#resetCurrentPool(driver, handle);
     driver.memPoolTrimTo(handle, 0n);
@@ -351,8 +351,8 @@ export class PoolMemory {
 
   /** Frees the remaining buffers and destroys the pool, at the end of the session. */
   #releaseAll(driver: Driver, { handle, isOwned }: { handle: bigint; isOwned: boolean }): void {
-    // Keeps a pool in host memory if an ArrayBuffer of its memory was transferred: the receiver may still access the
-    // memory.
+    // Do not release a pool in host memory if an ArrayBuffer over its memory was transferred: the receiver may still
+    // access the memory.
     if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
     // Memory of a pool in host memory can be freed on any device.
     const ordinal = this.device?.ordinal ?? 0;

@@ -39,7 +39,7 @@ function classOfElements(type: TypedArrayConstructor<TypedArray>): string {
 }
 
 /**
- * Returns whether copying the bytes has the same result as converting each element, as `TypedArray.prototype.set` does.
+ * Returns whether copying the bytes has the same result as `TypedArray.prototype.set`, which converts each element.
  * True for integers of the same size, whose conversion keeps the bits.
  */
 function keepsBits(from: string, to: string): boolean {

@@ -66,8 +66,8 @@ export class HostBuffer implements Disposable {
   /**
    * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
    *
-   * Do not transfer it, neither by `transfer()` nor to a worker: the receiver could access the memory after it is
-   * freed. Memory that was transferred is therefore not freed before the process ends, and is reported when the `Cuda`
+   * Do not transfer it, neither with `transfer()` nor to a worker: the receiver could access the memory after it is
+   * freed. Memory that was transferred is therefore not freed before the process exits, and is reported when the `Cuda`
    * object is disposed.
    *
    * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred

@@ -133,7 +133,7 @@ export class Uploads {
   /** The buffers whose copies are not known to be complete, by stream, from the oldest to the newest. */
   readonly #pending = new Map<CudaStream, Captured[]>();
   #pendingByteLength = 0;
-  /** Whether each device reads pageable memory directly, by the device's ordinal. */
+  /** Whether each device reads pageable memory directly, indexed by the device's ordinal. */
   readonly #readPageableMemory: boolean[] = [];
 
   constructor(session: Session) {

@@ -111,7 +111,7 @@ export class AddressRange implements Disposable {
   readonly #opened: OpenedObject;
   /** The mappings, sorted by offset. */
   readonly #mappings: Mapping[] = [];
-  /** The views, by the part of the range that they show. */
+  /** The views, keyed by the part of the range that they show. */
   readonly #views = new Map<string, View>();
   #isDisposed = false;
   #hasAddresses = true;
@@ -456,7 +456,7 @@ export function descriptionsOf(devices: readonly CudaDevice[], access: Access): 
   }));
 }
 
-/** Reserves addresses by `cuMemAddressReserve`. */
+/** Reserves addresses with `cuMemAddressReserve`. */
 export function reserveAddresses(
   session: Session,
   { byteLength, options }: { byteLength: number; options: ReserveOptions },

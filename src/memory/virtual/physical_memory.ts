@@ -182,7 +182,7 @@ export function createMemory(
   }
 }
 
-/** Imports another process's memory, by `cuMemImportFromShareableHandle`. */
+/** Imports another process's memory with `cuMemImportFromShareableHandle`. */
 export function importMemory(
   session: Session,
   device: CudaDevice,

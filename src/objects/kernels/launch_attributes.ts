@@ -218,9 +218,7 @@ const clusterHint = "maxActiveClusters says how many clusters fit; " +
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
 const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
-/**
- * For each name that another library's option for opting in to more shared memory has: advice for the error message.
- */
+/** Advice for the error message, keyed by the name of another library's option for opting in to more shared memory. */
 export const optInInstead: Readonly<Record<string, string>> = {
   maxDynamicSharedMemorySize: optsIn,
   max_dynamic_shared_size_bytes: optsIn,

@@ -69,7 +69,7 @@ export const launchOptionNames: OptionNames<LaunchOptions> = {
 
 const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
 const isDependent = 'the option is "programmaticStreamSerialization"';
-/** For each name that an equivalent option has in another library: advice for the error message. */
+/** Advice for the error message, keyed by the name of an equivalent option in another library. */
 export const optionsInstead: Readonly<Record<string, string>> = {
   args: giveArguments,
   arguments: giveArguments,

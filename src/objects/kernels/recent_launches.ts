@@ -38,8 +38,8 @@ interface LaunchStream {
 }
 
 /**
- * The latest launches on a stream. Holds no references to kernels or memory, which would keep them from being
- * collected.
+ * The latest launches on a stream. Holds no references to kernels or memory, which would prevent their garbage
+ * collection.
  */
 export class StreamLaunches {
   readonly #name: string;
@@ -158,7 +158,7 @@ export class RecentLaunches implements LaunchObserver {
     const ordinals = new Set(Array.from(this.#session.streams, ({ device }) => device.ordinal));
     return [...ordinals].some((ordinal) => {
       try {
-        // Queries the default stream, because it cannot have been destroyed meanwhile.
+        // Queries the default stream, because any other stream may have been destroyed in the meantime.
         this.#session.driver.streamQuery(ordinal, defaultStream, { peek: true });
         return false;
       } catch (error) {

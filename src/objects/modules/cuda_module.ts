@@ -211,7 +211,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
         throw cannot(
           `get the kernel "${name}" of the module on device ${this.#device.ordinal}`,
           error,
-          // Nothing makes the texture that such a kernel needs, whatever the device.
+          // A kernel that needs a texture cannot run on a GPU either, because this library cannot create textures.
           /textures and surfaces/.test(error.message) ? "let it read a buffer" : "run this kernel on a GPU",
         );
       }

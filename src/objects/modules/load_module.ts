@@ -58,7 +58,7 @@ const names: OptionNames<LoadModuleOptions> = {
 };
 
 /**
- * For each name that one of these options has in CUDA, its compilers, or another library: advice for the error message.
+ * Advice for the error message, keyed by the name of an equivalent option in CUDA, its compilers, or another library.
  */
 const instead = {
   maxrregcount: 'did you mean "maxRegisters"?',

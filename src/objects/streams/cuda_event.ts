@@ -201,8 +201,8 @@ export class CudaEvent implements Disposable {
   }
 
   /**
-   * Resolves when the work before the event's latest record is done. If the event is recorded again meanwhile, waits
-   * for the new record.
+   * Resolves when the work before the event's latest record is done. If the event is recorded again during the wait,
+   * waits for the new record.
    *
    * @throws {CudaError} The work's error, if it has failed
    * @throws {SharingError} The error of a failed collective that the work depends on

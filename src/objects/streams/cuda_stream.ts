@@ -380,7 +380,8 @@ export class CudaStream implements Disposable {
    *
    * @param body Enqueues the work, on the stream that it gets as its argument, and returns without awaiting anything.
    * It may be called thousands of times.
-   * @param options How often to call `body`, whether to flush the L2 cache, and a signal that ends the benchmark early.
+   * @param options How often to call `body`, whether to flush the L2 cache, and a signal that stops the benchmark
+   * early.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `body` is not a function or returns a promise, or an option has the wrong type
    * @throws {RangeError} If a number of calls is not a whole number

@@ -17,8 +17,8 @@ const rememberedWaits = 16;
 
 /**
  * The progress of a stream, and the work of other streams that is ordered before its own, as far as the program's
- * events and waits show it. If a program orders its streams by events, the library need not do so again when memory is
- * freed.
+ * events and waits show it. If a program orders its streams with events, the library need not order them again when
+ * memory is freed.
  *
  * Positions in a stream's work are counted in event records: work that is enqueued while `position` is n precedes the
  * record that increments it to n + 1.
@@ -193,7 +193,7 @@ export class Markers implements Disposable {
   readonly #device: number;
   readonly #idle: bigint[] = [];
   #recordCount = 0;
-  /** Of the complete markers, the one that was recorded last. */
+  /** The most recently recorded of the complete markers. */
   #completed: Marker | undefined;
   #isDisposed = false;
 

@@ -151,7 +151,7 @@ interface Field {
 }
 
 /**
- * Computes the layout of a struct by C++'s rules. Throws if a field is not valid.
+ * Computes the layout of a struct according to C++'s rules. Throws if a field is not valid.
  *
  * @param layoutOfBytes Returns the struct layout of a value; undefined if the value is not a struct's bytes.
  */
