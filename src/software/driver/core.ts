@@ -93,8 +93,8 @@ export class DriverCore {
   }
 
   /**
-   * Throws the error of an allocation for which the device has too little memory. It says what the sanitizer takes of
-   * the memory.
+   * Throws the error for an allocation that exceeds the device's free memory. The message includes the amount of memory
+   * that the sanitizer uses.
    */
   failForMemory(call: string): never {
     const { freeBytes, totalBytes, shadowBytes } = this.linearMemory;

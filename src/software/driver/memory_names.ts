@@ -135,8 +135,8 @@ function accessAdvice(allocation: AnyAllocation): string {
 }
 
 /**
- * Names memory that was freed. `isFreed` is false if the free is only enqueued, so that kernels can still access the
- * memory.
+ * Returns the name of freed memory for a message. `isFreed` is false if the free is only enqueued, so that kernels can
+ * still access the memory.
  */
 function nameOfFreed(
   { kind, begin, byteLength, device }: FreedRange,

@@ -50,7 +50,7 @@ export class MappingLeases {
   acquire(range: Range): boolean {
     const [first, last] = unitsOf(range);
     for (let unit = first; unit <= last;) {
-      // Locks all units up to the next one that is locked already by one call.
+      // With a single call, lock all units up to the next unit that is already locked.
       let end = unit;
       while (end <= last && !this.#counts.has(end)) end++;
       if (end > unit && !this.#tryLock(unit, end - unit)) {

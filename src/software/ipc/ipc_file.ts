@@ -105,9 +105,9 @@ export function decodeIpcHandle(
 }
 
 /**
- * The reason why a handle cannot be opened, in this order: the bytes are not a handle; the owner process has ended; the
- * owner has closed the file; the owner is not visible from this process, so it is unknown whether the owner still has
- * the file open.
+ * The reason why a handle cannot be opened, in this order: the bytes are not a handle; the owner process has exited;
+ * the owner has closed the file; the owner is not visible from this process, so it is unknown whether the owner still
+ * has the file open.
  */
 export type IpcFailure = "not a handle" | "no process" | "no file" | "unseen";
 
@@ -275,7 +275,7 @@ function maySee(path: string): boolean {
     return true;
   } catch (error) {
     if (isDenied(error)) return false;
-    // The process has ended, or has closed the descriptor. Missing permissions are not the reason for the failure.
+    // The process has exited, or has closed the descriptor. Missing permissions are not the reason for the failure.
     if (isGone(error)) return true;
     throw error;
   }

@@ -14,7 +14,7 @@ import {
 } from "../../../ffi/native/shim/processes.ts";
 import { errno, shim, SystemError } from "../../../ffi/native/shim/shim.ts";
 
-/** The identity of a process, by which other processes can find it and detect that it has ended. */
+/** The identity of a process, by which other processes can find it and detect that it has exited. */
 export interface ProcessIdentity {
   /** The process's number in its own PID namespace. */
   readonly pid: number;

@@ -107,8 +107,8 @@ interface FabricFileContent {
 /**
  * The memory file of a pool or of `cuMemCreate` memory in a fabric. Importers receive the file through a socket in the
  * fabric's folder. The memory is not a regular file in the folder, because such a file cannot be sealed: a process that
- * truncated the file would crash all processes that have mapped it. The exporter holds a lock on the memory file, by
- * which importers detect whether the exporter has ended.
+ * truncated the file would crash all processes that have mapped it. The exporter holds a lock on the memory file. The
+ * system releases the lock when the exporter exits, which is how importers detect the exit.
  */
 export class FabricFile extends SharedFile {
   /** The fabric handle of the file, 64 bytes. */
@@ -150,7 +150,7 @@ export class FabricFile extends SharedFile {
   }
 
   /**
-   * Opens the file of a handle. Returns undefined if there is no such file, or if the file's exporter has ended.
+   * Opens the file of a handle. Returns undefined if there is no such file, or if the file's exporter has exited.
    *
    * @throws {SystemError} If the system cannot open the file
    */
@@ -169,7 +169,7 @@ export class FabricFile extends SharedFile {
     }
   }
 
-  /** Whether the exporter has ended or has closed the file. */
+  /** Whether the exporter has exited or has closed the file. */
   override get isAbandoned(): boolean {
     return this.#served === undefined && !isRangeLocked(this.fd, ownedRange);
   }

@@ -196,7 +196,7 @@ export class LinearMemory {
     return usable - this.shadowBytes;
   }
 
-  /** The number of bytes of the shadow, which any driver of the process may use; 0 if none does. */
+  /** The number of bytes of the shadow, which any driver of the process may use; 0 if no driver uses a shadow. */
   get shadowBytes(): number {
     return processMemory!.shadowUsers > 0 ? shadowSpace.byteLength : 0;
   }

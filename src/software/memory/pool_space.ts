@@ -57,8 +57,8 @@ export function roundUpToUnits(byteLength: number): number {
 }
 
 /**
- * The size in bytes of a step. As on a GPU, what a pool reports as reserved is rounded up to whole steps, and so is its
- * maximum size.
+ * The size in bytes of a step. As on a GPU, the reserved size that a pool reports and the pool's maximum size are
+ * rounded up to whole steps.
  */
 export const stepByteLength: number = 16 * unitByteLength;
 

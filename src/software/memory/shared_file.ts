@@ -40,8 +40,8 @@ import { type LinearMemory, wholePages } from "./linear_memory.ts";
 /** The size of the first page of a pool's file, in bytes. Allocations are never located in this page. */
 export const poolFileHeaderByteLength = 65536;
 /**
- * The size of a unit, in bytes, as that of the pages that a GPU maps. Pools reserve and release memory in whole units.
- * The first unit follows the file's first page.
+ * The size of a unit, in bytes: the same as the size of the pages that a GPU maps. Pools reserve and release memory in
+ * whole units. The first unit follows the file's first page.
  */
 export const unitByteLength: number = 2 * 2 ** 20;
 /** The total size of the fields of a pool file's header, in bytes. */

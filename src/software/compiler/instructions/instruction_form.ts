@@ -72,7 +72,7 @@ export interface InstructionForm extends InstructionRow {
   readonly suspending: SuspendingInstruction | undefined;
   /** The reason why the device does not support the instruction. Undefined if the instruction is supported. */
   readonly refusal: string | undefined;
-  /** Whether the form is not PTX, so that it refuses the module, as on a GPU. */
+  /** Whether the form is not valid PTX. If so, a module that uses it is rejected as a whole, as on a GPU. */
   readonly isInvalid: boolean;
   readonly traits: LoweringTraits;
 }
@@ -131,7 +131,7 @@ export function instructionForm(
     readonly refusal?: string;
     /** If defined, the form matches every instruction of the opcode that has this modifier. */
     readonly refusedFor?: string;
-    /** Whether the form is not PTX: no GPU has it. */
+    /** Whether the form is not valid PTX: no GPU supports it. */
     readonly isInvalid?: boolean;
   },
 ): InstructionForm {

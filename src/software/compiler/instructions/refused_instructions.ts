@@ -75,7 +75,7 @@ const refusedModifiers = [
   ["ld st", "v8", undefined, needsBlackwell],
 ] as const;
 
-/** The instructions that look like PTX, but that no GPU has, with the manual's sections. */
+/** Instructions that look like valid PTX but that no GPU supports, with the sections of the manual. */
 const absent = [
   ["mul.wide.<type:u64|s64> d, a, b", "9.7.1.3"],
   ["mad.wide.<type:u64|s64> d, a, b, c", "9.7.1.4"],

@@ -103,7 +103,7 @@ function merge(modules: readonly PtxModule[], images: readonly NamedPtx[]): Omit
     target,
     functions: functions.map(({ value }) => value),
     variables: variables.map(({ value }) => value),
-    // No module that is linked has registers of its own.
+    // Modules that declare registers outside functions cannot be linked.
     registers: [],
     aliases,
   };

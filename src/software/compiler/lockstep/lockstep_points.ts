@@ -398,7 +398,7 @@ function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]
 }
 
 /**
- * Returns a function that tells whether an access may touch the same variable or allocation as any of the given
+ * Returns a function that returns whether an access may touch the same variable or allocation as any of the given
  * accesses.
  */
 function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {
@@ -446,8 +446,8 @@ const manyBlocks = 64;
 /**
  * Returns the divergent regions for each basic block where diverged lanes reconverge after a branch or a loop. A region
  * contains the blocks that other lanes may still execute when a lane arrives at the block of reconvergence. A region
- * does not extend across barriers, because no lane passes a barrier before the other lanes reach it. A region that is
- * too large is undefined.
+ * does not extend across barriers, because no lane passes a barrier before the other lanes reach it. For a region that
+ * is too large, the result contains undefined.
  */
 function divergentRegions(
   { blocks, dominators, loops }: FunctionAnalysis<CompiledStep>,

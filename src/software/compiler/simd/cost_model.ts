@@ -14,7 +14,9 @@ import type { ResolvedKernel } from "../typing/resolver.ts";
 export const timesAround = 8;
 /** Gangs must execute at least 1 / `leastGangShare` of the instructions that a kernel executes. */
 const leastGangShare = 4;
-/** Gangs must execute at least this many instructions for each loop over the threads of a gang that they execute. */
+/**
+ * The minimum number of instructions that gangs must execute for each loop over the gang's threads that they execute.
+ */
 export const instructionsPerLoop = 6;
 
 /**

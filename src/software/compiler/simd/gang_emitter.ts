@@ -178,7 +178,7 @@ export class GangEmitter {
     return storage.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
   }
 
-  /** The local with the mask of the threads that execute the code. Undefined if all threads of the gang do. */
+  /** The local with the mask of the threads that execute the code. Undefined if all threads of the gang execute it. */
   get mask(): number | undefined {
     return this.#masking?.mask;
   }

@@ -82,7 +82,7 @@ const [gatheredArea, gatheredThread] = [1, 2] as const;
 const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
 
 /**
- * Builds the function that reconverges individual threads to a gang, if all of them wait at one barrier.
+ * Builds the function that merges individual threads into a gang again, if all of them wait at one barrier.
  *
  * The function's parameters are the offset of the launch record, the offset of the gang's save area, and the number of
  * the gang's first thread. The function returns the gang's new state: the number of the suspension, or

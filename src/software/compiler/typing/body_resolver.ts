@@ -245,7 +245,9 @@ function refuseWide(operands: readonly ResolvedOperand[], { line, text }: { line
   }
 }
 
-/** Returns the vector and type modifiers of a load or store of an entire variable in registers. */
+/**
+ * Returns the vector and type modifiers of an instruction that loads or stores an entire variable through registers.
+ */
 function accessType({ type, registers }: CallVariable): string {
   if (registers?.type === "b128") return ".v2.b64";
   const { vectorLength = 1 } = registers ?? {};

@@ -15,7 +15,7 @@ import type { ResolvedForm } from "../../../ptx/instructions/resolved_instructio
 /**
  * Resolves an instruction, except for its operands and its predicate.
  *
- * @param dialect how the instruction is to be read. Default: as the newest PTX has it
+ * @param dialect the dialect that determines the instruction's meaning. Default: the newest supported PTX
  */
 export function resolveForm(
   instruction: Instruction,
@@ -97,7 +97,7 @@ function findForm(
   if (!forms.some((form) => hasModifier(form, modifier))) {
     throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
   }
-  // The modifier is known for this opcode, but not in this combination with others. Report the combination as
+  // The modifier is known for this opcode, but not in this combination with other modifiers. Report the combination as
   // unsupported, because it may be valid PTX.
   const section = nearest?.section;
   throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });

@@ -42,7 +42,10 @@ export class ModuleLocalLayout {
     return variable;
   }
 
-  /** Places all variables after the first bytes of the kernel's frame. Returns the number of bytes with them. */
+  /**
+   * Places all variables after the first `byteLength` bytes of the kernel's frame. Returns the size of the frame in
+   * bytes, including the variables.
+   */
   placeAfter(byteLength: number): number {
     if (this.#placed.size === 0) return byteLength;
     const begin = roundUp(byteLength, this.alignment);
@@ -65,8 +68,9 @@ export interface RegisterUser {
 }
 
 /**
- * Makes functions share the module's registers: those that a callee uses are stored in `.local` memory where a function
- * is left, and loaded where it is entered again. Returns the functions with these instructions.
+ * Makes functions share the module's registers: the registers that a callee uses are stored to `.local` memory where
+ * control leaves a function, and loaded where control enters the function again. Returns the functions with these
+ * instructions.
  */
 export function shareRegisters(
   users: readonly RegisterUser[],

@@ -50,7 +50,7 @@ export function moduleScope(
   },
   instructions: InstructionSet,
 ): ModuleScope {
-  // Since PTX 3.0, functions follow an ABI, which passes no such registers and variables.
+  // Since PTX 3.0, functions follow an ABI, which does not allow registers or `.local` variables at module scope.
   const dialect = dialectOf(header);
   const hasThreadState = dialect.version < 3;
   if (!hasThreadState && registers[0] !== undefined) {

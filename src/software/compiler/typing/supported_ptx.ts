@@ -51,7 +51,7 @@ export interface PtxDialect {
   readonly version: number;
   /** Whether all arithmetic on `.f32` flushes subnormal numbers to zero, as on devices before sm_20. */
   readonly flushesSubnormals: boolean;
-  /** Whether instructions may exchange values among the lanes of a warp without naming the lanes. */
+  /** Whether instructions may exchange values among the lanes of a warp without a mask of the participating lanes. */
   readonly hasWarpsInLockstep: boolean;
 }
 
@@ -81,8 +81,8 @@ export function architectureOf({ names }: PtxHeader["target"]): number {
 /** Options that may follow the architecture of a target. */
 const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_independent", "debug"]);
 /**
- * The option of targets without 64-bit floating-point numbers. A device that has them computes in 64 bits all the same,
- * as `ptxas` does.
+ * The option of targets that lack 64-bit floats, which maps 64-bit floats to 32 bits. The option has no effect on a
+ * device that supports 64-bit floats, as with `ptxas`.
  */
 const mapsDoubles = "map_f64_to_f32";
 

@@ -22,7 +22,7 @@ interface LaunchMemory {
   readonly shared: number;
   readonly local: number;
   readonly parameters: number;
-  /** Whether the kernel lacks the workspace of a cooperative launch, for which it looks. */
+  /** Whether the kernel looks up the workspace of a cooperative launch, but the launch is not cooperative. */
   readonly lacksWorkspace: boolean;
   /** Names the memory at an offset in linear memory. */
   readonly memoryNames: MemoryNames | undefined;
@@ -159,7 +159,7 @@ const kindsOfArguments: readonly number[] = [
 
 /**
  * Describes the arguments of a launch, to be appended to the description of a fault: "; the kernel was launched with
- * (4096, 2.5, 0x7a0000001000 with 4096 bytes from there)". Empty for faults that arguments do not cause.
+ * (4096, 2.5, 0x7a0000001000 with 4096 bytes from there)". Empty for faults of a kind that arguments do not cause.
  */
 export function describeArguments(
   kind: number,

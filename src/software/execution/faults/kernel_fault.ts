@@ -113,19 +113,21 @@ export function nameOfLine(line: number): string {
   return `line ${line} of the PTX`;
 }
 
-/** The number of steps from which on the time of a block is measured: short blocks must not pay for it. */
+/**
+ * The number of steps after which the time of a block is measured. Shorter blocks do not incur the cost of measuring.
+ */
 const untimedSteps = 2 ** 16;
 
 /**
- * Counts the steps of a block's threads, and stops the kernel when the step limit is reached, because the kernel most
- * likely never ends.
+ * Counts the steps of a block's threads, and stops the kernel when the step limit is reached, because a kernel that
+ * reaches the limit most likely never terminates.
  */
 export class StepCounter {
   /** The number of loop iterations that a kernel may run before it calls `refuel` again. */
   readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
-  /** The time, as `performance.now()`, when the running block had made its first steps. Undefined for short blocks. */
+  /** The `performance.now()` time at which the running block had made `untimedSteps` steps. Undefined until then. */
   #begin: number | undefined;
 
   constructor(limit: number) {

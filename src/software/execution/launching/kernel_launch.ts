@@ -86,8 +86,8 @@ class Pace {
     if (this.#isDivided) return true;
     const elapsed = performance.now() - this.#start;
     if (elapsed < sliceMilliseconds / 4) {
-      // Measuring the time takes about as long as running an empty block, so the number grows faster if hardly any time
-      // has passed.
+      // Measuring the time takes about as long as running an empty block, so the number of blocks per call grows faster
+      // if hardly any time has passed.
       const factor = elapsed < sliceMilliseconds / 32 ? 8 : 2;
       this.#count = Math.min(this.#count * factor, 2 ** 24);
     }

@@ -217,7 +217,7 @@ export function kernelAttribute(loaded: LoadedKernel, attribute: number): number
     case functionAttribute.localSizeBytes:
       return compiled.localBytes;
     case functionAttribute.numRegs:
-      // Returns 0 registers, because WebAssembly has locals instead, to which its engine assigns registers.
+      // Returns 0 registers: WebAssembly code has locals, which the engine maps to registers on its own.
       return 0;
     case functionAttribute.ptxVersion:
       return loaded.module.ptxVersion;
@@ -258,8 +258,9 @@ export function occupancyOf(
 }
 
 /**
- * Implements `cuOccupancyMaxPotentialBlockSize`: finds the block size with the most threads on a multiprocessor, the
- * largest one if there are several. Returns the block size and the number of such blocks that fill the device.
+ * Implements `cuOccupancyMaxPotentialBlockSize`: finds the block size with the most threads on a multiprocessor, and
+ * the largest such size if there are several. Returns the block size and the number of such blocks that fill the
+ * device.
  */
 export function potentialBlockSize(
   loaded: LoadedKernel,

@@ -65,9 +65,9 @@ export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   /** The target architecture of the PTX as a number: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** For each kernel that the device cannot run, by name: the error that says why. */
+  /** Maps the name of each kernel that the device cannot run to the error that explains why. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
-  /** For each variable that the device does not support, by name: the error that says why. */
+  /** Maps the name of each variable that the device does not support to the error that explains why. */
   readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
   /**
    * The variables in `.global` and `.const`, each of which starts at a multiple of 512 bytes. Initially, no device has

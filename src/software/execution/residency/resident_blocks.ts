@@ -22,7 +22,7 @@ import { activeBlocks } from "../../software_device.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
 
-/** A block that has started but not ended. */
+/** A block that has started but not finished. */
 interface Resident {
   readonly block: Coordinates;
   readonly multiprocessor: number;
@@ -70,8 +70,8 @@ export class ResidentBlocks implements ScratchOwner {
   /** The multiprocessor where a block last started. */
   #lastMultiprocessor = -1;
   /**
-   * The number of turns that blocks have taken since a block last started or ended. A turn without progress may count
-   * more than once, see `weightOfStuckTurn`.
+   * The number of turns that blocks have taken since a block last started or finished. A turn without progress may
+   * count more than once, see `weightOfStuckTurn`.
    */
   #turnsSinceChange = 0;
   /** The number of turns that blocks have taken since any thread last made progress. */
@@ -84,7 +84,7 @@ export class ResidentBlocks implements ScratchOwner {
   readonly #firstWait = performance.now();
 
   /**
-   * @param index the index of the block that waits for other blocks; the blocks before it have ended, and the blocks
+   * @param index the index of the block that waits for other blocks; the blocks before it have finished, and the blocks
    * after it have not started
    * @param scheduler the scheduler of that block
    */
@@ -107,7 +107,7 @@ export class ResidentBlocks implements ScratchOwner {
     place.linearMemory.takeScratch(this);
   }
 
-  /** Runs a time slice. Returns whether all blocks have ended. */
+  /** Runs a time slice. Returns whether all blocks have finished. */
   run(): boolean {
     const { linearMemory } = this.#launch.place;
     this.#launch.write(this);

@@ -120,7 +120,7 @@ export interface BlockThreads {
   readonly observer?: BlockObserver | undefined;
   /** The order in which warps and threads run. Default: ascending. */
   readonly order?: KernelOrder | undefined;
-  /** Runs those threads of a range that can run. `lastThread` is exclusive. */
+  /** Runs the runnable threads from `firstThread` to `lastThread` (exclusive). */
   run(firstThread: number, lastThread: number): void;
   /**
    * Adds to the step count. `thread` is the thread that made the steps, or the first thread of the warp that made them.

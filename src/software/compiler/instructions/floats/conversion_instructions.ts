@@ -219,8 +219,8 @@ function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: Scal
 }
 
 /**
- * Emits code that clamps the i32 on the stack to the range of a narrower integer. `from` is whether the i32 is signed,
- * and `to` whether the narrower integer is signed.
+ * Emits code that clamps the i32 on the stack to the range of a narrower integer. `from` states whether the i32 is
+ * signed, and `to` whether the narrower integer is signed.
  */
 function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: boolean; to: boolean }): void {
   const { code } = e;

@@ -20,7 +20,7 @@ function destinationIn(gang: GangEmitter, { operands: [destination] }: ResolvedI
 
 /**
  * Returns the gang form of an instruction that is a single vector instruction on its operands, in the same order. The
- * form does not apply to rounding modes other than to nearest even.
+ * form applies only if the instruction rounds to nearest even.
  */
 export function onDoubles(operation: SimdOpName): GangForm {
   return (gang, i) => {

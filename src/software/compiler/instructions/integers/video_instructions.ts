@@ -16,13 +16,15 @@ import type { Emit } from "../instruction_form.ts";
 import { clampSigned32, clampSigned64, pushPart, repeatable, s32, u32 } from "./integer_instructions.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
-/** The bits of a register that a selector such as `.h1` names. */
+/** The bits of a register that are selected by a selector such as `.h1`. */
 export interface RegisterPart {
   readonly first: number;
   readonly bits: number;
 }
 
-/** Returns the part of an operand that its selector names. Undefined if the whole register is used. */
+/**
+ * Returns the part of an operand that is selected by the operand's selector. Undefined if the whole register is used.
+ */
 export function selectedPart(e: FunctionEmitter, i: ResolvedInstruction, index: number): RegisterPart | undefined {
   const selector = i.choices.get(`selector${index}`);
   if (selector === undefined) return undefined;

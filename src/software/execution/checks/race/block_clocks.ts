@@ -186,7 +186,7 @@ export class BlockClocks {
   }
 
   /**
-   * Replaces the happens-before state of each thread that completes a barrier by the union of the states of all these
+   * Replaces the happens-before state of each thread that completes a barrier with the union of the states of all these
    * threads.
    */
   #share(threads: readonly number[]): void {
@@ -323,7 +323,7 @@ class BlockFences {
 
   /**
    * Joins the fence states of all threads of the block at a barrier, as `share` does. Replaces the separate entries of
-   * the threads by one array with the time of each thread's last fence.
+   * the threads with one array with the time of each thread's last fence.
    */
   shareAll(
     { threads, base, block, time }: { threads: readonly number[]; base: number; block: number; time: number },

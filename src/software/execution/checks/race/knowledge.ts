@@ -251,7 +251,7 @@ export class FenceState {
   /** The happens-before state that the thread's last fence with a scope wider than a block has released. */
   #wide: Knowledge | undefined;
 
-  /** Records that the thread has read a message at an offset by a strong read. */
+  /** Records that the thread has read a message at an offset with a strong read. */
   noteRead(offset: number, message: ReleasedKnowledge, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;

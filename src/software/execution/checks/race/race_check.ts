@@ -35,7 +35,7 @@ const mostPairs = 4096;
 const blockShift = 2 ** 26;
 
 /**
- * The pairs of blocks where one block has read a value that the other block wrote by a strong access, such as a flag.
+ * The pairs of blocks where one block has read a value that the other block wrote with a strong access, such as a flag.
  */
 export class BlockSignals {
   /** For each memory offset, the block that made the last strong write. */
@@ -61,7 +61,7 @@ export class BlockSignals {
     this.#writers.set(offset, block);
   }
 
-  /** Returns whether block `reader` has read a value that block `writer` wrote by a strong access. */
+  /** Returns whether block `reader` has read a value that block `writer` wrote with a strong access. */
   has(writer: number, reader: number): boolean {
     return this.#pairs.has(writer * blockShift + reader);
   }

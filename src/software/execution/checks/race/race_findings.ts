@@ -226,7 +226,7 @@ interface RacingAccesses {
   /** Whether the accesses belong to a read-modify-write sequence. */
   readonly isUpdate: boolean;
   /**
-   * Whether the later access's block has read a value, such as a flag, that the earlier access's block wrote by a
+   * Whether the later access's block has read a value, such as a flag, that the earlier access's block wrote with a
    * strong access.
    */
   readonly isSignalled: boolean;
