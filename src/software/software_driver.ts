@@ -28,7 +28,7 @@ import { surveyInstructions } from "./compiler/linking/instruction_survey.ts";
 import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 
 /**
- * The linear memories of drivers that were closed with `keepMemory`. They must stay accessible until the process ends.
+ * The linear memories of drivers that were closed with `keepMemory`. They must stay accessible until the process exits.
  */
 const keptMemories: LinearMemory[] = [];
 

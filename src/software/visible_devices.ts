@@ -20,7 +20,7 @@ export interface SoftwareDriverOptions {
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
   /**
-   * The absolute path of the folder through which processes share memory by fabric handles. If undefined, fabric
+   * The absolute path of the folder through which processes share memory with fabric handles. If undefined, fabric
    * handles are unavailable.
    */
   readonly fabric?: string | undefined;

@@ -9,9 +9,10 @@ import { startStackAbove } from "./printing.ts";
  * Returns the value of a property with which each object of a class refuses to be cloned. Without it, a clone would be
  * a plain object without methods, or the runtime's error would name one of the object's properties.
  *
- * The algorithm of structured clones asks neither the object nor its class, but reads the properties of an object that
- * it finds in a property. All objects of a class therefore share one value with a getter that throws. The property must
- * be the first one of its object, because another one could be refused before, with another message.
+ * Structured cloning calls no method of the object or its class, but it reads the properties of nested objects.
+ * Therefore, all objects of a class have a property with the same value: an object with a getter that throws. The
+ * property must be the first one of each object; otherwise, cloning might fail earlier, at a different property, with a
+ * different message.
  *
  * @param what the objects, with an article: `"a CudaStream"`
  * @param advice what to do instead
@@ -26,5 +27,5 @@ export function cloneRefusal(what: string, advice: string): object {
 
 /** Advice for objects that each Worker creates for itself. */
 export const openInWorker = "each Worker calls open() and creates objects of its own";
-/** Advice for objects by which memory is shared. */
+/** Advice for objects through which memory is shared. */
 export const shareOrOpen = "each Worker calls open(), and shares memory through an Exporter, as other processes do";

@@ -212,8 +212,8 @@ export class CudaUnavailableError extends Error {
 /**
  * The reason for a `SharingError`. New codes may be added.
  *
- * - `"peer-gone"`: the other process has ended, or has closed the connection; or a rank of a communicator has ended or
- *   aborted;
+ * - `"peer-gone"`: the other process has exited, or has closed the connection; or a rank of a communicator has exited
+ *   or aborted;
  * - `"timed-out"`: the other process did not send its greeting, or did not complete a message, in time; or not all
  *   ranks of a communicator took part;
  * - `"bad-message"`: the other process sent something that the protocol does not allow, or does not run poolpass;

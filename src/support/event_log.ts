@@ -87,7 +87,7 @@ export class EventLog {
   readonly #output: LogOutput;
   readonly #rates = new Map<LoggedEvent, EventRate>();
   readonly #reports = new Timer(() => this.#reportSuppressed(), reportPause, { unref: true });
-  /** The number of lines that the output has dropped and that were not reported yet. */
+  /** The number of lines that the output has dropped since the last report of dropped lines. */
   #lost = 0;
 
   constructor(output: LogOutput) {

@@ -12,7 +12,7 @@ export interface UnfreedBuffers {
   readonly advice?: string;
 }
 
-/** Warns of buffers that can no longer be freed, or that the program seems to have leaked. */
+/** Warns about buffers that can no longer be freed, or that the program seems to have leaked. */
 export function reportLeak({ count, byteLength, before, origins = [], advice }: UnfreedBuffers): void {
   if (count === 0) return;
   const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
@@ -22,7 +22,7 @@ export function reportLeak({ count, byteLength, before, origins = [], advice }: 
 }
 
 /**
- * Warns of launches that were dropped because the program did not wait for them. A fault of such a launch would go
+ * Warns about launches that were dropped because the program did not wait for them. A fault of such a launch would go
  * unnoticed.
  *
  * @param kernels The name of each launch's kernel.
@@ -40,7 +40,7 @@ export function reportDroppedLaunches(kernels: readonly string[]): void {
 }
 
 /**
- * Warns of a wait for an event that was never recorded, which CUDA treats as complete.
+ * Warns about a wait for an event that was never recorded, which CUDA treats as complete.
  *
  * @param wait The waiter and the event: "a stream waits for an event of device 0".
  * @param origin The call stack of the event's creation.
@@ -92,7 +92,7 @@ export function callStack(what: string): string {
   if (begin < 0) return lines.join("\n");
   const library = libraryFrames(lines[begin]!);
   const frames = lines.slice(begin);
-  // Without a frame of its own, the program is in the same bundle as the library.
+  // If the program has no frame of its own, it is in the same bundle as the library.
   const own = Math.max(0, frames.findIndex((line) => !library.test(line)));
   return [...lines.slice(0, begin), ...frames.slice(own, own + limit)].join("\n");
 }

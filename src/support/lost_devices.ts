@@ -36,7 +36,7 @@ interface Loss {
 
 /** The part of error messages that states the consequence of a lost context on a GPU. */
 export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
-/** The same on the software device, whose devices belong to one `Cuda` object and not to the process. */
+/** The equivalent for software devices, which belong to one `Cuda` object and not to the process. */
 export const softwareContextIsLost =
   "the device's context is lost: dispose of this Cuda object, and call open() for another one";
 

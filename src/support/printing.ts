@@ -52,7 +52,7 @@ export function printAs<T>(
 
 /**
  * Makes `using` throw for objects of a class that must be declared with `await using`. The error is thrown at the end
- * of the block, and advises to use `await using`; otherwise the runtime would report that `Symbol.dispose` is not a
+ * of the block, and recommends `await using`; otherwise the runtime would report that `Symbol.dispose` is not a
  * function. The object's disposal is started anyway, because the program has lost its reference, and the object would
  * keep its socket and the process alive.
  */
@@ -190,7 +190,7 @@ export function stateOf(ask: () => string, fallback: string = "unknown"): string
 // deno-lint-ignore no-control-regex
 const controls = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Replaces control characters by the escapes that they have in a string literal: `\x1b`, `\u202e`. */
+/** Replaces control characters with the escapes that they have in a string literal: `\x1b`, `\u202e`. */
 export function escapeControls(text: string): string {
   return text.replace(controls, escapeOf);
 }

@@ -167,7 +167,10 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
   return typeof value === "string" ? "a string" : typeof value === "bigint" ? "a bigint" : String(value);
 }
 
-/** Formats a value for an error message: a string in quotes, a number unchanged, and other values like `whatIs`. */
+/**
+ * Formats a value for an error message: a string in quotes, a number unchanged, and anything else the way `whatIs`
+ * formats it.
+ */
 export function shown(value: unknown): string {
   if (typeof value === "string") return escapeControls(JSON.stringify(value));
   return typeof value === "number" || typeof value === "bigint" ? String(value) : whatIs(value);
@@ -314,7 +317,7 @@ function lettersOf(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 }
 
-/** Replaces synonyms of "size" in a name by "size", so that "slotByteLength", "slotBytes" and "slotSize" match. */
+/** Replaces synonyms of "size" in a name with "size", so that "slotByteLength", "slotBytes" and "slotSize" match. */
 function withSize(letters: string): string {
   return letters.replace(/bytelength|bytes/g, "size");
 }

@@ -45,7 +45,7 @@ export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as 
   const error = new Error(
     `Cannot run here: ${name} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer, as in npx -y -p node@26.10 node FILE`,
   );
-  // The message says all: a call stack would hide it.
+  // The message is sufficient, and a call stack would only obscure it.
   error.stack = String(error);
   throw error;
 }

@@ -333,7 +333,7 @@ export class SharedFile {
   }
 
   /**
-   * Locks a range until the first of these events: `unlock`, `close`, or the end of this process.
+   * Locks a range until the first of these events: `unlock`, `close`, or the exit of this process.
    *
    * @throws {SystemError} If the system is out of memory, or if another process holds a conflicting write lock
    */

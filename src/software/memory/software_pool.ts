@@ -26,12 +26,12 @@ import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_
 const internalDependency = 1;
 
 /**
- * Maximum time in milliseconds for which work runs to release replaced units, since units were last released. Work that
- * waits for the host never ends.
+ * The maximum time in milliseconds, since units were last released, for which pending work is run so that replaced
+ * units can be released. A limit is needed because work that waits for the host never completes.
  */
 const longestStepMilliseconds = 1000;
 
-/** The values of those pool attributes (`cudaMemPoolAttr`) that are numbers of bytes. */
+/** The values of the pool attributes (`cudaMemPoolAttr`) that are byte counts. */
 export interface PoolCounters {
   reserved: number;
   reservedHigh: number;
@@ -59,7 +59,7 @@ export class SoftwarePool implements PageHolder {
   /** The reason why a pool with fabric handles has no file and cannot be exported: there is no usable fabric. */
   readonly refusal: string | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
-  /** The bytes of `reserved` and `reservedHigh` are rounded up to whole steps. */
+  /** The values of `reserved` and `reservedHigh` are rounded up to whole steps. */
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
   /** For each device, the access that its kernels have, one of `memAccessFlags`. */
   readonly access: Map<number, number>;
@@ -136,7 +136,7 @@ export class SoftwarePool implements PageHolder {
     return block;
   }
 
-  /** Returns whether the pool's maximum size leaves no room for `byteLength` bytes more. */
+  /** Returns whether the pool's maximum size leaves no room for `byteLength` more bytes. */
   isAtLimit(byteLength: number): boolean {
     return this.usage.used + byteLength > this.#maxByteLength;
   }
@@ -249,8 +249,8 @@ export class SoftwarePool implements PageHolder {
 
   /**
    * Returns the free block of sufficient size with the lowest reuse cost, which must be at most `maxCost`. If several
-   * blocks have this cost, returns the smallest of them, and among the smallest one that a stream has freed, as a GPU
-   * does.
+   * blocks have this cost, returns the smallest of them. If several are smallest, prefers a block that a stream has
+   * freed. A GPU does the same.
    */
   #findFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     let best: PoolBlock | undefined;
@@ -361,7 +361,7 @@ export class SoftwarePool implements PageHolder {
 
   /**
    * Runs pending work that still uses replaced units until linear memory has room for `byteLength` bytes. Returns
-   * undefined if the work ends without that, or takes too long.
+   * undefined if no work can run any longer and there is still no room, or if the work takes too long.
    */
   #reserveReplaced(byteLength: number): number | undefined {
     const { linearMemory, scheduler } = this.#services;
@@ -384,7 +384,7 @@ export class SoftwarePool implements PageHolder {
   }
 
   /**
-   * Allocates a block when every free block is too small. Joins adjacent free blocks if they are large enough together.
+   * Allocates a block when every free block is too small. Joins adjacent free blocks if their combined size suffices.
    * Otherwise, releases free units and reserves new ones. (A GPU would instead map the memory of the free units to new
    * addresses.) Uses only blocks whose reuse costs at most `maxCost`.
    */
@@ -399,7 +399,7 @@ export class SoftwarePool implements PageHolder {
     // full. In this case, only units without pending work are replaced, because only those can be released immediately.
     const isLimited = needed > this.#room;
     // Units without pending work come first, because their memory is released at once. Short runs come first, so that
-    // the free memory does not fall into ever shorter ones.
+    // long runs of free memory are not split into ever shorter ones.
     runs.sort((one, other) => Number(other.every(isDone)) - Number(one.every(isDone)) || unitsOf(one) - unitsOf(other));
     for (const run of runs) {
       if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;
@@ -458,7 +458,7 @@ export class SoftwarePool implements PageHolder {
    * the pool's address space, because importers may still have them mapped.
    */
   #releaseTo(byteLength: number): void {
-    // Not more than `byteLength` bytes may be left after they are rounded up.
+    // Round down to whole steps, because the remaining size is later rounded up and must not exceed `byteLength`.
     const kept = Math.floor(byteLength / stepByteLength) * stepByteLength;
     for (const block of this.#free) {
       const surplus = this.#reservedByteLength - kept;

@@ -17,7 +17,7 @@ export class Timer {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /**
-   * @param callback may return the milliseconds until it is to be called again
+   * @param callback may return a delay in milliseconds, after which it is called again
    * @param milliseconds the default delay; with Infinity, the timer never starts
    * @param options.unref whether the timer lets the process exit
    */

@@ -81,8 +81,8 @@ const intervalMilliseconds = 1;
 
 const waits = new Set<Wait>();
 /**
- * The `performance.now()` time until which pending waits are polled in every turn of the event loop. Later, a timer
- * polls them.
+ * The `performance.now()` time until which pending waits are polled in every turn of the event loop. After that time, a
+ * timer polls them.
  */
 let eagerEnd = 0;
 let isNextTurnAwaited = false;

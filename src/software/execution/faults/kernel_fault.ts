@@ -127,7 +127,10 @@ export class StepCounter {
   readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
-  /** The `performance.now()` time at which the running block had made `untimedSteps` steps. Undefined until then. */
+  /**
+   * The `performance.now()` time at which the timing of the running block began, after its first steps. Undefined until
+   * then.
+   */
   #begin: number | undefined;
 
   constructor(limit: number) {

@@ -104,7 +104,7 @@ export class VirtualMemory {
     if (type !== memLocationType.device) fail(cudaErrorInvalidValue, call);
     devices.checkOrdinal(device, call);
     const isInFabric = (handleTypes & fabric) !== 0;
-    // As in CUDA, where a missing IMEX channel is reported before errors in later arguments, checks the fabric first.
+    // Check the fabric first: CUDA, too, reports a missing IMEX channel before errors in later arguments.
     if (isInFabric && ownFabric.refusal !== undefined) failBecause(cudaErrorNotPermitted, call, ownFabric.refusal);
     if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
     if (byteLength > linearMemoryByteLength) fail(cudaErrorMemoryAllocation, call);
