@@ -56,7 +56,7 @@ export interface OpenOptions {
   /**
    * Folder in which compiled programs are cached, so that the same source is not compiled again. Defaults to
    * `POOLPASS_CACHE`. The folder is created if it does not exist. A user who can write to the folder controls the code
-   * that runs. Therefore, a folder that another user owns, can write to, or could replace by another folder is an
+   * that runs. Therefore, a folder that another user owns, can write to, or could replace with another folder is an
    * error.
    */
   compileCache?: string;
@@ -168,7 +168,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_SANITIZE_POSSIBLE`: `1` also reports the possible accesses of kernels on a GPU: an access at an unknown
  *   address may be anywhere in the buffer from whose address it is computed
  * - `POOLPASS_SANITIZE_REPORT`: a file to which the sanitizer's reports are added as lines of JSON; `%p` in the name is
- *   replaced by the process ID
+ *   replaced with the process ID
  * - `POOLPASS_SANITIZE_SUPPRESS`: a file that lists errors not to be reported, in lines such as
  *   `unordered-write-read:pipeline.ts`
  * - `GITHUB_ACTIONS`: if it is set, the sanitizer's reports are also printed as annotations
@@ -282,7 +282,7 @@ function warnOfMps({ devices }: Cuda): void {
 }
 
 /**
- * Says once per process that the software device is used although no one has requested it, and why: on standard error
+ * Reports, once per process, that the software device is used although it was not requested, and why: on standard error
  * if that is a terminal, or in the log for operators.
  */
 function reportFallback(cuda: Cuda, unavailable: CudaUnavailableError): void {

@@ -95,11 +95,11 @@ export class Session {
   /** The pools and caching allocators, each of which can release unused memory when another one needs memory. */
   readonly memory: MemoryRegistry;
   /**
-   * Memory that was freed but is kept, because an ArrayBuffer of the memory was transferred, and the receiver may still
-   * access it. `end` reports such memory.
+   * Memory that was freed but is kept, because an ArrayBuffer over the memory was transferred, and the receiver may
+   * still access it. `end` reports such memory.
    */
   readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
-  /** The objects that the end of the session releases. Buffers of pools are not included: each pool lists its own. */
+  /** The objects to release at the end of the session. Buffers of pools are not included: each pool lists its own. */
   readonly opened: OpenedObjects;
   /** The streams that may have pending work: default streams, open streams, and disposed streams with pending work. */
   readonly streams: Set<CudaStream> = new Set();
@@ -184,7 +184,7 @@ export class Session {
   }
 
   /**
-   * Allocates page-locked memory. The end of the session frees the memory, unless it was freed before.
+   * Allocates page-locked memory. The memory is freed at the end of the session, unless it was freed before.
    *
    * @param kind how leak reports name the memory, if the program must free it
    */
@@ -225,8 +225,8 @@ export class Session {
   }
 
   /**
-   * Creates an event that the library records to find out a stream's progress later. The end of the session destroys
-   * the event, unless it was destroyed before.
+   * Creates an event that the library records to determine a stream's progress later. The event is destroyed at the end
+   * of the session, unless it was destroyed before.
    */
   createMarker(device: number): bigint {
     const marker = this.driver.eventCreateWithFlags(device, eventFlags.disableTiming);

@@ -9,8 +9,8 @@ import { PtxError } from "./syntax.ts";
 /** The uses of an instruction in the kernels of a module. */
 export interface InstructionUse {
   /**
-   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. If the entry is not an instruction, but a special
-   * register for example, only the name.
+   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. If the entry is not an instruction, but for
+   * example a special register, only its name.
    */
   readonly instruction: string;
   /**
@@ -42,7 +42,7 @@ export interface ExactInstruction extends InstructionUse {
 export interface ApproximateInstruction extends InstructionUse {
   /** The results of the software device and of a GPU may differ, but are both within the error bound. */
   readonly support: "approximate";
-  /** The maximum error of a result, as the manual states it, such as `2^-22.9 relative`. */
+  /** The maximum error of a result that the manual states, such as `2^-22.9 relative`. */
   readonly bound: string;
 }
 

@@ -105,7 +105,10 @@ export function kernelSignatures(ptx: string): KernelSignature[] {
   return signatures;
 }
 
-/** Returns the signature of a kernel. Throws {@linkcode PtxError} for invalid or too large parameters. */
+/**
+ * Returns the signature of a kernel. Throws {@linkcode PtxError} if a parameter is invalid, or the parameters are too
+ * large.
+ */
 export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
   const signature = placeParameters(kernel.name, kernel.parameters.map(variableLayout));
   if (signature.parameterBytes > maximumParameterBytes) {

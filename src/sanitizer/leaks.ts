@@ -8,7 +8,7 @@ import type { Operation } from "./order/timelines.ts";
 
 /** The unfreed allocations of one kind. */
 export interface UnfreedPieces {
-  /** What messages call an allocation of this kind, in the singular: "host buffer". */
+  /** The name of this kind of allocation in messages, in the singular: "host buffer". */
   readonly kind: string;
   /** Lists the allocations. `at` is the address, or the buffer in the case of page-locked memory. */
   pieces(): Iterable<{ readonly at: bigint | ArrayBufferLike; readonly byteLength: number }>;
@@ -31,7 +31,10 @@ export interface LeakGroup {
 
 type AllocationAt = (at: bigint | ArrayBufferLike) => LiveAllocation | undefined;
 
-/** Allocations that outlive their pool or allocator. Those that the program does not free before it ends are leaks. */
+/**
+ * Allocations that outlive their pool or allocator. Allocations that the program does not free before it exits are
+ * leaks.
+ */
 export class LeakCandidates {
   readonly #allocationAt: AllocationAt;
   /** The address or buffer of each candidate, and its kind for messages. */

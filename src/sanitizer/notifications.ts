@@ -19,12 +19,13 @@ const maximum = 4096;
  */
 const maximumAsked = 8;
 /**
- * The process IDs of all processes that have ever connected to this process, except those that are known to have ended.
+ * The process IDs of all processes that have ever connected to this process, except those that are known to have
+ * exited.
  */
 const pids = new Set<number>();
 /** The number of connections of this process so far. */
 let connections = 0;
-/** The process IDs of connected processes that are known to have ended, in the order of detection. */
+/** The process IDs of connected processes that are known to have exited, in the order of detection. */
 const ended: number[] = [];
 
 /** Registers an observer for reads of host memory. Returns a function that removes the observer. */
@@ -50,7 +51,7 @@ export function connectionCount(): number {
   return connections;
 }
 
-/** Returns the process IDs of all connected processes, except those that are known to have ended. */
+/** Returns the process IDs of all connected processes, except those that are known to have exited. */
 export function connectedProcesses(): ReadonlySet<number> {
   return pids;
 }
@@ -61,7 +62,7 @@ export function hasManyConnections(): boolean {
 }
 
 /**
- * Checks some of the connected processes. Returns the IDs of all that are known to have ended, in the order of
+ * Checks some of the connected processes. Returns the IDs of all that are known to have exited, in the order of
  * detection. Each call returns the same growing array.
  *
  * @param options.isLeftOut returns whether to skip a process

@@ -45,13 +45,13 @@ export class Sanitizer {
   readonly #hasListener: boolean;
   readonly #outputs: Outputs;
   readonly #kernels: KernelOptions;
-  /** Removes this sanitizer's listener for the end of the process. */
+  /** Removes this sanitizer's listener for the exit of the process. */
   readonly #forgetEnd: () => void;
   /** Removes this sanitizer's observer, which is notified before the library reads memory of the program. */
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
   readonly #unfreed = new LeakCandidates((at) => this.#observer?.allocationAt(at));
-  /** Called before the process ends, unless `finish` was called. */
+  /** Called before the process exits, unless `finish` was called. */
   #beforeEnd: () => void = () => {};
 
   /**
@@ -163,7 +163,7 @@ export class Sanitizer {
     return true;
   }
 
-  /** Sets a function to call before the process ends, unless `finish` is called first. */
+  /** Sets a function to call before the process exits, unless `finish` is called first. */
   beforeProcessEnd(report: () => void): void {
     this.#beforeEnd = report;
   }
@@ -204,10 +204,10 @@ export class Sanitizer {
   }
 
   /**
-   * Delivers the last reports and prints a summary. Called if the process ends before the `Cuda` object is disposed.
+   * Delivers the last reports and prints a summary. Called if the process exits before the `Cuda` object is disposed.
    */
   #endWithProcess(hasFailed: boolean): void {
-    // Do not report leaks if the program fails: it ends before it can free its memory.
+    // Do not report leaks if the program fails: it exits before it can free its memory.
     if (!hasFailed) this.#beforeEnd();
     this.#reports.deliver();
     const { all } = this.#reports;
@@ -239,10 +239,10 @@ function isSanitizerError(error: unknown): boolean {
   return error instanceof SanitizerError;
 }
 
-/** The suppressions whose unused entries will be printed when the process ends. */
+/** The suppressions whose unused entries will be printed when the process exits. */
 const watched = new WeakSet<Suppressions>();
 
-/** Makes the process print the unused entries of a suppression file when it ends, once per file. */
+/** Makes the process print the unused entries of a suppression file when it exits, once per file. */
 function warnOfUnused(suppressions: Suppressions): void {
   if (watched.has(suppressions)) return;
   watched.add(suppressions);

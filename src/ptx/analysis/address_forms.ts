@@ -18,8 +18,8 @@ import {
 } from "../instructions/resolved_instruction.ts";
 
 /**
- * A term of a {@linkcode LinearForm}: a register, or the name of a constant value, which is a special register, a
- * variable's address or a kernel parameter.
+ * A term of a {@linkcode LinearForm}: a register, or the name of a constant value: of a special register, a variable's
+ * address or a kernel parameter.
  */
 export type LinearTerm = Register | string;
 
@@ -47,8 +47,8 @@ const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsm
  */
 const mostTerms = 16;
 /**
- * The maximum number of instructions that are expanded to compute by how much a definition of a register changes the
- * register in each loop iteration.
+ * The maximum number of instructions to expand while computing how much a register's definition changes the register in
+ * each loop iteration.
  */
 const mostUnfolded = 256;
 

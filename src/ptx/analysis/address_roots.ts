@@ -89,10 +89,7 @@ export class AddressRoots {
     return this.#roots.get(register)!;
   }
 
-  /**
-   * Returns the variables and parameters among the operands of a register's definitions, and in `rest` the registers
-   * that the definitions read.
-   */
+  /** Returns the operands of a register's definitions: variables and parameters in `roots`, and registers in `rest`. */
   #ownRoots(register: Register): { readonly roots: Roots; readonly rest: Register[] } {
     const names = new Set<string>();
     const rest: Register[] = [];

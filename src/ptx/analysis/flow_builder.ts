@@ -37,8 +37,8 @@ export abstract class FlowBuilder<Form extends InstructionRow, Step extends Flow
   protected abstract switchStep(instruction: ResolvedInstruction<Form>): Step;
 
   /**
-   * Returns the basic block in which a thread leaves the function, by a call or by being suspended. When the thread
-   * comes back, it continues at `next`.
+   * Returns the basic block in which a thread leaves the function, by a call or by being suspended. The thread later
+   * resumes at `next`.
    */
   protected abstract leave(instruction: ResolvedInstruction<Form>, next: BasicBlock<Step>): BasicBlock<Step>;
 

@@ -14,7 +14,7 @@ import type {
 export type FormResolver<Form extends InstructionRow> = (instruction: Instruction) => ResolvedForm<Form>;
 
 /**
- * Inserts instructions before an instruction with an operand that is an expression, as `ptxas` does. The inserted
+ * Like `ptxas`, inserts instructions before an instruction that has an expression as an operand. The inserted
  * instructions compute the operand: the sum of a register and a constant, or the address of an array element whose
  * index is in a register.
  */

@@ -35,8 +35,8 @@ export function findRow(opcode: string, modifiers: readonly string[]): Instructi
 
 /**
  * Resolves an instruction that may be newer than the table. Its form is the nearest row or, for an opcode that is not
- * in the table, a row that makes as few promises as possible. A modifier that does not fit the form is added to the
- * choices under its own name.
+ * in the table, a row with the most conservative traits. A modifier that does not fit the form is added to the choices
+ * under its own name.
  */
 export function resolveNearest({ opcode, modifiers, operands, line }: Omit<Instruction, "predicate">): ResolvedForm {
   const { row, text, choices, type, sourceType } = nearestRow(opcode, modifiers);

@@ -123,7 +123,7 @@ export interface InstructionTraits {
    */
   readonly pointer?: "loaded" | "converted" | "derived";
   /**
-   * The maximum error of a result, as the manual states it for GPUs. Results of the software device are within the same
+   * The maximum error of a result that the manual states for GPUs. Results of the software device are within the same
    * bound. Default: the manual defines every bit.
    */
   readonly bound?: string;
@@ -168,8 +168,9 @@ export interface InstructionTraits {
    */
   readonly removedIn?: number;
   /**
-   * Whether the instruction concerns the lanes that execute it together, instead of naming them by a mask as its last
-   * operand. Only devices before sm_70 have such instructions, because the lanes of their warps run in lockstep.
+   * Whether the instruction applies to the lanes that execute it together, instead of to the lanes in a mask that is
+   * its last operand. Only devices before sm_70 have such instructions, because the lanes of their warps run in
+   * lockstep.
    */
   readonly ofActiveLanes?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */

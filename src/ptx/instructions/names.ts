@@ -63,7 +63,10 @@ export class Scope {
     }
   }
 
-  /** Returns the registers that this scope declares, without those of a range that nothing has named. */
+  /**
+   * Returns the registers that this scope declares. Registers declared as part of a range (`%r<10>`) are included only
+   * if they are referenced by name.
+   */
   registers(): readonly Register[] {
     return [...this.#names.values(), ...this.#members.values()].flatMap((named) => {
       if (named.kind === "register") return [named];

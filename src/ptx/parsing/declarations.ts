@@ -134,7 +134,7 @@ export class DeclarationParser {
     return variables;
   }
 
-  /** Parses a texture as PTX before 1.5 declares it: `.tex .u64 name;`. */
+  /** Parses a texture declaration in the syntax of PTX before 1.5: `.tex .u64 name;`. */
   textures(linkage: string | undefined): VariableDeclaration[] {
     return this.variables("tex", linkage).map((declared) => ({ ...declared, space: "global", type: "texref" }));
   }

@@ -326,7 +326,7 @@ class Parser {
   }
 }
 
-/** Returns a kernel whose body declares its parameters, as all kernels of PTX before 1.4 do. */
+/** Returns a kernel with the parameters that its body declares: before PTX 1.4, parameters are declared in the body. */
 function withParametersOfBody(head: FunctionDeclaration, body: readonly Statement[] | undefined): FunctionDeclaration {
   const isParameter = (statement: Statement) => statement.kind === "variable" && statement.space === "param";
   const parameters = body?.filter((statement) => statement.kind === "variable").filter(isParameter) ?? [];

@@ -155,7 +155,7 @@ export class TooComplex extends Error {}
 /**
  * Returns the part of a domain in which an affine form is not negative. Undefined if that part is empty.
  *
- * @throws {TooComplex} If `wanted` is undefined, which means that it could not be computed
+ * @throws {TooComplex} If `wanted` is undefined, which means that the form could not be computed
  */
 export function constrain(domain: Domain, wanted: AffineForm | undefined): Domain | undefined {
   if (wanted === undefined) throw new TooComplex();

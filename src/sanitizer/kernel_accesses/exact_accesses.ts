@@ -219,7 +219,7 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
   return extents;
 }
 
-/** Returns a function that computes values by `compute` and caches them. */
+/** Returns a function that computes values with `compute` and caches them. */
 function remembered<Value>(compute: (at: number) => Value): (at: number) => Value {
   const known = new Map<number, Value>();
   return (at) => {

@@ -40,7 +40,7 @@ export type CodeBlock = BasicBlock<FlowStep>;
 export interface KernelCode {
   /** The kernel's control-flow graph and its analyses. A trap ends a basic block, but a call does not. */
   readonly analysis: FunctionAnalysis;
-  /** The virtual exit block, at which a thread ends. */
+  /** The virtual exit block, at which threads exit. */
   readonly end: CodeBlock;
   /** The index of each of the kernel's registers. */
   readonly registers: ReadonlyMap<Register, number>;

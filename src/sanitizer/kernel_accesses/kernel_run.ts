@@ -115,7 +115,7 @@ export class KernelRun {
   }
 
   /**
-   * Executes a state's threads until each has ended or has reached a basic block at which to stop. Returns the states
+   * Executes a state's threads until each has exited or has reached a basic block at which to stop. Returns the states
    * of the threads that have stopped. With `isMidway`, execution starts inside `state.block`, and does not stop at the
    * start of that block even if `stop` is true for it.
    */

@@ -70,8 +70,8 @@ export function accelerate(
       if (done === "changed") continue;
       return isProven = done !== undefined && leave(run, state, done, dimension);
     } finally {
-      // The loop could not be accelerated, and accesses were recorded for iterations that it may not have. Roll them
-      // back.
+      // The loop could not be accelerated, but accesses were recorded for iterations that may not exist. Discard these
+      // accesses.
       if (!isProven) {
         run.certain.length = mark;
         if (shared !== undefined) run.phases?.reset(shared);

@@ -350,8 +350,8 @@ function* writesIn(writes: SharedWrites): Iterable<CertainAccess> {
 
 /**
  * Returns whether a write corresponds to a read in the fixed dimensions. The write must happen at all coordinates that
- * the read has in these dimensions, and both addresses must depend on the coordinates in the same way. Each block and
- * loop iteration then writes the bytes that it reads itself.
+ * the read has in these dimensions, and both addresses must depend on the coordinates in the same way. Then each block
+ * and loop iteration has itself written the bytes that it reads.
  */
 function isAsFixed({ form, domain }: CertainAccess, read: CertainAccess, fixed: readonly number[]): boolean {
   return form.base === read.form.base && fixed.every((index) => {

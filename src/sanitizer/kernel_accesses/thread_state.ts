@@ -204,7 +204,7 @@ export function readsOnlyKnownMemory({ analysis }: KernelCode): boolean {
   return analysis.instructions.every(readsKnownMemory);
 }
 
-/** Returns whether a kernel reads shared memory explicitly, not by generic addresses. */
+/** Returns whether a kernel reads shared memory explicitly, not through generic addresses. */
 export function readsSharedMemory({ analysis }: KernelCode): boolean {
   return analysis.instructions.some((instruction) =>
     instruction.form.traits.access === "read" && sharedAccessOf(instruction) !== undefined

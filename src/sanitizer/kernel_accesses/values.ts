@@ -94,7 +94,7 @@ class Evaluation {
   }
 
   /**
-   * Replaces the base of an affine form by the value of the parameter that the base stands for. Undefined if the base
+   * Replaces the base of an affine form with the value of the parameter that the base stands for. Undefined if the base
    * is the address of a variable.
    */
   #plain(form: AffineForm): AffineForm | undefined {
@@ -240,7 +240,7 @@ export interface OperandTools {
   /** The instruction's modifiers, keyed by the name of their slot. */
   readonly choices: ReadonlyMap<string, string>;
   readonly domain: Domain;
-  /** Replaces the base of an affine form by the value of the parameter that the base stands for. */
+  /** Replaces the base of an affine form with the value of the parameter that the base stands for. */
   plain(form: AffineForm): AffineForm | undefined;
   /** Interprets the bits of a value as an integer of the given type; by default, of the instruction's type. */
   numeric(form: AffineForm, as?: IntegerType): AffineForm | undefined;

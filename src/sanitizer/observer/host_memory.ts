@@ -103,7 +103,7 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Checks and drops the sources of the copies that are ordered before a point. Reports sources that the program has
+   * Checks and drops the sources of the copies that are ordered before a point. Reports sources that the program
    * changed before the copy was complete.
    */
   compareBefore(point: Point): void {
@@ -112,7 +112,7 @@ export class ObservedHostMemory {
 
   /**
    * Checks and drops the copy sources in a range of addresses that a stream is about to write. Reports sources that the
-   * program has changed while a copy was pending.
+   * program changed while a copy was pending.
    */
   beforeWrite(address: bigint, byteLength: number): void {
     if (this.#sources.isEmpty) return;
@@ -135,7 +135,7 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Call before a copy to `destination` is enqueued. Reports copy sources in `destination` that the program has changed
+   * Call before a copy to `destination` is enqueued. Reports copy sources in `destination` that the program changed
    * while a copy was pending. Fills `destination`, so that a program that reads it too early does not find the correct
    * result by chance. Does not fill memory that a kernel or the library may read.
    */

@@ -35,7 +35,7 @@ export interface CollectiveOnStream extends StreamHandle, RankCall {
   readonly accesses: readonly CollectiveAccess[];
 }
 
-/** Observes all calls of a driver to check them for errors of the program. */
+/** Observes all calls to a driver, and checks them for errors in the program. */
 export class Observer {
   readonly work: ObservedWork;
   readonly #driver: Driver;
@@ -176,7 +176,7 @@ export class Observer {
     return address === undefined ? undefined : this.work.liveAt(address);
   }
 
-  /** Returns the memory blocks that kernels have allocated by their own malloc and have not freed. */
+  /** Returns the memory blocks that kernels have allocated with the device function `malloc` and have not freed. */
   unfreedHeap(): readonly UnfreedHeap[] {
     return this.#driver.checker?.unfreedHeap() ?? [];
   }

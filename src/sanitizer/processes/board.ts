@@ -20,7 +20,7 @@ import {
 } from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
-/** The tenure of a slot of the board by one process. Each later process in the slot has a different generation. */
+/** A slot of the board while one process holds it. Each later process in the slot has a different generation. */
 export interface BoardSlot {
   readonly slot: number;
   /** The number of processes that have held the slot so far, including this one. */
@@ -40,7 +40,7 @@ export interface BoardReader {
   onRecord(peer: BoardPeer, text: string): void;
   /** Called if unread records of a peer were overwritten or are damaged. */
   onRecordsLost(peer: BoardPeer): void;
-  /** Called when a peer's slot was claimed by another process, so that the peer must have ended. */
+  /** Called when another process has claimed a peer's slot, which means that the peer has exited. */
   onPeerGone(peer: BoardPeer): void;
   /** Called if a bystander (see `Bystander`) exists, or has existed since the previous call of `read`. */
   onBystander(): void;
@@ -261,7 +261,7 @@ export class Board {
     }
     if (reading === undefined) {
       const peer = { slot, generation: entry.generation, pid: entry.pid };
-      // Skip the records of a process that has ended.
+      // Skip the records of a process that has exited.
       const isThere = this.holdsSlot(peer);
       this.#positions.set(slot, reading = { peer, position: isThere ? 0 : entry.appended });
       if (isThere) reader.onPeer(peer);

@@ -92,7 +92,7 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publish({ type: "share", share: share.memory.name[2], handle: hexadecimal, byteLength });
   }
 
-  /** Call when this process has imported memory by a handle. */
+  /** Call when this process has imported memory through a handle. */
   imported(handle: Uint8Array, address: bigint, byteLength: number): void {
     const board = this.#join();
     if (board === undefined) return;
@@ -140,8 +140,8 @@ export class OtherProcesses implements BoardReader {
   }
 
   /**
-   * Call when this process exports or imports an event by a handle. Returns the handle in hexadecimal. Undefined if
-   * this process has no slot on the board.
+   * Call when this process exports or imports an event through a handle. Returns the handle in hexadecimal. Undefined
+   * if this process has no slot on the board.
    */
   shared(handle: Uint8Array): string | undefined {
     return this.#join() && handle.toHex();
@@ -200,7 +200,7 @@ export class OtherProcesses implements BoardReader {
   /** Reads the new records of other processes. */
   read(): void {
     if (!this.hasJoined) return;
-    // A connected process that has ended may have synchronized the work enqueued until now, but not later work.
+    // A connected process that has exited may have synchronized the work enqueued until now, but not later work.
     if (this.#publisher.publishConnections()) this.onBystander();
     try {
       this.#publisher.board?.read(this);
@@ -320,15 +320,15 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const made: RemoteAccess = { operation, kind: access, begin, end, source, peer };
-    // Capture the host's point now. Work that the host finds complete only later does not order operations that were
-    // enqueued before.
+    // Capture the host's point now. If the host learns only later that some work is complete, this must not order
+    // operations that were enqueued before.
     const known = lastPoint(this.#parts.host);
     this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
   }
 
   /**
    * Returns whether a conflict with an access of another process may be reported. False if the order of the two
-   * operations may be unknown: the other process has ended, or a process that publishes nothing may have synchronized
+   * operations may be unknown: the other process has exited, or a process that publishes nothing may have synchronized
    * the two processes.
    */
   #isReportable(own: Operation, { peer, operation }: RemoteAccess): boolean {

@@ -20,7 +20,7 @@ export class PeerTimeline extends Timeline {
   }
 }
 
-/** Memory that another process has exported by one or several handles. */
+/** Memory that another process has exported, with one or more handles. */
 interface PeerMemory {
   readonly handles: readonly string[];
   readonly byteLength: number;
@@ -38,10 +38,10 @@ const maximumEvents = 16_384;
 /** The maximum number of connected processes stored for each peer, and the maximum size of `publishers`. */
 const maximumConnected = 4096;
 
-/** The process IDs of all processes that publish their work or have done so before they ended. */
+/** The process IDs of all processes that publish their work or did so before they exited. */
 const publishers = new Set<number>();
 
-/** Returns whether a process publishes its work or has done so before it ended. */
+/** Returns whether a process publishes its work or did so before it exited. */
 export function isPublisher(pid: number): boolean {
   return publishers.has(pid);
 }
@@ -107,7 +107,8 @@ export class PeerState implements BoardPeer {
   }
 
   /**
-   * Returns a list with the memory that the peer has exported by a handle. The list is empty if the handle is unknown.
+   * Returns a list with the memory that the peer has exported with a handle. The list is empty if the handle is
+   * unknown.
    */
   memoryOf(handle: string): { readonly peer: PeerState; readonly share: number; readonly byteLength: number }[] {
     const share = this.#shares.get(handle);

@@ -153,7 +153,7 @@ export class Publisher {
 
   /**
    * Publishes new connections of this process, because connected processes may synchronize its work. Also publishes
-   * which connected processes have ended. Returns whether a process that never published its own work has ended since
+   * which connected processes have exited. Returns whether a process that never published its own work has exited since
    * the previous call.
    */
   publishConnections(): boolean {

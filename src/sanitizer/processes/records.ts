@@ -48,7 +48,7 @@ export interface SentAccess {
 /** A record on the board, of any type. "The sender" is the process that has published the record. */
 export type SentRecord =
   | SentAccess
-  /** The sender has exported memory by a handle. `handle` is in hexadecimal. */
+  /** The sender has exported memory with a handle. `handle` is in hexadecimal. */
   | { readonly type: "share"; readonly share: number; readonly handle: string; readonly byteLength: number }
   /** The sender has freed exported memory. */
   | { readonly type: "free"; readonly share: number }
@@ -63,7 +63,7 @@ export type SentRecord =
   | { readonly type: "connected"; readonly pids?: readonly number[] }
   /** The process `pid`, which the sender is connected to, publishes its work. */
   | { readonly type: "publishes"; readonly pid: number }
-  /** The process `pid`, which the sender was connected to, has ended without ever publishing its work. */
+  /** The process `pid`, which the sender was connected to, has exited without ever publishing its work. */
   | { readonly type: "ended"; readonly pid: number }
   /**
    * The sender has enqueued a collective with ranks of other processes (`isPending`), or knows all such collectives to

@@ -27,7 +27,7 @@ export interface RemoteAccess extends TrackedAccess {
   readonly peer: PeerState;
 }
 
-/** The free, by this process, of shared memory. */
+/** A free of shared memory by this process. */
 export interface FreedMemory {
   readonly operation: Operation;
   readonly byteLength: number;

@@ -46,7 +46,7 @@ function setExitCode(): void {
 }
 
 /**
- * Called when the process ends.
+ * Called when the process exits.
  *
  * @param hasFailed whether the process fails for a reason other than `letProcessFail`
  */
@@ -56,7 +56,7 @@ export type EndListener = (hasFailed: boolean) => void;
 let listeners: Set<EndListener> | undefined;
 
 /**
- * Adds a listener that is called once when the process ends, unless the process is killed. Returns a function that
+ * Adds a listener that is called once when the process exits, unless the process is killed. Returns a function that
  * removes the listener.
  */
 export function atProcessEnd(listener: EndListener): () => void {
@@ -80,7 +80,7 @@ function listen(): Set<EndListener> {
   if (globals.Deno?.permissions !== undefined) {
     // Also listen for "unload": `Deno.exit` and `deno test` do not emit "exit".
     globals.addEventListener?.("unload", run);
-    // Also listen for uncaught errors, which end the process without "unload".
+    // Also listen for uncaught errors, which terminate the process without "unload".
     globals.process?.on?.("uncaughtExceptionMonitor", () => {
       if (globals.process?.listenerCount?.("uncaughtException") === 0) run(1);
     });

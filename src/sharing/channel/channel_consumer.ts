@@ -62,8 +62,8 @@ export interface ConsumerParts {
   /** Unmaps the ring. Returns false if that fails. */
   freeRing(): boolean;
   /**
-   * Called when the consumer has been disposed of. `isFreed` is false if the ring is still mapped; the exporter is then
-   * not told that the ring was released.
+   * Called when the consumer has been disposed of. `isFreed` is false if the ring is still mapped; then the exporter is
+   * not notified of a release of the ring.
    */
   close(isFreed: boolean): void;
 }
@@ -71,7 +71,7 @@ export interface ConsumerParts {
 /** The interface through which an importer notifies its consumer. */
 export interface ConsumerHub {
   onMessage(message: FrameMessage | OfferNotice): void;
-  /** Called when the connection has ended. */
+  /** Called when the connection was closed. */
   onEnd(error: SharingError | undefined): void;
 }
 
@@ -200,9 +200,9 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   /**
    * Returns the next frame, once it is ready to be read. Returns undefined once the producer has ended the channel.
    *
-   * @param options an optional signal that ends the wait
+   * @param options an optional signal that aborts the wait
    * @throws {ReferenceError} If the consumer was disposed
-   * @throws {SharingError} If the connection ends before the channel does, for example with the code `peer-gone`
+   * @throws {SharingError} If the connection is closed before the channel ends, for example with the code `peer-gone`
    * @throws {CudaError} If the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<FrameMetadata> | undefined> {
@@ -386,7 +386,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
   }
 
   /**
-   * Handles the end of the connection. Drops the frames that are not ready yet, because an event of a dead process
+   * Handles the closing of the connection. Drops the frames that are not ready yet, because an event of a dead process
    * never fires.
    */
   #onEnd(error: SharingError | undefined): void {

@@ -40,7 +40,7 @@ export interface ChannelFramesParts {
   readonly onJoin: () => void;
   /** Called when a frame that has not been sent to all consumers becomes droppable, because no consumer holds it. */
   readonly onDroppable?: () => void;
-  /** Called when a connection that held slots has ended, and when a slot held by such a connection becomes free. */
+  /** Called when a connection that held slots was closed, and when a slot held by such a connection becomes free. */
   readonly onQuarantine?: () => void;
 }
 
@@ -129,7 +129,7 @@ export class ChannelFrames {
     return undefined;
   }
 
-  /** The slots that processes whose connections have ended may still use, keyed by process ID. */
+  /** The slots that processes whose connections were closed may still use, keyed by process ID. */
   get quarantined(): Map<number, Set<number>> {
     const slots = new Map<number, Set<number>>();
     for (const { importer, held } of this.#consumers.values()) {
@@ -142,7 +142,7 @@ export class ChannelFrames {
 
   /**
    * Whether any process that holds quarantined slots may have begun to exit. The slots of such a process become free
-   * when it ends.
+   * when it exits.
    */
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];
@@ -276,7 +276,7 @@ export class ChannelFrames {
     }
   }
 
-  /** Transfers the frames that one connection holds to another connection of the same process. */
+  /** Moves the frames held by one connection to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void {
     const leaving = this.#consumers.get(from);
     if (leaving === undefined) return;
@@ -290,7 +290,7 @@ export class ChannelFrames {
       const { frame } = hold;
       const { slot } = frame.message;
       // The connection `to` may already have released the frame that `from` still holds. No event covers the GPU work
-      // of both connections on the frame, so the frame stays held until the process ends.
+      // of both connections on the frame, so the frame stays held until the process exits.
       const other = staying.held.get(slot);
       other?.cancel?.();
       if (other !== undefined) this.#removeHold(staying, other);
@@ -391,7 +391,7 @@ export class ChannelFrames {
     const now = performance.now();
     let first = Infinity;
     for (const { importer, held } of [...this.#consumers.values()]) {
-      // Skip an importer whose connection has ended: it cannot release frames, and its released frames stay held until
+      // Skip an importer whose connection was closed: it cannot release frames, and its released frames stay held until
       // their release events have fired.
       if (!importer.isConnected) continue;
       let oldest = Infinity;

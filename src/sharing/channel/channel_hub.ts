@@ -21,7 +21,7 @@ export type ConsumerMessage = JoinMessage | ReleaseSlotMessage;
 export interface ConsumerConnection {
   readonly peer: Peer;
   readonly isConnected: boolean;
-  /** Whether the importer's process may have begun to exit and has not ended yet. */
+  /** Whether the importer's process may have begun to exit but has not exited yet. */
   readonly mayBeEnding: boolean;
   /** Whether messages are queued because the importer reads them more slowly than they are sent. */
   readonly isBacklogged: boolean;
@@ -32,7 +32,7 @@ export interface ConsumerConnection {
    * @throws {SharingError} `bad-message` if the event was not announced or is already being waited for
    */
   whenFired(event: number, callback: () => void): () => void;
-  /** Ends the connection with an error. */
+  /** Closes the connection with an error. */
   cutOff(reason: GoodbyeReason, text: string): void;
 }
 
@@ -45,14 +45,14 @@ export interface ChannelHub {
   onMessage(importer: ConsumerConnection, message: ConsumerMessage): void;
   /** Called when the connection to an importer is no longer backlogged. */
   onDrain(importer: ConsumerConnection): void;
-  /** Called when no more frames may be sent to the importer: it has released the ring, or its connection has ended. */
+  /** Called when no more frames may be sent to the importer: it has released the ring, or its connection was closed. */
   onLeave(importer: ConsumerConnection): void;
   /**
    * Called when the importer no longer uses any slot: it has released the ring and its work is done, or its process has
-   * ended.
+   * exited.
    */
   onReleased(importer: ConsumerConnection): void;
-  /** Transfers the frames that an ended connection still holds to another connection of the same process. */
+  /** Moves any frames still held by a closed connection to another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
   /**
    * Returns the ready event of a frame if the write to its slot may not be done yet; undefined if there is no such
@@ -75,7 +75,7 @@ export interface ConsumerStatistics {
   readonly sent: number;
   /** The total number of frames dropped before they were sent to the consumer. */
   readonly dropped: number;
-  /** The number of frames that the consumer was sent and has not released. */
+  /** The number of frames that were sent to the consumer and that it has not released. */
   readonly held: number;
   /**
    * The number of frames by which the consumer is behind the producer: the frames that the consumer holds, plus the
@@ -94,7 +94,7 @@ export interface ChannelStatistics {
   readonly slotByteLength: number;
   /** The number of slots that are not in use. */
   readonly freeSlots: number;
-  /** The number of quarantined slots. A process whose connection has ended may still use them until it exits. */
+  /** The number of quarantined slots. A process whose connection was closed may still use them until it exits. */
   readonly quarantinedSlots: number;
   /** The total number of frames that the application has sent. */
   readonly sent: number;

@@ -27,10 +27,10 @@ export interface ChannelOptions {
   metadata?: JsonValue;
   /**
    * What happens when all slots are in use. With `"wait"`, the default, `reserve` waits for the slowest consumer. With
-   * `"drop-oldest"`, frames that no consumer holds are dropped, oldest first. A consumer holds the frames that it was
-   * sent and has not released, at most `window`. If there are more slots than all consumers can hold, no consumer makes
-   * `reserve` wait. If there are fewer, consumers that release nothing leave two slots free as long as possible: one to
-   * write, and one for the next frame of a consumer that does release its frames.
+   * `"drop-oldest"`, frames that no consumer holds are dropped, oldest first. A consumer holds the frames that were
+   * sent to it and that it has not released, at most `window`. If there are more slots than all consumers can hold, no
+   * consumer makes `reserve` wait. If there are fewer, consumers that release nothing leave two slots free as long as
+   * possible: one to write, and one for the next frame of a consumer that does release its frames.
    */
   overflow?: "wait" | "drop-oldest";
   /**
@@ -251,8 +251,8 @@ export class ChannelProducer implements AsyncDisposable {
   }
 
   /**
-   * The number of slots that processes whose connections have ended may still be using. The slots become free once
-   * those processes have ended.
+   * The number of slots that processes whose connections were closed may still be using. The slots become free once
+   * those processes have exited.
    */
   get quarantinedSlots(): number {
     return this.#quarantine.slots;
@@ -267,10 +267,10 @@ export class ChannelProducer implements AsyncDisposable {
    * Returns a slot, which may be written on any stream. If no slot is free, waits until consumers have released one and
    * their work with it is done. A slot whose buffer is also being read in this process is free only after that read.
    *
-   * @param options an optional signal that ends the wait
+   * @param options an optional signal that aborts the wait
    * @throws {ReferenceError} If the channel has ended
    * @throws {SharingError} `cut-off` if, for a second, every slot may have been in use by a process whose connection
-   * has ended but that still runs; `reserve` works again once such a process has ended
+   * was closed but that still runs; `reserve` works again once such a process has exited
    * @throws {CudaError} If the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {

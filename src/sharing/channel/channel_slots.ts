@@ -316,7 +316,7 @@ function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done:
 
 /**
  * Milliseconds for which all slots must be quarantined before `reserve` fails: the system closes a dying process's
- * connections before it reports the end of the process.
+ * connections before it reports that the process has exited.
  */
 const gracePeriod = 1000;
 /**
@@ -331,21 +331,21 @@ export interface QuarantineParts {
   readonly name: string;
   /** The number of slots of the channel. */
   readonly slots: number;
-  /** Returns the slots that processes whose connections have ended may still use, keyed by process ID. */
+  /** Returns the slots that processes whose connections were closed may still use, keyed by process ID. */
   readonly quarantined: () => Map<number, Set<number>>;
   /**
    * Returns whether any process that holds quarantined slots may have begun to exit. The slots of such a process become
-   * free when it ends.
+   * free when it exits.
    */
   readonly hasEndingHolders: () => boolean;
-  /** Called when all slots have been quarantined for too long: no slot becomes free before a process ends. */
+  /** Called when all slots have been quarantined for too long: no slot becomes free before a process exits. */
   readonly onExhausted: (error: SharingError) => void;
   /** Called when a slot becomes usable again after all slots were quarantined. */
   readonly onAvailable: () => void;
 }
 
 /**
- * Counts the quarantined slots of a channel. A process whose connection has ended may still use such a slot, so the
+ * Counts the quarantined slots of a channel. A process whose connection was closed may still use such a slot, so the
  * slot cannot be reused until the process exits.
  */
 export class Quarantine {

@@ -14,12 +14,13 @@ const maximumPrompt = 64;
 const pauseRatio = 1 / 16;
 const shortestPause = 1;
 /**
- * The maximum pause between two polls in milliseconds: while the peer is connected, and after the connection has ended.
+ * The maximum pause between two polls in milliseconds: while the peer is connected, and after the connection was
+ * closed.
  */
 const longestPause = { connected: 100, ended: 1000 } as const;
 /** The maximum number of unfired events that one poll queries. The next poll resumes with the remaining events. */
 const unfiredPerPause = 32;
-/** The maximum number of waits that continue after the connection to the peer has ended. */
+/** The maximum number of waits that continue after the connection to the peer was closed. */
 const maximumAfterEnd = 64;
 
 /** The receiver of a wait's result. */
@@ -38,8 +39,8 @@ interface EventWait extends EventWaiter {
 /**
  * The pending waits for events of one peer. An event may never fire. In its first 16 milliseconds, a wait is polled at
  * every opportunity. After that, there are pauses between polls. The pauses grow to a sixteenth of the time since an
- * event last fired, but no longer than a tenth of a second, or a second after the connection has ended. The number of
- * queries after each pause is limited, regardless of how many events the peer has lent.
+ * event last fired, but no longer than a tenth of a second, or than a second once the connection is closed. The number
+ * of queries after each pause is limited, regardless of how many events the peer has lent.
  */
 export class EventWaits {
   readonly #prompt = new Set<EventWait>();
@@ -66,9 +67,9 @@ export class EventWaits {
   }
 
   /**
-   * Handles the end of the connection. Cancels most waits, because the memory is now released when the peer's process
-   * ends. Only the oldest waits continue: if the peer's process is still running, the memory that it has released can
-   * be reclaimed. Returns the numbers of the events that are still waited for.
+   * Handles the closing of the connection. Cancels most waits, because the memory is now released when the peer's
+   * process exits. Only the oldest waits continue: if the peer's process is still running, the memory that it has
+   * released can be reclaimed. Returns the numbers of the events that are still waited for.
    */
   end(): Set<number> {
     this.#hasEnded = true;

@@ -214,8 +214,8 @@ export class EventAnswers {
     const { events, send, isBacklogged } = this.#parts;
     this.#waits.set(event, () => {});
     const cancel = events.whenFired(localEvent, (error) => {
-      // If the device is lost, the event never fires. The peer notices the end of the connection or of this process
-      // instead.
+      // If the device is lost, the event never fires. Instead, the peer notices that the connection is closed or that
+      // this process exits.
       if (error !== undefined) return;
       if (isBacklogged()) return void this.#unsent.add(event);
       this.#waits.delete(event);
@@ -282,7 +282,7 @@ export class ReleaseEvents {
     this.#onStuck = onStuck;
   }
 
-  /** Whether the exporter has events that it has not returned by EVENT_FREE. */
+  /** Whether the exporter has events that it has not returned with EVENT_FREE. */
   get hasLentEvents(): boolean {
     return this.#lent.size > 0;
   }
@@ -347,7 +347,7 @@ export class ReleaseEvents {
     this.#events.release(event);
   }
 
-  /** Handles EVENT_FREE, by which the exporter returns a lent event. */
+  /** Handles EVENT_FREE, with which the exporter returns a lent event. */
   onEventFree(event: number): void {
     if (!this.#lent.delete(event)) throw badMessage(`event ${event} is freed and was not lent`);
     this.#events.release(this.#events.get(event)!);
@@ -356,7 +356,7 @@ export class ReleaseEvents {
 
   /**
    * Destroys the events. If the exporter may still query some of them, first waits until the exporter's process has
-   * ended.
+   * exited.
    */
   close(exporter: PeerProcess): void {
     const end = (): void => {

@@ -180,8 +180,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Returns whether a ready event has fired when the connection ends. Always queries the driver, because there is no
-   * later query.
+   * Returns whether a ready event has fired when the connection is closed. Always queries the driver, because there is
+   * no later query.
    */
   hasFiredAtEnd(identifier: number): boolean {
     return this.#query(this.#known(identifier));
@@ -195,8 +195,8 @@ export class RemoteEvents {
   }
 
   /**
-   * Handles the end of the connection: cancels most waits, as described at `EventWaits.end`. Drops all events but those
-   * that are still waited for, and returns the numbers of the remaining events.
+   * Handles the closing of the connection: cancels most waits, as described in `EventWaits.end`. Drops all events
+   * except the ones that are still waited for, and returns the numbers of the remaining events.
    */
   endWaits(): ReadonlySet<number> {
     const awaited = this.#waits.end();
@@ -318,7 +318,7 @@ export class RemoteEvents {
       throw new UnopenableError();
     }
     const event = device.openEvent(handle);
-    // If the peer's process has ended, the driver may have opened a newly created event instead of the peer's. A query
+    // If the peer's process has exited, the driver may have opened a newly created event instead of the peer's. A query
     // would find the new event fired, so do not use it.
     if (process.isKnownToRun) return event;
     event[Symbol.dispose]();

@@ -24,11 +24,11 @@ import type { ExporterTotals } from "./exporter_statistics.ts";
 const acceptRetryPause = 100;
 /** The number of connections that are accepted before the event loop runs other tasks. */
 const acceptsPerTurn = 16;
-/** The maximum number of ended connections, of all users together, whose processes may still have memory mapped. */
+/** The maximum total number, over all users, of closed connections whose processes may still have memory mapped. */
 const maximumEnded = 1024;
 
 /**
- * A connection that counts toward the limits: it is open, or it has ended and its process may still have memory mapped.
+ * A connection that counts toward the limits: it is open, or it is closed but its process may still have memory mapped.
  */
 export interface ConnectionPlace {
   readonly peer: Peer;
@@ -52,7 +52,7 @@ export interface AcceptorParts {
   readonly adopt: (stream: MessageStream, role: ConnectionRole | undefined) => void;
 }
 
-/** Logs that a connection was established, refused or ended. */
+/** Logs that a connection was established, refused or closed. */
 export function logConnection(
   event: "connect" | "refuse" | "disconnect",
   { path, peer: { pid, uid }, error }: { path: string; peer: Peer; error?: SharingError | undefined },
@@ -211,7 +211,7 @@ export class Acceptor {
     if (connected.filter(isOfUser).length >= perUser) {
       refuse(`${perUser} importers of one user (maximumImportersPerUser)`);
     }
-    // A single process cannot reach this limit: beyond `maximumLingering`, its ended connections are merged.
+    // A single process cannot reach this limit: beyond `maximumLingering`, its closed connections are merged.
     const endedPerUser = Math.ceil(maximumEnded / countOfUsers);
     if (all.filter((place) => !place.isConnected && isOfUser(place)).length >= endedPerUser) {
       refuse(`${endedPerUser} ended connections of one user whose processes hold memory`);
@@ -228,7 +228,7 @@ export interface PendingHandshake {
 
 /**
  * The connections whose peers have not sent HELLO. A process that opens connections without sending anything must not
- * keep other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new
+ * prevent other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new
  * handshake ends the oldest one of the process that has the most pending handshakes.
  */
 export class Handshakes {

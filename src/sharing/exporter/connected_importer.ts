@@ -34,7 +34,7 @@ import type { Peer } from "../transport/unix_socket.ts";
 /**
  * The dependencies of `ConnectedImporter`, which its exporter provides. None of the functions may call the application
  * synchronously: an error that the application throws would be treated as an error in the importer's message, and would
- * end the connection.
+ * close the connection.
  */
 export interface ImporterOwner {
   /** Returns the device with the given UUID; undefined if none of the device's memory was exported. */
@@ -45,11 +45,11 @@ export interface ImporterOwner {
   readonly eventBudget: EventBudget;
   /** Called when an importer can no longer use a sent offer. */
   onOver(sentOffer: SentOffer): void;
-  /** Called when the connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
+  /** Called when the connection was closed. The error is undefined if the importer sent GOODBYE `done`. */
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
-  /** Called when the connection has ended but the importer's process may still have memory mapped. */
+  /** Called when the connection was closed but the importer's process may still have memory mapped. */
   onLinger(importer: ConnectedImporter): void;
-  /** Called when the connection has ended and the importer can no longer use any offer. */
+  /** Called when the connection was closed and the importer can no longer use any offer. */
   onGone(importer: ConnectedImporter): void;
 }
 
@@ -87,7 +87,7 @@ export class ConnectedImporter {
   /** Maps each event that is waited for to the offer whose release sent the event, or to a callback. */
   readonly #awaited = new Map<number, SentOffer | (() => void)>();
   readonly #onFired = (error: unknown, event: number): void => {
-    // If the event can no longer be queried, the memory is released only when the importer's process ends.
+    // If the event can no longer be queried, the memory is released only when the importer's process exits.
     if (error !== undefined && !hasNoDevice(error)) return;
     const awaiting = this.#awaited.get(event)!;
     this.#awaited.delete(event);
@@ -96,7 +96,7 @@ export class ConnectedImporter {
   };
   #isGone = false;
   /**
-   * Whether the connection has ended, but the importer's process may still have memory mapped. False once the
+   * Whether the connection is closed, but the importer's process may still have memory mapped. False once the
    * connection was merged into another one.
    */
   #isLingering = false;
@@ -144,7 +144,7 @@ export class ConnectedImporter {
     this.#stream.send(message);
   }
 
-  /** Whether the importer's process may have begun to exit and has not ended yet. */
+  /** Whether the importer's process may have begun to exit but has not exited yet. */
   get mayBeEnding(): boolean {
     return !this.process.isKnownToRun;
   }
@@ -162,7 +162,7 @@ export class ConnectedImporter {
     }
   }
 
-  /** Ends the connection. Memory that the process may have mapped is quarantined until the process has ended. */
+  /** Closes the connection. Memory that the process may have mapped is quarantined until the process has exited. */
   cutOff(reason: GoodbyeReason, text: string): void {
     if (!this.isConnected) return;
     if (isLogging && reason !== "done") logEvent("cut-off", { peer: this.peer.pid, code: reason, error: text });
@@ -171,13 +171,13 @@ export class ConnectedImporter {
   }
 
   /**
-   * Cancels all waits for the importer's events. Afterwards, the wait for the end of the importer's process no longer
+   * Cancels all waits for the importer's events. Afterwards, the wait for the importer's process to exit no longer
    * keeps this process alive.
    */
   abandon(): void {
     this.#closeEvents();
     for (const sentOffer of this.sentOffers.values()) {
-      // Because the waits were canceled, the memory is released only when the importer's process ends.
+      // Because the waits were canceled, the memory is released only when the importer's process exits.
       sentOffer.held += sentOffer.releasing;
       sentOffer.releasing = 0;
     }
@@ -440,8 +440,8 @@ export class ConnectedImporter {
   }
 
   /**
-   * Transfers the offers that another connection of the same process still holds to this connection. Both connections
-   * have ended.
+   * Moves any offers still held by another connection of the same process to this connection. Both connections are
+   * closed.
    */
   absorb(other: ConnectedImporter): void {
     other.abandon();
@@ -499,12 +499,12 @@ function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
 }
 
-/** The maximum number of ended connections of one process that are not merged. */
+/** The maximum number of closed connections of one process that are not merged. */
 const maximumLingering = 16;
 
 /**
- * If the process of `importer` already has `maximumLingering` other ended connections, merges the connection of
- * `importer`, which has just ended, into one of them.
+ * If the process of `importer` already has `maximumLingering` other closed connections, merges the connection of
+ * `importer`, which was just closed, into one of them.
  */
 export function absorbLingering(importers: Iterable<ConnectedImporter>, importer: ConnectedImporter): void {
   if (importer.process.hasEnded) return;
