@@ -74,7 +74,7 @@ export function callSite(callee: (...given: never[]) => unknown): string | undef
   return /^ +at (.*)$/m.exec(holder.stack ?? "")?.[1];
 }
 
-/** The number of the library's frames that a call stack may have above those of the program. */
+/** The maximum number of library frames above the program's frames in a call stack. */
 const maximumLibraryFrames = 20;
 const isFrame = /^\s+at |@/;
 
@@ -97,7 +97,9 @@ export function callStack(what: string): string {
   return [...lines.slice(0, begin), ...frames.slice(own, own + limit)].join("\n");
 }
 
-/** Returns a pattern of the library's frames: those of its files, or of the bundle that it is in. */
+/**
+ * Returns a pattern that matches the library's stack frames: frames in its files, or in the bundle that contains it.
+ */
 function libraryFrames(ownFrame: string): RegExp {
   const path = ownFrame.replace(/:\d+:\d+\)?$/, "").replace(/^.*[(@ ]/, "");
   const root = /^(.*)src\/support\/leaks\.[jt]s$/.exec(path)?.[1];

@@ -20,8 +20,8 @@ export class PoolHandles {
   /** The pool whose handle is kept, because it was requested last, although few descriptors are left. */
   #kept: number | undefined;
   /**
-   * The pools whose handles are needed, each with the callbacks that wait for its handle. One request is sent at a time:
-   * that of the first of these pools.
+   * The pools whose handles are needed, each with the callbacks that wait for its handle. One request is sent at a
+   * time, for the first of these pools.
    */
   readonly #requests = new Map<number, Set<() => void>>();
   /**

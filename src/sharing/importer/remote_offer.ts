@@ -227,7 +227,7 @@ export class RemoteOffer<Metadata = JsonValue> {
 
   /**
    * Imports the pool that this offer consists of. Memory in the pool can then be mapped from export data that the
-   * application receives by other means than this offer. The offer is held until the pool is disposed.
+   * application receives by means other than this offer. The offer is held until the pool is disposed.
    *
    * @throws {TypeError} If the offer is a buffer or a channel
    * @throws {ReferenceError} If the importer was disposed

@@ -326,8 +326,8 @@ export class SoftwarePool implements PageHolder {
 
   /**
    * Reserves at least `byteLength` bytes. A pool without a maximum size first reserves no more than it needs, because
-   * many pools stay small; after that, a pool reserves whole steps. If linear memory has no room for them, it reserves
-   * what it needs.
+   * many pools stay small; after that, a pool reserves whole steps. If linear memory has no room for whole steps, the
+   * pool reserves only what it needs.
    */
   #reserve(byteLength: number): PoolBlock | undefined {
     const needed = roundUpToUnits(byteLength);

@@ -29,8 +29,8 @@ export function emitShadows(e: FunctionEmitter, shadows: RegisterShadows, instru
 }
 
 /**
- * The default rule: the result is wholly uninitialized if any bit of any source is. The two halves of packed values are
- * treated separately.
+ * The default rule: the result is wholly uninitialized if any bit of any source is uninitialized. The two halves of
+ * packed values are treated separately.
  */
 export const wholly: ValidityRule = (e, shadows, i) => {
   const sources = sourcesOf(i);
@@ -93,7 +93,7 @@ export function movesBits(...moved: readonly number[]): ValidityRule {
 
 /**
  * The rule of `cvt`: a conversion between integers moves bits, unless it saturates. For any other conversion, the
- * result is wholly uninitialized if any bit of the source is.
+ * result is wholly uninitialized if any bit of the source is uninitialized.
  */
 export const converts: ValidityRule = (e, shadows, i) => {
   const isInteger = i.type.kind !== "float" && i.sourceType.kind !== "float" && !i.choices.has("sat");
@@ -102,7 +102,7 @@ export const converts: ValidityRule = (e, shadows, i) => {
 
 /**
  * The rule of a `cvt` that packs two values: each half of the result is uninitialized if any bit of the corresponding
- * source is.
+ * source is uninitialized.
  */
 export const packsHalves: ValidityRule = (e, shadows, { operands: [destination, high, low] }) => {
   shadows.assign(destination, b32, () => {
@@ -141,7 +141,7 @@ function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInst
   });
 }
 
-/** The rule of `xor` and `not`: a bit of the result is uninitialized if the same bit of any source is. */
+/** The rule of `xor` and `not`: a bit of the result is uninitialized if the same bit of any source is uninitialized. */
 export const union: ValidityRule = (e, shadows, i) => {
   const type = shadowType(i.type);
   shadows.assign(i.operands[0], type, () => pushUnion(e, shadows, sourcesOf(i), type));

@@ -97,7 +97,7 @@ function findReach(): HelperFunction {
 }
 
 /**
- * Builds the helper that checks an access to global memory as `findRange` does.
+ * Builds the helper that checks an access to global memory in the same way as `findRange`.
  *
  * The helper's parameters are a pointer and an offset, whose sum is the address; the encoded source location; the
  * thread; and the offset of the bounds table.
@@ -285,8 +285,8 @@ const findGenericType: HelperFunction["type"] = {
 };
 
 /**
- * Builds the helper that translates a generic address as `findGeneric` does, but for a kernel that may also access the
- * reserved shared memory, which precedes the block's own shared memory at negative offsets.
+ * Builds the helper that translates a generic address in the same way as `findGeneric`, but for a kernel that may also
+ * access the reserved shared memory, which precedes the block's own shared memory at negative offsets.
  */
 function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
   const [address, place, shared, bytes] = [0, 1, 3, 10] as const;

@@ -93,7 +93,8 @@ function chooseDefinition<T extends { readonly name: string; readonly linkage: s
 }
 
 /**
- * Returns the largest of several declarations that are merged: those of a common variable, or of dynamic shared memory.
+ * Returns the largest of several declarations that are merged, which declare a common variable or dynamic shared
+ * memory.
  */
 function largest(
   declarations: readonly OwnedDeclaration<VariableDeclaration>[],

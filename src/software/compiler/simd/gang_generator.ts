@@ -431,8 +431,8 @@ class GangGenerator {
   }
 
   /**
-   * Emits a branch that either all threads of the gang take or none does. If the threads disagree, control goes to
-   * `divergence`.
+   * Emits a branch that is taken by all threads of the gang or by none. If only some of the threads would take the
+   * branch, control goes to `divergence`.
    */
   #divergeAtBranch(
     { block, branch }: BranchingBlock,

@@ -129,7 +129,7 @@ export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: R
 }
 
 /**
- * Emits code that pushes an operand as {@linkcode pushFloat} does. For a 64-bit operand, also returns the local that
+ * Emits code that pushes an operand, like {@linkcode pushFloat}. For a 64-bit operand, also returns the local that
  * contains the operand, because the result may be the operand's NaN.
  */
 function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): number[] {

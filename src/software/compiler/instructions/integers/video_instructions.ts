@@ -245,7 +245,7 @@ function selectedElements(
   const selector = i.choices.get(`selector${index}`) ?? letter + otherwise;
   const digits = [...selector.slice(1)].map(Number).reverse();
   // A destination selects its elements in ascending order, and may select fewer than `count`. A source operand selects
-  // `count` elements from those of both sources.
+  // `count` of the elements of both sources.
   const isMask = index === 0;
   const isValid = selector[0] === letter && digits.every((digit) => digit < (isMask ? count : 2 * count)) &&
     (isMask ? digits.every((digit, at) => at === 0 || digits[at - 1]! < digit) : digits.length === count);

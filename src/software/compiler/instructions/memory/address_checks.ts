@@ -268,7 +268,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-/** Emits code that checks an access by a generic address, and pushes the access's offset in linear memory. */
+/** Emits code that checks an access through a generic address, and pushes the access's offset in linear memory. */
 function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: CheckedAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
@@ -309,7 +309,7 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 }
 
 /**
- * Emits code that checks an access by a `.param` address in a register, and pushes the access's offset in linear
+ * Emits code that checks an access through a `.param` address in a register, and pushes the access's offset in linear
  * memory. The address is either an offset into the kernel's parameters, or the generic address of a variable in a
  * frame.
  */

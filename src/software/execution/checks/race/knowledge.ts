@@ -284,8 +284,8 @@ export class FenceState {
   }
 
   /**
-   * Returns the releases that a strong write at an offset publishes: those of the thread's earlier fences, and those
-   * that the thread made at this offset before.
+   * Returns the releases that a strong write at an offset publishes: the releases of the thread's earlier fences, and
+   * the thread's earlier releases at this offset.
    */
   releases(offset: number, block: number, isWide: boolean): Release[] {
     const releases: Release[] = [];
