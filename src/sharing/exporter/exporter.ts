@@ -61,8 +61,8 @@ export interface ExporterOptions {
    */
   maximumHandshakes?: number;
   /**
-   * The maximum number of bytes of names and metadata of all offers at a time: 64 MiB by default. Importers have the
-   * same limit: a larger maximum must also be passed to `Importer.connect`.
+   * The maximum total size in bytes of the names and metadata of all current offers: 64 MiB by default. Importers have
+   * the same limit: a larger maximum must also be passed to `Importer.connect`.
    */
   maximumMetadata?: number;
   /** Milliseconds within which an importer must complete the handshake: 5000 by default. */
@@ -70,8 +70,8 @@ export interface ExporterOptions {
   /** Milliseconds from the first byte of a message within which the whole message must arrive: 5000 by default. */
   messageTimeout?: number;
   /**
-   * Milliseconds that importers have, once the exporter is disposed, to release everything before they are cut off:
-   * 5000 by default.
+   * Milliseconds, after the exporter is disposed, within which importers must release all memory: 5000 by default.
+   * Importers that have not released it by then are cut off.
    */
   closeTimeout?: number;
   /** Called for each importer that has connected, once its handshake is complete. */
@@ -234,8 +234,8 @@ export class Exporter implements AsyncDisposable {
 
   /**
    * The leases of all importers, as far as known to this process. The list follows the importers' messages: a lease
-   * appears or ends when the message about it arrives, which is later than the importer's call of `map` or `free`, and
-   * at the earliest when this process returns to its event loop.
+   * appears or ends when the message about it arrives. This happens after the importer has called `map` or `free`, and
+   * not before this process returns to its event loop.
    */
   get leases(): readonly Lease[] {
     const leases: Lease[] = [];

@@ -25,8 +25,8 @@ const recallOptions: KnownOptions<RecallOptions> = {
 };
 
 /**
- * An importer's use of an offer. While the lease lasts, the memory stays allocated, whatever the exporter's application
- * does. Created by `Exporter.leases` and `Offer.leases`.
+ * An importer's use of an offer. While the lease lasts, the memory stays allocated, no matter what the exporter's
+ * application does. Created by `Exporter.leases` and `Offer.leases`.
  *
  * @example Ask every importer to release what it holds, and cut off those that have not done so within a second
  * ```ts ignore

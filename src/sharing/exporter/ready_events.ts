@@ -11,7 +11,7 @@ import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
-/** An event recorded after the work that must be done before importers may read the memory of offers. */
+/** An event that must fire before importers may read the memory of the offers that use the event. */
 export interface ReadyEvent {
   readonly localEvent: LocalEvent;
   readonly stream: CudaStream;

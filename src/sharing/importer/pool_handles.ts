@@ -17,7 +17,7 @@ export class PoolHandles {
   /** The lowest descriptor number that counts as one of the last descriptors that this process can open. */
   readonly #firstOfLast: number;
   readonly #handles = new Map<number, ShareableHandle>();
-  /** The pool whose handle is kept, because it was requested last, although few descriptors are left. */
+  /** The pool whose handle is kept open although few descriptors are left, because it was requested most recently. */
   #kept: number | undefined;
   /**
    * The pools whose handles are needed, each with the callbacks that wait for its handle. One request is sent at a

@@ -102,8 +102,8 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * The name that the exporter gave the offer. It may contain control characters; printing the offer itself escapes
-   * them.
+   * The name that the exporter gave the offer. It may contain control characters, which are escaped when the
+   * `RemoteOffer` object is printed.
    */
   get name(): string {
     return this.#state.message.name;
@@ -178,7 +178,8 @@ export class RemoteOffer<Metadata = JsonValue> {
 
   /**
    * Maps the memory as an array of the element type that the offer's metadata states as its `dtype`. `Exporter.offer`
-   * adds `dtype` for arrays, as does the Python package for all arrays and tensors. Otherwise like the other form.
+   * adds `dtype` for arrays, as does the Python package for all arrays and tensors. Otherwise the same as the other
+   * overload.
    *
    * @param options the stream of the array, and a signal that aborts the wait
    * @throws {TypeError} If the metadata states no element type, or an element type that no typed array has, such as

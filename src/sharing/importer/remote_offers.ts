@@ -188,8 +188,8 @@ export class RemoteOffers {
   }
 
   /**
-   * Marks a channel as being joined. Throws a `TypeError` if the channel was joined in this connection before. A failed
-   * attempt does not count.
+   * Marks a channel as being joined. Throws a `TypeError` if the channel has already been joined in this connection. A
+   * failed attempt does not count.
    */
   beginJoin({ offer, name }: OfferMessage): void {
     if (this.#joined.has(offer)) {

@@ -58,7 +58,7 @@ export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, beg
 }
 
 /**
- * Returns an upper bound of the length of an encoded message in bytes. For most message types, this is the maximum
+ * Returns an upper bound on the length of an encoded message in bytes. For most message types, this is the maximum
  * length of the type. For types whose maximum exceeds a batch of `MessageWriter`, the bound is computed from the
  * lengths of the message's contents, so that short messages of these types can also be batched.
  */
@@ -245,8 +245,8 @@ class BodyWriter {
   }
 
   /**
-   * Writes a string at offset `place` of the body, which must not precede the next field. Returns the length of the
-   * string in bytes of UTF-8.
+   * Writes a string at offset `place` of the body. The offset must not precede the next field. Returns the length of
+   * the string in bytes of UTF-8.
    */
   stringAt(place: number, { field, value, maximum }: { field: string; value: string; maximum: number }): number {
     const begin = this.#begin + headerByteLength + place;

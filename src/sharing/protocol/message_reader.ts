@@ -22,8 +22,8 @@ interface ReceivedDescriptor {
 }
 
 /**
- * Reads messages from a socket. A read may return many messages; the buffer has the size of the longest message. A
- * reader must not be used after one of its methods has thrown.
+ * Reads messages from a socket. A read may return many messages; the buffer is as large as the longest possible
+ * message. A reader must not be used after one of its methods has thrown.
  */
 export class MessageReader {
   readonly #fd: number;

@@ -21,8 +21,8 @@ export type KeptName = "table" | `memory-${number}`;
 /** Holds duplicates of a store's descriptors in another process. */
 export interface DescriptorBackup {
   /**
-   * Backs up a descriptor. Resolves when the backup holds the descriptor, or has ended. The descriptor must stay open
-   * until then.
+   * Backs up a descriptor. Resolves when the backup holds the descriptor, or when the backup has ended. The descriptor
+   * must stay open until then.
    */
   keep(name: KeptName, fd: number): Promise<void>;
   /** Makes the backup close its duplicate of a descriptor. */

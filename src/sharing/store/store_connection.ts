@@ -32,8 +32,8 @@ export interface StoreConnectionOwner {
   /** Called when the connection has ended. The error is undefined if the client sent GOODBYE `done`. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
   /**
-   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the count of the
-   * client's mappings of it.
+   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the number of
+   * mappings that the client has of it.
    */
   onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
 }
@@ -166,8 +166,8 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    // A client may disconnect right after it has sent releases, without waiting for the answers. Perform these
-    // releases.
+    // A client may disconnect right after it has sent releases, without waiting for the answers. Perform the releases
+    // that are still queued.
     for (const { request, document } of this.#queue.splice(0)) {
       if (document.do === "release" || document.do === "leave") {
         this.#perform(document, new PendingRequest(request, this));

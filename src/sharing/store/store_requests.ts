@@ -34,8 +34,8 @@ interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
   /**
-   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the count of the
-   * client's mappings of it.
+   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the number of
+   * mappings that the client has of it.
    */
   readonly onClaim: (held: ReadonlyMap<number, number>) => void;
   /** Called when the client has sent "leave". Must cancel the client's other requests. */

@@ -315,8 +315,8 @@ function processOf({ peer: { pid, uid } }: Holder, since: number) {
 }
 
 /**
- * Returns a limit in bytes for the status: an integer, or null if the limit is not a safe integer and therefore
- * unlimited in effect.
+ * Returns a limit in bytes for the status: an integer, or null if the limit is not a safe integer, which has the same
+ * effect as no limit.
  */
 function orNull(size: number): number | null {
   return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);

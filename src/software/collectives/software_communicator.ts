@@ -92,7 +92,10 @@ export class SoftwareCommunicator {
   /** The number of communicators that were shrunk from this one, keyed by the list of excluded ranks. */
   readonly #shrinks = new Map<string, number>();
 
-  /** @param joined the membership, or a function that joins the communicator and returns undefined until it can */
+  /**
+   * @param joined the membership, or a function that joins the communicator, and that returns undefined while joining
+   * is not possible yet
+   */
   constructor(services: CollectiveServices, device: number, joined: Membership | (() => Membership | undefined)) {
     this.services = services;
     this.device = device;
@@ -165,7 +168,7 @@ export class SoftwareCommunicator {
     if (gone !== undefined) throw gone;
     this.releaseRead();
     let areDivided = true;
-    // Wait only for splits without a new communicator for this rank. For other splits, callers learn from the new
+    // Wait only for splits in which this rank joins no new communicator. For other splits, callers learn from the new
     // communicator's state whether the split is complete.
     for (const division of this.#divisions) if (!division.progress() && division.isAwaitedHere) areDivided = false;
     return areDivided && !(this.#isFinalizing && this.hasWork);
@@ -352,7 +355,10 @@ interface DivisionOptions {
 /** The options with which this rank joins a communicator that results from a split. */
 export type DivisionPlace = Required<Omit<MembershipOptions, "deviceUuid">>;
 
-/** A split of a communicator into one for each color. It is complete when all ranks have posted their colors. */
+/**
+ * A split of a communicator into one communicator per color. The split is complete when all ranks have posted their
+ * colors.
+ */
 export class Division {
   /**
    * Whether this rank joins no new communicator. Callers then learn from the parent's state whether the split is

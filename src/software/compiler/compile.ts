@@ -102,7 +102,7 @@ export interface CompiledKernel {
   /** Whether threads may perform release operations other than barriers. Valid only if the `race` check is enabled. */
   readonly hasReleases: boolean;
   /**
-   * Whether the kernel may read registers that are uninitialized for any other reason than a load of uninitialized
+   * Whether the kernel may read registers that are uninitialized for any reason other than a load of uninitialized
    * memory. Valid only if the `initialization` check is enabled.
    */
   readonly mayReadUnset: boolean;

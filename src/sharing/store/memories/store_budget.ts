@@ -217,9 +217,9 @@ export class StoreBudget {
 
   /**
    * Returns the users to charge for a replaced or removed allocation: the users whose processes read the allocation.
-   * Returns undefined if the creator is to be charged, because no process or one of the creator's processes reads the
-   * allocation. A reader that switches from one generation of a name to the next briefly reads both, so the latest
-   * replaced generation of each name that a user reads is not charged to that user.
+   * Returns undefined if the creator is to be charged: no process reads the allocation, or one of the creator's
+   * processes reads it. A reader that switches from one generation of a name to the next briefly reads both, so the
+   * latest replaced generation of each name that a user reads is not charged to that user.
    */
   #holdersOf(memory: Stored): readonly number[] | undefined {
     const { name, generation } = memory;

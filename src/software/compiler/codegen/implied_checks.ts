@@ -67,7 +67,7 @@ class Search {
   readonly #definitions: Definitions;
   readonly #numbers = new Map<string, number>();
   #nextNumber = 0;
-  /** The values of registers that are set only once, in the first basic block. Valid from the end of that block on. */
+  /** The values of registers that are set only once, in the first basic block. Valid after the end of that block. */
   #lasting = new Map<Register, Sum>();
   /** The values of registers on the path to the current basic block. */
   readonly #sums = new ScopedMap<Register, Sum>();

@@ -153,7 +153,9 @@ class Rewriter {
     });
   }
 
-  /** Creates the negation of an operand. Flips the sign bits of 16-bit floats by `xor`, which is cheaper than `neg`. */
+  /**
+   * Creates the negation of an operand. Flips the sign bits of 16-bit floats with `xor`, which is cheaper than `neg`.
+   */
   #negation(
     instruction: CompiledInstruction,
     { result, operand }: { result: Register; operand: ResolvedOperand },
@@ -290,7 +292,10 @@ function dividesBlock(instruction: CompiledInstruction): boolean {
   return predicate !== undefined && (!isComputation || flow !== undefined);
 }
 
-/** Skips empty blocks: returns the first block, from the given one on, that has instructions or must not be merged. */
+/**
+ * Skips empty blocks: returns the first block, starting with the given one, that has instructions or must not be
+ * merged.
+ */
 function pastEmptyBlocks(block: Block, divided: ReadonlySet<Block>): Block {
   const passed = new Set<Block>();
   let at = block;

@@ -101,7 +101,10 @@ class StructuredEmitter<I> {
     }
   }
 
-  /** Returns the header of the outermost loop that contains a basic block's immediate dominator, but not the block. */
+  /**
+   * Returns the header of the outermost loop that contains a basic block's immediate dominator, but not the basic block
+   * itself.
+   */
   #loopLeftFor(block: BasicBlock<I>): BasicBlock<I> | undefined {
     const dominator = this.#tree.parent(block);
     if (dominator === block) return undefined;
@@ -246,9 +249,9 @@ class StructuredEmitter<I> {
 /**
  * Makes a graph reducible, as structured code requires: every loop is entered only through its header.
  *
- * A loop with several entries gets a new header, which switches to the original entry by a selector; blocks that jump
- * into the loop set the selector first. Other loops do not change. The graph's entry must not be part of a loop.
- * Returns the dominator tree of the result.
+ * A loop with several entries gets a new header, which branches to the original entry that a selector specifies; blocks
+ * that jump into the loop set the selector first. Other loops do not change. The graph's entry must not be part of a
+ * loop. Returns the dominator tree of the result.
  */
 export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
   const tree = dominatorTree(entry);

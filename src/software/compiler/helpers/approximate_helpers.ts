@@ -95,7 +95,7 @@ function sine(indexOf: HelperIndex): HelperFunction {
   const code = new CodeWriter();
   code.get(number).ops("f64Abs").f64(2 ** 20).ops("f64Ge").if();
   code.get(number).call(indexOf("reduceAngle")).set(number).end();
-  // Adding 0 turns -0 into +0. Otherwise the reduction would change the sign of a number that is -0.
+  // Adding 0 turns -0 into +0. Without the addition, the reduction would change the sign of -0.
   code.get(number).f64(2 / Math.PI).ops("f64Mul", "f64Nearest").f64(0).ops("f64Add").set(quarters).get(number);
   for (const part of halfPi) code.get(quarters).f64(part).ops("f64Mul", "f64Sub");
   code.tee(angle).get(angle).ops("f64Mul").set(square);
