@@ -478,8 +478,8 @@ export class CudaDriver implements Driver {
       return handle;
     }
     exportTo(this.#out);
-    // The descriptor that CUDA creates has no close-on-exec flag: without the flag, every program that this process
-    // starts would inherit the descriptor.
+    // Duplicate the descriptor, because CUDA creates it without the close-on-exec flag: every program that this process
+    // starts would inherit it.
     const exported = this.#intOut[0]!;
     try {
       return duplicateDescriptor(exported);

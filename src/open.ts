@@ -130,8 +130,8 @@ const variables = [
   "SANITIZE_SUPPRESS",
 ] as const;
 /**
- * The minimum length, without the prefix, of the names that are checked for typing errors. Shorter names are similar to
- * too many others.
+ * The minimum length, without the prefix, of the names that are checked for typos. Shorter names are similar to too
+ * many others.
  */
 const minimumNameLength = 5;
 
@@ -177,7 +177,7 @@ const minimumNameLength = 5;
  *   disposed, and of each kernel launch, for the error of a lost device; warns of waits for events that were never
  *   recorded
  * - `POOLPASS_LOG`: `1` writes a line to standard error for each event that concerns an operator, such as a connection,
- *   an offer, or a process that was cut off; also one that says that `"auto"` uses the software device, and why
+ *   an offer, or a process that was cut off. If `"auto"` uses the software device, also writes a line with the reason
  *
  * Prints a warning once if the name of an environment variable is similar to one of these, provided that the names can
  * be read without prompting for a permission: in Deno, with `--allow-env`.

@@ -68,7 +68,7 @@ function refuseCollectives(): never {
 export class Session {
   /** Page-locked memory for copies between devices and pageable memory. */
   readonly staging: Staging;
-  /** Copies of pageable memory through page-locked memory. */
+  /** Copies pageable memory to devices through page-locked memory. */
   readonly uploads: Uploads;
   /** Whether the layout of pools' export data is known, so that the data can be checked before it is imported. */
   readonly exportDataLayout: ExportDataLayout;

@@ -54,7 +54,7 @@ export function arraysOf(type: CType): string[] {
   const scalar = ptxTypeOf(plain) ?? soleScalarOf(plain);
   const array = scalar === undefined ? undefined : arrays[scalar];
   if (array === undefined) return [];
-  // The type does not tell whether a plain `char` is a number or a byte, or whether an enum's values are signed. So
+  // The type does not show whether a plain `char` is a number or a byte, or whether an enum's values are signed. So
   // accept both the signed and the unsigned typed array.
   if (plain.kind === "scalar" && plain.name === "char") return ["Int8Array", "Uint8Array"];
   if (plain.kind === "enum" && plain.byteLength === 4) return ["Int32Array", "Uint32Array"];

@@ -12,8 +12,8 @@ import { dirname } from "node:path";
 const settlingMilliseconds = 40;
 
 /**
- * Watches folders for changes. Single files cannot be watched reliably, because editors may replace a file by a new one
- * of the same name.
+ * Watches folders for changes. Single files cannot be watched reliably, because editors may replace a file with a new
+ * one of the same name.
  */
 export class FolderWatcher implements Disposable {
   readonly #watchers = new Map<string, FSWatcher | undefined>();

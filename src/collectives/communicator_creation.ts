@@ -29,8 +29,8 @@ export interface CommunicatorOptions extends WaitOptions {
   /** The number of ranks of the communicator. */
   size: number;
   /**
-   * Time in milliseconds within which the other ranks must join, and within which a collective must complete; the
-   * latter counts from when the collective was enqueued, or when the earlier work that it waits for completed or
+   * Time in milliseconds within which the other ranks must join, and within which a collective must complete. For a
+   * collective, the time starts when it is enqueued, or when the earlier work that it waits for has completed or
    * failed. Infinity is allowed. Default: 10 minutes.
    */
   timeout?: number;

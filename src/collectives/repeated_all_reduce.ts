@@ -73,7 +73,7 @@ export class RepeatedAllReduce {
       !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
   }
 
-  /** Enqueues the all-reduce again, or adds it to the current group, as `issue` does for other collectives. */
+  /** Enqueues the all-reduce again, or adds it to the current group. `issue` does the same for other collectives. */
   issue(): void {
     if (isGrouping()) return issue(this.#collective);
     this.#watchdog.beforeEnqueue(this.#stream);

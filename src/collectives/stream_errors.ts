@@ -46,7 +46,7 @@ const errorsOfSessions = new WeakMap<Session, StreamErrors>();
  */
 const unfinishedInSharedContexts = new Set<StreamErrors>();
 /**
- * The time in milliseconds for which a wait spins, as CUDA's own waits do, before it pauses between queries. A pause
+ * The time in milliseconds for which a wait spins, like CUDA's own waits, before it pauses between queries. A pause
  * takes about 0.08 ms.
  */
 const spinMilliseconds = 5;
@@ -64,9 +64,9 @@ const maximumDestroyed = 256;
 /** The minimum number of wait edges at which removing the unneeded ones is worth the cost. */
 const minimumPruneThreshold = 256;
 
-/** Returns the errors of a session's streams. From the first call on, waits of the session throw these errors. */
+/** Returns the errors of a session's streams. After the first call, every wait in the session throws these errors. */
 export function streamErrorsOf(session: Session): StreamErrors {
-  // Waits of other sessions may depend on collectives of this session.
+  // A wait of another session may depend on collectives of this session.
   if (session.driver.contextsAreShared) forEachSessionOfSharedContexts(guard);
   return guard(session);
 }
@@ -143,7 +143,8 @@ export class StreamErrors implements WaitErrors {
   }
 
   /**
-   * Makes the communicators with unfinished work on the given streams record end markers, except for work that has one.
+   * Makes the communicators with unfinished work on the given streams record end markers, except for work that already
+   * has one.
    */
   #recordEnds(streams: readonly StreamState[], except?: WatchedCommunicator): void {
     for (const { unfinished } of streams) {
@@ -415,7 +416,8 @@ export class StreamErrors implements WaitErrors {
       if (awaited === stream) continue;
       awaited.waitEdges.push({ stream, before: record.at, since });
       this.#waitEdgeCount++;
-      // Earlier failures were propagated before the edge existed, so propagate them now. Later ones follow the edge.
+      // Earlier failures were propagated before the edge existed, so propagate them now. Later failures will be
+      // propagated along the edge.
       const failed = awaited.failures.filter((failure) => isBehindFailure(record, failure));
       const causes = new Map(failed.map((failure) => [failure.error, causeOf(failure)]));
       for (const cause of causes.values()) this.propagate(stream, { first: since, last: Infinity }, cause);

@@ -42,8 +42,8 @@ export interface AllocationOwner {
   /** Returns the 64-byte legacy IPC handle by which another process opens the memory. Only for memory outside pools. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
-   * The reason why the user may not free the memory; undefined if the user may. If there is a reason and the owner has
-   * no `awaitRelease`, `Allocation.keep` is not allowed either.
+   * The reason why the user may not free the memory; undefined if the user may free it. If there is a reason and the
+   * owner has no `awaitRelease`, `Allocation.keep` is not allowed either.
    */
   readonly freeRefusal?: string;
   /**

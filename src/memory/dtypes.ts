@@ -24,7 +24,7 @@ const dtypes = new Map(Object.entries(types).map(([dtype, type]) => [type, dtype
 /** The maximum number of dimensions, as in NumPy and in the Python package. */
 const maximumDimensions = 64;
 
-/** The element type and the shape of an array, as metadata states them. */
+/** The element type and the shape of an array, as stated in metadata. */
 export interface ArrayDescription {
   readonly dtype: string;
   readonly shape: readonly number[];

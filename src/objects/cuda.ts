@@ -154,7 +154,7 @@ export class Cuda implements Disposable {
    * @throws {TypeError} If `handleType` is not a valid type, or requests sharing where sharing is not supported
    * @throws {RangeError} If a size or the number of the node is not valid
    * @throws {CudaError} If the driver does not support such pools; `cudaErrorCallRequiresNewerDriver` if a newer driver
-   * does
+   * would support them
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
     checkOptions(options, hostPoolOptions);
@@ -217,8 +217,8 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Calls `startProfiler`, and `stopProfiler` when the returned object is disposed. Nested profiles are not counted:
-   * the end of an inner profile also ends the outer one.
+   * Calls `startProfiler`, and `stopProfiler` when the returned object is disposed. Calls cannot be nested: disposing
+   * of an inner object also stops the outer profile.
    *
    * @throws {ReferenceError} If the `Cuda` object was disposed
    *

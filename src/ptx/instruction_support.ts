@@ -79,7 +79,7 @@ export interface SurveyedPtx {
 /**
  * Thrown for PTX that a GPU may accept but the software device does not support. Kernels that contain the PTX, directly
  * or in functions that they may call, cannot be launched; the module's other kernels can. Any other `PtxError` means
- * that a GPU would not load the module, either.
+ * that a GPU would not load the module either.
  */
 export class UnsupportedPtxError extends PtxError {
   /** The unsupported instruction. Undefined if the unsupported PTX is not an instruction. */

@@ -99,7 +99,7 @@ export function openDescriptor(path: string, options: { readonly writable?: bool
 
 /**
  * Opens any file with `O_PATH`; if the path is a symbolic link, the link itself is opened unless `follow` is true. The
- * file can then be described but not read. Opening has no effect on the file, and needs no permission for it, only
+ * file can then be described but not read. Opening has no effect on the file. It needs no permission for the file, only
  * search permission for the folders on the path.
  */
 export function openPath(path: string, options: { readonly follow?: boolean } = {}): number {

@@ -233,8 +233,8 @@ export function isOwnOrRoots({ owner }: Pick<DescriptorStatus, "owner">): boolea
 
 /**
  * Throws if a user other than this one or root could redirect a path to another folder, or change the folder's content.
- * Resolves the path from the root, as the kernel does: once a component has passed the check, no other user can change
- * it, so the folder that it refers to stays valid.
+ * Resolves the path from the root, like the kernel: once a component has passed the check, no other user can change it,
+ * so the folder that it refers to stays valid.
  *
  * @returns the folder's absolute path, without symbolic links
  * @throws {FolderRefusal}

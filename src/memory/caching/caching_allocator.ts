@@ -336,7 +336,7 @@ export class CachingAllocator implements Disposable {
 
   /**
    * Releases all slabs to the pool, in stream order. A slab with buffers that are not freed is released when its last
-   * buffer is freed. Such buffers are reported in the same way as those that a `MemoryPool` reports.
+   * buffer is freed. Such buffers are reported like the unfreed buffers of a `MemoryPool`.
    */
   [Symbol.dispose](): void {
     if (!this.#isDisposed) {

@@ -51,8 +51,8 @@ export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteL
 const limitByteLength = maximumPieces * pieceByteLength;
 /**
  * The maximum offset in bytes that is accepted. No pool is that large, so a larger offset must be forged. It would
- * crash the importer, as an excessive size does: driver 580 crashed for offsets of 1 TiB or more on an H100; on an
- * H200, it did not crash for offsets below 2 TiB.
+ * crash the importer, like an excessive size: driver 580 crashed for offsets of 1 TiB or more on an H100; on an H200,
+ * it did not crash for offsets below 2 TiB.
  */
 const maximumOffset = 2 ** 39;
 /**

@@ -314,8 +314,8 @@ export class MemoryPool implements Disposable {
 
   /**
    * Releases unused memory to the system, until only `byteLength` bytes are reserved or nothing more can be released.
-   * Freed memory counts as unused once its free has completed and the program has observed that, by any wait or by a
-   * `query`.
+   * Freed memory counts as unused once its free has completed and the program has observed the completion, with any
+   * wait or with a `query`.
    *
    * @param byteLength Bytes to keep; 0 releases everything that can be released.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html

@@ -69,8 +69,8 @@ function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boole
 }
 
 /**
- * Returns whether neither the stream nor the device's default stream, for whose work the stream may have to wait, has
- * pending work.
+ * Returns whether a stream and the device's default stream have no pending work. The stream may have to wait for the
+ * default stream's work.
  */
 function isIdle(stream: CudaStream, { driver }: Session): boolean {
   const { ordinal, defaultStream } = stream.device;

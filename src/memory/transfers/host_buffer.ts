@@ -66,7 +66,7 @@ export class HostBuffer implements Disposable {
   /**
    * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
    *
-   * Do not transfer it, neither with `transfer()` nor to a worker: the receiver could access the memory after it is
+   * Do not transfer it, whether with `transfer()` or to a worker: the receiver could access the memory after it is
    * freed. Memory that was transferred is therefore not freed before the process exits, and is reported when the `Cuda`
    * object is disposed.
    *

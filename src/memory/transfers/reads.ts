@@ -10,7 +10,7 @@ import { checkRange } from "../buffer_arguments.ts";
 import { type CopyPlace, copyToHost } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 
-/** Maximum number of pieces of a read that are enqueued before the first one is waited for. */
+/** Maximum number of pieces of a read to enqueue before waiting for the first one. */
 const maximumPiecesInFlight = 4;
 
 /** The elements to read, and the stream to read on. */

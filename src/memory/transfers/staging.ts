@@ -121,8 +121,8 @@ interface Captured {
 }
 
 /**
- * Copies of pageable memory to devices, through page-locked memory: each copy captures the bytes before it returns,
- * without waiting for earlier work of the stream.
+ * Copies pageable memory to devices through page-locked memory. Each call of `copy` captures the bytes before it
+ * returns, without waiting for earlier work of the stream.
  *
  * Each staging buffer is used by copies of one stream only; its event is recorded again after each copy. Buffers whose
  * copies are complete are released at the next copy, without a timer; those of the last copies are kept until the

@@ -13,8 +13,8 @@ export type FieldType = Exclude<ParameterType, object> | {
 };
 
 /**
- * The fields of a struct by name, in order: for each, its type, or for an array the element type and the number of
- * elements.
+ * The fields of a struct, in order. Maps each field's name to its type or, for an array, to the element type and the
+ * number of elements.
  */
 export type StructFields = Record<string, FieldType | readonly [type: FieldType, count: number]>;
 

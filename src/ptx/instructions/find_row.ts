@@ -46,8 +46,8 @@ export function resolveNearest({ opcode, modifiers, operands, line }: Omit<Instr
 }
 
 /**
- * The rows for unknown opcodes: one for an instruction whose first operand is a result, and one for an instruction whose
- * first operand is an address. They may access memory in any way, but are assumed not to end the kernel.
+ * The rows for unknown opcodes: one for an instruction whose first operand is a result, and one for an instruction
+ * whose first operand is an address. They may access memory in any way, but are assumed not to terminate the kernel.
  */
 const unknownRows = onFirstUse(() => {
   const traits = { effects: ["reads", "observes", "writes", "orders", "allocates"] } as const;

@@ -163,8 +163,8 @@ export interface InstructionTraits {
   /** Whether the instruction reads or sets the carry flag, which is not an operand. Default: no. */
   readonly usesCarry?: boolean;
   /**
-   * The version of PTX that no longer has this form of the instruction for targets from sm_20 on. Default: all versions
-   * have it.
+   * The first version of PTX without this form of the instruction for targets from sm_20 on. Default: all versions have
+   * it.
    */
   readonly removedIn?: number;
   /**

@@ -191,8 +191,9 @@ export function constrain(domain: Domain, wanted: AffineForm | undefined): Domai
 export interface AffineForm {
   readonly kind: "affine";
   /**
-   * What the value is relative to. A non-negative number is the offset of a kernel parameter in the packed parameters;
-   * otherwise {@linkcode noBase}, {@linkcode untrackedBase}, or a smaller number, which stands for a shared variable.
+   * The base that the value is relative to. A non-negative number is the offset of a kernel parameter in the packed
+   * parameters; otherwise {@linkcode noBase}, {@linkcode untrackedBase}, or a smaller number, which stands for a shared
+   * variable.
    */
   readonly base: number;
   readonly constant: number;

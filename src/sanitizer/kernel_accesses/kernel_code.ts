@@ -117,7 +117,7 @@ class KernelResolver extends BodyResolver<InstructionRow> {
     if (name.startsWith("%") || name === "WARP_SZ") return { kind: "special", name };
     let variable = this.#ofModule.get(name);
     if (variable === undefined) {
-      // The name is that of a function, or the module does not declare it.
+      // The name refers to a function, or is not declared by the module.
       variable = { kind: "variable", name, space: "global", offset: 0, byteLength: 0 };
       this.#ofModule.set(name, variable);
       this.bases.set(variable, untrackedBase);

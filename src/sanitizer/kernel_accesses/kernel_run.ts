@@ -462,7 +462,8 @@ function numberOf(value: AbstractValue): number | undefined {
 }
 
 /**
- * Returns the steps of the basic blocks on all paths from block `from` to block `to`, without those of `from` and `to`.
+ * Returns the steps of the basic blocks on all paths from block `from` to block `to`, excluding the steps of `from` and
+ * `to` themselves.
  */
 function stepsBetween(from: CodeBlock, to: CodeBlock): FlowStep[] {
   const found = new Set<CodeBlock>();

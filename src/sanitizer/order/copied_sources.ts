@@ -19,7 +19,7 @@ interface CopiedSource {
 /** A range of a buffer. */
 type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
 
-/** Bytes of a copy's source that the program has changed while the copy could still read them. */
+/** Bytes of a copy's source that the program changed while the copy could still read them. */
 export interface EarlyChange {
   readonly operation: Operation;
   readonly buffer: ArrayBufferLike;

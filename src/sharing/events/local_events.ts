@@ -59,7 +59,9 @@ export class LocalEvents {
   readonly #waits = new Map<LocalEvent, Wait>();
   #last = 0;
 
-  /** @param maximum the maximum number of events, so that all of them may be announced to one peer */
+  /**
+   * @param maximum the maximum number of events, limited so that all of them can be announced to one peer
+   */
   constructor(maximum: number = maximumIdentifiers) {
     this.#maximum = maximum;
   }

@@ -229,7 +229,7 @@ export interface PendingHandshake {
 /**
  * The connections whose peers have not sent HELLO. A process that opens connections without sending anything must not
  * prevent other processes from connecting: the number of pending handshakes is limited, and beyond the limit, a new
- * handshake ends the oldest one of the process that has the most pending handshakes.
+ * handshake aborts the oldest handshake of the process that has the most of them.
  */
 export class Handshakes {
   readonly #maximum: number;
@@ -251,8 +251,8 @@ export class Handshakes {
   }
 
   /**
-   * Adds a pending handshake. If there are too many pending handshakes, selects the user with the most of them, and
-   * that user's process with the most, and ends the oldest pending handshake of that process.
+   * Adds a pending handshake. If there are too many, finds the user with the most pending handshakes and, among that
+   * user's processes, the one with the most. Aborts the oldest pending handshake of that process.
    */
   add(handshake: PendingHandshake): void {
     this.#pending.add(handshake);

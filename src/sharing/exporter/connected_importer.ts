@@ -139,7 +139,7 @@ export class ConnectedImporter {
     this.#pump();
   }
 
-  /** Sends a message whose identifiers have all been announced to the importer before. */
+  /** Sends a message whose identifiers have all been announced to the importer already. */
   send(message: Message): void {
     this.#stream.send(message);
   }
