@@ -29,14 +29,14 @@ export interface RuntimeGlobals {
 export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as RuntimeGlobals): void {
   let name = "this runtime";
   let isNew = true;
-  // Deno is checked first, because there the first access to `process` loads much of Node's library.
+  // Deno is checked first, because in Deno, the first access to `process` loads much of Node's library.
   if (globals.Deno !== undefined) name = `Deno ${globals.Deno.version.deno}`;
   else if (globals.process !== undefined) {
     const { bun, node } = globals.process.versions;
     if (bun !== undefined) name = `Bun ${bun}`;
     else if (node !== undefined) {
       name = `Node ${node}`;
-      // Compares the version, because Node has no feature by which to detect whether FFI is available without a flag.
+      // Compares the version, because no feature of Node reveals whether FFI is available without a flag.
       const [major = 0, minor = 0] = node.split(".").map(Number);
       isNew = major > 26 || (major === 26 && minor >= 10);
     }

@@ -52,7 +52,7 @@ export class ProgramMemoryNames {
       const refusal = this.#refusalOf(allocation, device);
       return namedRangesOf(allocation, named).map((range) => ({ ...range, ...refusal }));
     });
-    // A freed buffer no longer names those parts of its range that were allocated again.
+    // Omit freed ranges that overlap a live allocation or a more recently freed range.
     const freed: NamedRange[] = [];
     for (const range of this.#memory.freedRanges) {
       const { begin } = range;

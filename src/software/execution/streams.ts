@@ -378,8 +378,8 @@ export class Scheduler {
   }
 
   /**
-   * Returns whether the next work of `stream` is ordered after `work`, by an event or because one of the two streams is
-   * the default stream.
+   * Returns whether the next work of `stream` is ordered after `work`, either because of an event or because one of the
+   * two streams is the default stream.
    */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);

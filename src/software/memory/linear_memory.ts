@@ -190,7 +190,7 @@ export class LinearMemory {
     this.#boundsTables.clear();
   }
 
-  /** The number of bytes that programs can use, whether or not they are reserved. The shadow is not among them. */
+  /** The number of bytes that programs can use, whether or not they are reserved. Excludes the shadow. */
   get totalBytes(): number {
     const usable = linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength;
     return usable - this.shadowBytes;

@@ -306,8 +306,8 @@ export class SharedFile {
 
   /**
    * Grows the file to the end of a range. If another process has grown the file further in the meantime, the system
-   * call would shrink the file. The seal makes such a call fail with `EPERM`. That error is ignored, because the file
-   * is already long enough.
+   * call would shrink the file. The file's seal makes the call fail with `EPERM` instead. That error is ignored,
+   * because the file is already long enough.
    */
   protected reserve(offset: number, rangeByteLength: number): void {
     const byteLength = offset + rangeByteLength;

@@ -47,7 +47,8 @@ export class Timer {
   }
 
   stop(): void {
-    // The first use of a timer function loads some of Deno's own modules, which takes 8 ms: programs without timers need none.
+    // The first call of a timer function loads some of Deno's own modules, which takes 8 ms. Avoid the call if no timer
+    // was started.
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -43,8 +43,8 @@ function addToOdd(): HelperFunction {
   // If the sum is not finite, the error is NaN, and both comparisons are false.
   code.get(error).f64(0).ops("f64Lt").get(error).f64(0).ops("f64Gt", "i32Or");
   code.get(bits).i64(1n).ops("i64And", "i64Eqz", "i32And").if();
-  // If the error and the sum have the same sign, the exact sum is farther from zero than the rounded sum, and the next
-  // number in that direction has bits greater by one.
+  // If the error and the sum have the same sign, the exact sum is farther from zero than the rounded sum, and the bit
+  // pattern of the next number in that direction is greater by one.
   code.get(bits).i64(1n).i64(-1n).get(error).f64(0).ops("f64Lt").get(sum).f64(0).ops("f64Lt", "i32Eq", "select");
   code.ops("i64Add", "f64ReinterpretI64", "return").end().get(sum);
   return {

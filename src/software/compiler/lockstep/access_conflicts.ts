@@ -287,7 +287,7 @@ const commutative: ReadonlySet<string | undefined> = new Set(["add", "min", "max
 
 /**
  * Returns the accesses of an instruction to shared and global memory, except to memory that no thread writes. `isUsed`
- * is whether any instruction reads the result.
+ * states whether any instruction reads the result.
  */
 export function accessesOf(
   instruction: CompiledInstruction,

@@ -28,8 +28,8 @@ import { laneDifferences, usualLaunch } from "./warp_rules.ts";
 import type { FunctionAnalysis } from "../../../ptx/analysis/function_analysis.ts";
 
 /**
- * The maximum number of pending accesses that the analysis tracks. With more, the analysis adds lockstep points that
- * may be unnecessary, to keep its time and memory proportional to the kernel's size.
+ * The maximum number of pending accesses that the analysis tracks. If there are more, the analysis adds lockstep points
+ * that may be unnecessary, so that its time and memory stay proportional to the kernel's size.
  */
 const mostAccesses = 128;
 
@@ -405,7 +405,7 @@ function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts):
   const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));
   };
-  // Look up accesses to known variables by variable. Compare the few other accesses one by one.
+  // Look up known variables in a map, and compare the few other accesses one by one.
   const variables = new Map<string, RootedAccess>();
   const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
   for (const access of given) {

@@ -15,7 +15,8 @@ export const timesAround = 8;
 /** Gangs must execute at least 1 / `leastGangShare` of the instructions that a kernel executes. */
 const leastGangShare = 4;
 /**
- * The minimum number of instructions that gangs must execute for each loop over the gang's threads that they execute.
+ * The minimum ratio of instructions that gangs execute to loops over a gang's threads. With a lower ratio, gangs are
+ * not profitable.
  */
 export const instructionsPerLoop = 6;
 
@@ -36,7 +37,7 @@ export class CostModel {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry, successors)) {
       // A barrier instruction appears in two basic blocks: the one where threads are suspended, and the one where they
-      // resume. The set makes sure that it is counted once.
+      // resume. The set ensures that the instruction is counted once.
       const repeated = new Set(
         [...body].flatMap(({ instructions }) => instructions.map(({ instruction }) => instruction)),
       );

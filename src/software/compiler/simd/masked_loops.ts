@@ -39,7 +39,7 @@ export interface MaskedLoop {
   readonly parts: readonly (FlowBlock | MaskedLoop)[];
   /** The registers that the loop sets and that code outside of it reads. */
   readonly results: readonly Register[];
-  /** Whether every thread that has not left the loop executes a basic block in each iteration. */
+  /** Whether every thread that has not left the loop executes `block` in each iteration. */
   isUnconditional(block: FlowBlock): boolean;
 }
 

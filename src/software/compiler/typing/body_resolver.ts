@@ -154,7 +154,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
     return resolved.form.traits.ofActiveLanes === true ? this.#withActiveLanes(resolved) : resolved;
   }
 
-  /** Adds the mask of the lanes that execute the instruction together as its last operand. */
+  /** Adds a last operand to an instruction: the mask of the lanes that execute it together. */
   #withActiveLanes(instruction: CompiledInstruction): CompiledInstruction {
     const { line, predicate, operands } = instruction;
     const mask = this.#inserted(line, predicate).add("activemask.b32", typeNamed("b32"), []);
@@ -235,7 +235,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
   }
 }
 
-/** Throws `PtxError` if an operand is a 128-bit register, for an instruction that does not accept them. */
+/** Throws `PtxError` if an operand is a 128-bit register. Called for instructions that do not accept such registers. */
 function refuseWide(operands: readonly ResolvedOperand[], { line, text }: { line: number; text: string }): void {
   for (const operand of operands) {
     if (operand.kind === "list") refuseWide(operand.elements, { line, text });

@@ -303,7 +303,7 @@ class ImageWriter {
   }
 
   /**
-   * Returns the position of the lowest bit of the part of an address that an initializer selects by a mask. Returns 0
+   * Returns the position of the lowest bit of the part of an address that an initializer selects with a mask. Returns 0
    * if there is no mask.
    */
   #shiftOf({ mask, line }: AddressInitializer): bigint {

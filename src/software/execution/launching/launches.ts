@@ -56,7 +56,7 @@ export interface LaunchConfiguration extends LaunchGeometry {
   readonly sharedMemoryBytes: number;
   /** Whether all blocks must be resident at once. Default: false. */
   readonly cooperative?: boolean;
-  /** The name of the CUDA call that launches the kernel, which errors include. */
+  /** The name of the CUDA call that launches the kernel, for error messages. */
   readonly call: string;
   /** The packed parameters. The launch copies them, so the caller may reuse the bytes. */
   readonly parameters: Uint8Array;

@@ -232,7 +232,7 @@ export const setValue: Emit = (e, i) => {
   });
 };
 
-/** Emits code that converts the 0 or 1 on the stack to the result of `set` in the named type. */
+/** Emits code that converts the 0 or 1 on the stack to the result of `set` in the type with the given name. */
 function pushTruth(e: FunctionEmitter, name: string): void {
   const { code } = e;
   if (name === "f32") {
