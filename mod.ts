@@ -40,6 +40,7 @@ export type { AllocateOptions, WrapOptions } from "./src/memory/unpooled_memory.
 export type { AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
+export type { ArrayOptions } from "./src/memory/dtypes.ts";
 export type { SlabPart } from "./src/memory/allocation.ts";
 export type { TypedArray, TypedArrayConstructor } from "./src/support/validation.ts";
 export type { CopyOptions } from "./src/memory/transfers/copies.ts";

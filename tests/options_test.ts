@@ -126,6 +126,16 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "MemoryPool.allocateAsync": { call: (options) => pool.allocateAsync(16, options) },
       "MemoryPool.createCachingAllocator": { call: (options) => pool.createCachingAllocator(options) },
       "CachingAllocator.allocateAsync": { call: (options) => allocator.allocateAsync(16, options) },
+      "MemoryPool.allocateArray": {
+        // A number is a length.
+        call: (options) => pool.allocateArray(Uint16Array, typeof options === "number" ? [options] : options),
+        required: { shape: [4] },
+      },
+      "CachingAllocator.allocateArray": {
+        call: (options) => allocator.allocateArray(Uint16Array, typeof options === "number" ? [options] : options),
+        required: { shape: [4] },
+      },
+      "DeviceBuffer.as": { call: (options) => other.as(Uint8Array, options) },
       "DeviceBuffer.copyFrom": { call: (options) => other.copyFrom(new Uint8Array(4), stream, options) },
       "DeviceBuffer.copyTo": { call: (options) => other.copyTo(array, stream, options) },
       "DeviceBuffer.fill": { call: (options) => other.fill(1, stream, options) },

@@ -133,6 +133,7 @@ export type Functions = [
   Assignable<ours.BenchmarkOptions, declared.BenchmarkOptions>,
   Assignable<ours.BenchmarkResult, declared.BenchmarkResult>,
   Assignable<Omit<ours.WrapOptions, "stream">, Omit<declared.WrapOptions, "stream">>,
+  Assignable<ours.ArrayOptions, declared.ArrayOptions>,
   Assignable<ours.CopyOptions, declared.CopyOptions>,
   Assignable<ours.FillOptions, declared.FillOptions>,
   Assignable<ours.FieldType, declared.FieldType>,

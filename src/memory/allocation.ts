@@ -71,8 +71,8 @@ export interface AllocationOwner {
 
 /** The part of an allocation that a view shows. */
 export interface AllocationPart extends MemoryRange {
-  /** The stream that the view's methods use by default. */
-  readonly stream: CudaStream;
+  /** The stream that the view's methods use by default; undefined for a buffer that owns the allocation. */
+  readonly stream: CudaStream | undefined;
 }
 
 /** A holder of an allocation: the memory is released only after all holders have released it. */

@@ -13,6 +13,7 @@ import {
 } from "./transfers/elements.ts";
 import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";
+import { arrayLayout, type ArrayOptions, dtypeOfType, elementTypeOf } from "./dtypes.ts";
 import { checkNumber, checkOptions, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
 
 /**
@@ -24,8 +25,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   readonly length: number;
   /** The element type, as the constructor of a typed array. */
   readonly type: TypedArrayConstructor<T>;
-  /** The shape from the offer's metadata; undefined for an array whose only dimension is its length. */
-  readonly #shape: readonly number[] | undefined;
+  /** The dtype and the shape, if they are not only those of the type and the length. */
+  readonly #layout: { readonly dtype?: string; readonly shape?: readonly number[] | undefined } | undefined;
 
   static {
     nameClass(this, "DeviceArray");
@@ -34,7 +35,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       read: "it is in device memory; copy it to the host with await array.toTypedArray()",
       write: "it is in device memory; use copyFrom, or fill",
     });
-    setViewAs((type, allocation, part) => new DeviceArray(type, allocation, part));
+    setViewAs((type, allocation, part, layout) => new DeviceArray(type, allocation, part, layout));
   }
 
   /**
@@ -46,20 +47,29 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
     type: TypedArrayConstructor<T>,
     allocation: Allocation,
     part?: AllocationPart,
-    shape?: readonly number[],
+    layout?: { readonly dtype?: string; readonly shape?: readonly number[] | undefined },
   ) {
     super(allocation, part);
     this.type = type;
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
-    this.#shape = shape;
+    this.#layout = layout;
   }
 
   /**
-   * The size of each dimension, from the slowest to the fastest. An array that is mapped from an offer has the shape
-   * that the offer's metadata states; any other array has one dimension, its length.
+   * The size of each dimension, from the slowest to the fastest, counted in elements of the `dtype`. An array has the
+   * shape that it was allocated or viewed with, that its file has, or that the metadata of its offer states; any other
+   * array has one dimension, its length.
    */
   get shape(): readonly number[] {
-    return this.#shape ?? [this.length];
+    return this.#layout?.shape ?? [this.length];
+  }
+
+  /**
+   * The name that array libraries give the element type, such as "float32". Elements for which JavaScript has no typed
+   * array have names of their own: an array of `"bfloat16"` is a `Uint16Array` of the bits.
+   */
+  get dtype(): string {
+    return this.#layout?.dtype ?? dtypeOfType(this.type);
   }
 
   /**
@@ -146,7 +156,9 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
     const size = this.type.BYTES_PER_ELEMENT;
     const address = this.address + BigInt(begin * size);
     const part = { address, byteLength: (end - begin) * size, stream: this.stream };
-    return new DeviceArray(this.type, allocationOf(this), part);
+    // Elements that are parts of others, or have several parts, cannot be counted as those of the type are.
+    const keepsDtype = this.#layout?.dtype !== undefined && elementTypeOf(this.dtype)?.bits === 8 * size;
+    return new DeviceArray(this.type, allocationOf(this), part, keepsDtype ? { dtype: this.dtype } : undefined);
   }
 
   /**
@@ -195,13 +207,15 @@ interface ArrayRequest<T extends TypedArray> {
   readonly length: number;
   readonly stream: CudaStream | undefined;
   readonly data: T | undefined;
+  /** The shape and the size, if a shape was given instead of the length. */
+  readonly layout?: ReturnType<typeof arrayLayout>;
 }
 
-/** Parses the arguments of `allocateArray`: either a type, a length and a stream, or data and a stream. */
+/** Parses the arguments of `allocateArray`: either a type, a length or shape and a stream, or data and a stream. */
 export function arrayRequest<T extends TypedArray>(
   ...[source, lengthOrStream, stream]: [
     source: TypedArrayConstructor<T> | T,
-    lengthOrStream: number | CudaStream | undefined,
+    lengthOrStream: number | ArrayOptions | CudaStream | undefined,
     stream: CudaStream | undefined,
   ]
 ): ArrayRequest<T> {
@@ -215,15 +229,25 @@ export function arrayRequest<T extends TypedArray>(
       "Cannot allocate an array of the elements of an Array: give a typed array, such as new Float32Array(numbers)",
     );
   }
-  return { type: source, length: lengthOrStream as number, stream, data: undefined };
+  if (Array.isArray(lengthOrStream)) {
+    throw new TypeError(
+      `Cannot use an Array as the length of an array: give it as { shape: [${lengthOrStream.join(", ")}] }`,
+    );
+  }
+  const isLayout = typeof lengthOrStream === "object" && ("shape" in lengthOrStream || "dtype" in lengthOrStream);
+  if (!isLayout) return { type: source, length: lengthOrStream as number, stream, data: undefined };
+  const layout = arrayLayout(source, lengthOrStream as ArrayOptions);
+  return { type: source, length: layout.byteLength / source.BYTES_PER_ELEMENT, stream, data: undefined, layout };
 }
 
 /** Creates an array over a new allocation, and copies the data. If the copy fails, the memory is freed. */
 export function newArray<T extends TypedArray>(
-  { type, data }: ArrayRequest<T>,
+  { type, data, length, layout }: ArrayRequest<T>,
   allocation: Allocation,
 ): DeviceArray<T> {
-  const array = new DeviceArray(type, allocation);
+  // An array without elements has memory nevertheless, so that it has an address and is freed like any other.
+  const part = length === 0 ? { address: allocation.address, byteLength: 0, stream: undefined } : undefined;
+  const array = new DeviceArray(type, allocation, part, layout);
   if (data === undefined) return array;
   try {
     array.copyFrom(data);

@@ -25,6 +25,7 @@ import {
   refusedFill,
 } from "./transfers/copies.ts";
 import type { DeviceArray } from "./device_array.ts";
+import { type ArrayDescription, arrayLayout, type ArrayOptions } from "./dtypes.ts";
 import { refuseElementAccess, refuseProperty } from "./transfers/elements.ts";
 import { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
@@ -53,6 +54,7 @@ let viewAs: <T extends TypedArray>(
   type: TypedArrayConstructor<T>,
   allocation: Allocation,
   part: AllocationPart,
+  layout: ArrayDescription | undefined,
 ) => DeviceArray<T>;
 
 /** Sets the function with which `DeviceBuffer.as` creates a view. */
@@ -346,14 +348,18 @@ export class DeviceBuffer implements Disposable {
    * buffer can be freed.
    *
    * @param type The element type, as the constructor of a typed array.
-   * @throws {RangeError} If the buffer does not consist of whole elements, or its address is not a multiple of their
-   * size
-   * @throws {TypeError} If `type` is not the constructor of a typed array
+   * @param options The shape, by default one dimension, and the dtype, by default that of the type: give
+   * `{ dtype: "bfloat16" }` with `Uint16Array`.
+   * @throws {RangeError} If the buffer does not consist of whole elements, its address is not a multiple of their size,
+   * or the shape is that of another number of bytes
+   * @throws {TypeError} If `type` is not the constructor of a typed array, or cannot have elements of the dtype
    * @throws {ReferenceError} If the buffer was freed
    */
-  as<T extends TypedArray>(type: TypedArrayConstructor<T>): DeviceArray<T> {
+  as<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: ArrayOptions): DeviceArray<T> {
     checkElements(type, this);
-    return viewAs(type, this.#allocation, { address: this.address, byteLength: this.byteLength, stream: this.stream });
+    const layout = options === undefined ? undefined : arrayLayout(type, options, this.byteLength);
+    const part = { address: this.address, byteLength: this.byteLength, stream: this.stream };
+    return viewAs(type, this.#allocation, part, layout);
   }
 
   /**

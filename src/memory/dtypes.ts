@@ -4,7 +4,17 @@
  *
  * @module
  */
-import { shown, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
+import {
+  byteLengthOfArray,
+  checkArrayType,
+  checkOptions,
+  didYouMean,
+  type KnownOptions,
+  shown,
+  type TypedArray,
+  type TypedArrayConstructor,
+  whatIs,
+} from "../support/validation.ts";
 
 /** The typed array for each element type that has one. */
 const types: Readonly<Record<string, TypedArrayConstructor<TypedArray>>> = {
@@ -21,6 +31,46 @@ const types: Readonly<Record<string, TypedArrayConstructor<TypedArray>>> = {
   float64: Float64Array,
 };
 const dtypes = new Map(Object.entries(types).map(([dtype, type]) => [type, dtype]));
+
+/** The elements that have no typed array of their own: the typed array that shows their bits, and their number of bits. */
+const otherTypes: Readonly<Record<string, ArrayElement>> = {
+  bool: { type: Uint8Array, bits: 8 },
+  bfloat16: { type: Uint16Array, bits: 16 },
+  float8_e4m3fn: { type: Uint8Array, bits: 8 },
+  float8_e4m3fnuz: { type: Uint8Array, bits: 8 },
+  float8_e5m2: { type: Uint8Array, bits: 8 },
+  float8_e5m2fnuz: { type: Uint8Array, bits: 8 },
+  float8_e8m0fnu: { type: Uint8Array, bits: 8 },
+  float6_e2m3fn: { type: Uint8Array, bits: 6 },
+  float6_e3m2fn: { type: Uint8Array, bits: 6 },
+  float4_e2m1fn: { type: Uint8Array, bits: 4 },
+  complex64: { type: Float32Array, bits: 64 },
+  complex128: { type: Float64Array, bits: 128 },
+};
+
+/** What the elements of a dtype are in memory. */
+export interface ArrayElement {
+  readonly type: TypedArrayConstructor<TypedArray>;
+  /** The bits of an element, without gaps between elements. */
+  readonly bits: number;
+}
+
+/** The shape of an array and the type of its elements, where the typed array does not say it. */
+export interface ArrayOptions {
+  /** The size of each dimension, from the slowest to the fastest, counted in elements of the dtype. */
+  shape?: readonly number[];
+  /**
+   * The name that array libraries give the element type, such as `"bfloat16"` for a `Uint16Array` that holds the bits.
+   * Defaults to the element type of the typed array, such as `"float32"`.
+   */
+  dtype?: string;
+}
+
+const arrayOptions: KnownOptions<ArrayOptions> = {
+  action: "describe an array",
+  names: { shape: true, dtype: true },
+  meantBy: (value) => Array.isArray(value) ? `{ shape: [${value.join(", ")}] }` : undefined,
+};
 /** The maximum number of dimensions, as in NumPy and in the Python package. */
 const maximumDimensions = 64;
 
@@ -30,18 +80,91 @@ export interface ArrayDescription {
   readonly shape: readonly number[];
 }
 
-/** Describes an array for metadata. */
-export function describeArray({ type, shape }: {
-  readonly type: TypedArrayConstructor<TypedArray>;
-  readonly shape: readonly number[];
-}): ArrayDescription {
+/** Returns what the elements of a dtype are in memory; undefined if there is no such dtype. */
+export function elementTypeOf(dtype: string): ArrayElement | undefined {
+  if (Object.hasOwn(otherTypes, dtype)) return otherTypes[dtype];
+  if (!Object.hasOwn(types, dtype)) return undefined;
+  return { type: types[dtype]!, bits: 8 * types[dtype]!.BYTES_PER_ELEMENT };
+}
+
+/** Returns the dtype of a typed array's elements. */
+export function dtypeOfType(type: TypedArrayConstructor<TypedArray>): string {
   // A subclass of a typed array gets the dtype of its base class. Only a Uint8ClampedArray has no dtype of its own: it
   // gets "uint8".
   let dtype: string | undefined;
   for (let of = type; dtype === undefined && typeof of === "function"; of = Object.getPrototypeOf(of)) {
     dtype = dtypes.get(of);
   }
-  return { dtype: dtype ?? "uint8", shape: [...shape] };
+  return dtype ?? "uint8";
+}
+
+/**
+ * Returns the dtype, the shape and the size in bytes of an array.
+ *
+ * @param byteLength the size of the memory, which the array must fill; undefined if it is to be allocated by the shape
+ * @throws {RangeError} If the shape is not a shape, or is that of another number of bytes
+ * @throws {TypeError} If the type cannot have elements of the dtype
+ */
+export function arrayLayout(
+  type: TypedArrayConstructor<TypedArray>,
+  options: ArrayOptions,
+  byteLength?: number,
+): ArrayDescription & { readonly byteLength: number } {
+  checkArrayType(type);
+  checkOptions(options, arrayOptions);
+  const { dtype = dtypeOfType(type), shape } = options;
+  const own = dtypeOfType(type);
+  const element = typeof dtype === "string" ? elementTypeOf(dtype) : undefined;
+  if (element === undefined) {
+    const names = [...Object.keys(types), ...Object.keys(otherTypes)];
+    throw new TypeError(`Cannot use ${shown(dtype)} as a dtype: there is no such dtype${didYouMean(dtype, names)}`);
+  }
+  if (dtypeOfType(element.type) !== own) {
+    throw new TypeError(`Cannot see ${dtype} elements as a ${type.name}: give ${element.type.name}`);
+  }
+  const { bits } = element;
+  if (shape === undefined) {
+    if (byteLength === undefined) throw new TypeError("Cannot allocate an array without its shape: give { shape }");
+    if ((8 * byteLength) % bits !== 0) {
+      throw new RangeError(`Cannot see ${byteLength} bytes as ${dtype} elements: they have ${bits} bits each`);
+    }
+    return { dtype, shape: [8 * byteLength / bits], byteLength };
+  }
+  const count = elementsOf(shape);
+  const needed = count * bits / 8;
+  if (!Number.isSafeInteger(count * bits) || needed % type.BYTES_PER_ELEMENT !== 0) {
+    throw new RangeError(`Cannot have an array of shape [${shape}]: its ${count * bits} bits are not whole bytes`);
+  }
+  if (byteLength !== undefined && needed !== byteLength) {
+    throw new RangeError(
+      `Cannot see ${byteLength} bytes as ${dtype} elements of shape [${shape}]: they have ${needed} bytes`,
+    );
+  }
+  return { dtype, shape: [...shape], byteLength: needed };
+}
+
+/** Returns the number of elements of a shape, 1 if it has no dimensions. Throws unless it is a shape. */
+function elementsOf(shape: readonly number[]): number {
+  if (!Array.isArray(shape)) {
+    throw new TypeError(`Cannot use ${whatIs(shape)} as a shape: give an array of numbers, such as [480, 640]`);
+  }
+  if (shape.length > maximumDimensions) {
+    throw new RangeError(`Cannot use a shape of ${shape.length} dimensions: it may have ${maximumDimensions}`);
+  }
+  const wrong = shape.find((size) => !Number.isSafeInteger(size) || size < 0);
+  if (wrong !== undefined) {
+    throw new RangeError(`Cannot use [${shape}] as a shape: ${shown(wrong)} is not a whole number of elements`);
+  }
+  // However large the other dimensions are, a dimension of 0 leaves no elements.
+  return shape.includes(0) ? 0 : shape.reduce((product, size) => product * size, 1);
+}
+
+/** Returns the size of an allocation for `length` elements, or for the elements of a shape, at least one of them. */
+export function byteLengthToAllocate(
+  type: TypedArrayConstructor<TypedArray>,
+  { length, layout }: { readonly length: number; readonly layout?: { readonly byteLength: number } | undefined },
+): number {
+  return layout === undefined ? byteLengthOfArray(type, length) : Math.max(layout.byteLength, type.BYTES_PER_ELEMENT);
 }
 
 /**

@@ -69,7 +69,10 @@ export class Cuda implements Disposable {
     this.driver = driver.kind;
     this.driverVersion = driver.driverGetVersion();
     this.runtimeVersion = driver.runtimeVersion;
-    this.devices = Array.from({ length: driver.getDeviceCount() }, (_, ordinal) => new CudaDevice(session, ordinal));
+    this.devices = Array.from(
+      { length: driver.getDeviceCount() },
+      (_, ordinal) => new CudaDevice(session, ordinal, this),
+    );
   }
 
   /**

@@ -1,4 +1,5 @@
 import { printAs, refuseDisposal, stateOf } from "../support/printing.ts";
+import type { Cuda } from "./cuda.ts";
 import { CudaEvent, type EventOptions, eventOptions } from "./streams/cuda_event.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
 import type { CudaModule } from "./modules/cuda_module.ts";
@@ -81,6 +82,7 @@ export class CudaDevice {
   /** The stream that is used if no other is given. Disposing it does nothing. */
   readonly defaultStream: CudaStream;
   readonly #session: Session;
+  readonly #cuda: Cuda;
   readonly #streams: DeviceStreams;
   /** The peer devices to whose memory this device was given access. */
   readonly #peerAccess = new Map<CudaDevice, OpenedObject>();
@@ -103,13 +105,19 @@ export class CudaDevice {
    *
    * @ignore
    */
-  constructor(session: Session, ordinal: number) {
+  constructor(session: Session, ordinal: number, cuda: Cuda) {
     if (session?.opened === undefined) refuseConstruction("CudaDevice", "Cuda.device");
     this.#session = session;
+    this.#cuda = cuda;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
     this.#streams = new DeviceStreams(session, this.defaultStream);
     registerDevice(this, { session, finishedWithoutErrors: () => this.#finish({}, false) });
+  }
+
+  /** The `Cuda` object that the device belongs to. */
+  get cuda(): Cuda {
+    return this.#cuda;
   }
 
   /**

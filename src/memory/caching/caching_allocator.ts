@@ -20,6 +20,7 @@ import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.
 import { countOf, placeOf, printAs, startStackAbove } from "../../support/printing.ts";
 import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../pools/allocation_queue.ts";
 import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
+import { type ArrayOptions, byteLengthToAllocate } from "../dtypes.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
@@ -38,7 +39,6 @@ import {
 } from "../pools/pool_contents.ts";
 import type { Session } from "../../session.ts";
 import {
-  byteLengthOfArray,
   checkByteLength,
   checkOptions,
   refuseConstruction,
@@ -190,14 +190,16 @@ export class CachingAllocator implements Disposable {
    * Allocates memory for `length` elements of a type, in stream order. Also throws what `allocate` throws.
    *
    * @param type The element type, as the constructor of a typed array, such as `Float32Array`.
-   * @param length Number of elements.
+   * @param length Number of elements, or the shape, such as `{ shape: [480, 640] }`, with the dtype if the elements
+   * have no typed array of their own. An array without elements has an address, too.
    * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
    * memory.
-   * @throws {RangeError} If `length` is not a valid number of elements
+   * @throws {RangeError} If `length` is not a valid number of elements, or the shape not a valid one
+   * @throws {TypeError} If the type cannot have elements of the dtype
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
-    length: number,
+    length: number | ArrayOptions & { shape: readonly number[] },
     stream?: CudaStream,
   ): DeviceArray<T>;
 
@@ -215,12 +217,12 @@ export class CachingAllocator implements Disposable {
   allocateArray<T extends TypedArray>(data: T, stream?: CudaStream): DeviceArray<T>;
   allocateArray<T extends TypedArray>(
     source: TypedArrayConstructor<T> | T,
-    lengthOrStream?: number | CudaStream,
+    lengthOrStream?: number | ArrayOptions | CudaStream,
     stream?: CudaStream,
   ): DeviceArray<T> {
     const request = arrayRequest(source, lengthOrStream, stream);
     const allocationStream = this.#source.allocationStream(request.stream);
-    const byteLength = byteLengthOfArray(request.type, request.length);
+    const byteLength = byteLengthToAllocate(request.type, request);
     return newArray(request, this.#allocate(byteLength, allocationStream));
   }
 

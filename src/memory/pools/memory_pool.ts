@@ -3,6 +3,7 @@ import type { CachingAllocatorOptions } from "../caching/allocator_options.ts";
 import { CachingAllocator } from "../caching/caching_allocator.ts";
 import type { SlabSource } from "../caching/slabs.ts";
 import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
+import { type ArrayOptions, byteLengthToAllocate } from "../dtypes.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
 import {
   type Access,
@@ -21,7 +22,6 @@ import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import {
-  byteLengthOfArray,
   checkByteLength,
   checkOptions,
   didYouMean,
@@ -187,14 +187,16 @@ export class MemoryPool implements Disposable {
    * Allocates memory for `length` elements of a type, in stream order. Also throws what `allocate` throws.
    *
    * @param type The element type, as the constructor of a typed array, such as `Float32Array`.
-   * @param length Number of elements.
+   * @param length Number of elements, or the shape, such as `{ shape: [480, 640] }`, with the dtype if the elements
+   * have no typed array of their own. An array without elements has an address, too.
    * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
    * memory.
-   * @throws {RangeError} If `length` is not a valid number of elements
+   * @throws {RangeError} If `length` is not a valid number of elements, or the shape not a valid one
+   * @throws {TypeError} If the type cannot have elements of the dtype
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
-    length: number,
+    length: number | ArrayOptions & { shape: readonly number[] },
     stream?: CudaStream,
   ): DeviceArray<T>;
 
@@ -223,13 +225,13 @@ export class MemoryPool implements Disposable {
   allocateArray<T extends TypedArray>(data: T, stream?: CudaStream): DeviceArray<T>;
   allocateArray<T extends TypedArray>(
     source: TypedArrayConstructor<T> | T,
-    lengthOrStream?: number | CudaStream,
+    lengthOrStream?: number | ArrayOptions | CudaStream,
     stream?: CudaStream,
   ): DeviceArray<T> {
     const request = arrayRequest(source, lengthOrStream, stream);
     const allocationStream = this.#allocationStream(request.stream);
     checkStream(allocationStream, this.#session);
-    const byteLength = byteLengthOfArray(request.type, request.length);
+    const byteLength = byteLengthToAllocate(request.type, request);
     return newArray(request, this.#memory.allocate(byteLength, allocationStream));
   }
 

@@ -3,7 +3,6 @@ import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
-import { describeArray } from "../../memory/dtypes.ts";
 import { DeviceWatch, hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
@@ -625,9 +624,11 @@ export class Exporter implements AsyncDisposable {
  */
 function describedMetadata(metadata: JsonValue | undefined, source: unknown): JsonValue | undefined {
   if (!(source instanceof DeviceArray)) return metadata;
-  if (metadata === undefined) return { ...describeArray(source) };
+  const { dtype } = source;
+  const shape = [...source.shape];
+  if (metadata === undefined) return { dtype, shape };
   const prototype: unknown = typeof metadata === "object" && metadata !== null ? Object.getPrototypeOf(metadata) : null;
-  return prototype === Object.prototype ? { ...describeArray(source), ...metadata as object } : metadata;
+  return prototype === Object.prototype ? { dtype, shape, ...metadata as object } : metadata;
 }
 
 function logOffer(event: "offer" | "withdraw" | "offer-end", { name, kind, byteLength }: OfferRecord): void {

@@ -223,7 +223,7 @@ export class RemoteOffer<Metadata = JsonValue> {
       throw error;
     }
     const shape = shapeFromMetadata(metadata, buffer.byteLength / type.BYTES_PER_ELEMENT);
-    return new DeviceArray(type, allocationOf(buffer), undefined, shape);
+    return new DeviceArray(type, allocationOf(buffer), undefined, { shape });
   }
 
   /**
