@@ -137,7 +137,7 @@ export class Lease {
  * - `"announced"`: the importer was sent the offer and may map it at any time;
  * - `"held"`: the importer has mapped it;
  * - `"releasing"`: the importer has released it, but its work with the memory is not done;
- * - `"quarantined"`: the connection has ended, but the importer's process is still running.
+ * - `"quarantined"`: the connection is closed, but the importer's process is still running.
  */
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 
@@ -180,7 +180,7 @@ export class SentOffer {
   }
 
   /**
-   * Whether the importer uses the memory, or may use it although the offer was withdrawn or the connection has ended.
+   * Whether the importer uses the memory, or may use it although the offer was withdrawn or the connection is closed.
    */
   get isLease(): boolean {
     return this.held > 0 || this.releasing > 0 || this.record.isWithdrawn || !this.importer.isConnected;
@@ -195,7 +195,7 @@ export class SentOffer {
 
   /**
    * Adds the counts and callbacks of another `SentOffer`, which belongs to the same offer and to another connection of
-   * the same process. Both connections have ended.
+   * the same process. Both connections are closed.
    */
   absorb(other: SentOffer): void {
     other.successor = this;
@@ -206,7 +206,7 @@ export class SentOffer {
   }
 
   /**
-   * Whether the importer has released the offer. For a withdrawn offer or an ended connection, whether the importer can
+   * Whether the importer has released the offer. For a withdrawn offer or a closed connection, whether the importer can
    * no longer use the offer.
    */
   get isReleased(): boolean {

@@ -135,7 +135,7 @@ export class Importer implements AsyncDisposable {
   readonly #freedOn = new FreedStreams();
   /** The number of calls that wait for an offer to be ready before they map it. */
   #mapping = 0;
-  /** Functions that settle the pending waits for the exporter's events when the connection ends. */
+  /** Functions that settle the pending waits for the exporter's events when the connection is closed. */
   readonly #waits = new Set<() => void>();
   /** Notified when the condition that disposal waits for may have changed. */
   readonly #condition = new ConditionVariable();
@@ -146,7 +146,7 @@ export class Importer implements AsyncDisposable {
   };
   /** Whether some memory could not be released, because the device is lost or its `Cuda` object was disposed. */
   #isStuck = false;
-  /** Set once the connection has ended. `error` is undefined if the connection ended normally. */
+  /** Set once the connection is closed. `error` is undefined if the connection was closed normally. */
   #end: { readonly error: SharingError | undefined } | undefined;
   #isDisposed = false;
   #closed: Promise<void> | undefined;
@@ -268,7 +268,7 @@ export class Importer implements AsyncDisposable {
    *
    * @param options a signal that aborts the wait for the next offer
    * @throws {ReferenceError} If the importer was disposed
-   * @throws {SharingError} `peer-gone` and others, if the connection ends before the exporter closes
+   * @throws {SharingError} `peer-gone` and others, if the connection is lost before the exporter closes
    */
   offers<Metadata = JsonValue>(options: WaitOptions = {}): AsyncGenerator<RemoteOffer<Metadata>, void> {
     return this.#iterate(options, { awaited: `an offer of process ${this.peer.pid}` });
@@ -376,7 +376,7 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Releases all memory that is still mapped, each buffer on its stream, and ends the connection. Resolves once all
+   * Releases all memory that is still mapped, each buffer on its stream, and closes the connection. Resolves once all
    * work with the memory is done and the exporter has acknowledged the releases. Waits at most `closeTimeout` for an
    * exporter that does not answer.
    */
@@ -435,7 +435,7 @@ export class Importer implements AsyncDisposable {
     return this.#releases.hasPendingReleases || this.#mapped.size > 0 || this.#mapping > 0;
   }
 
-  /** Waits until `isSettled` returns true or the connection has ended. */
+  /** Waits until `isSettled` returns true or the connection is closed. */
   #waitUntil(isSettled: () => boolean, milliseconds?: number): Promise<void> {
     return this.#condition.wait(() => isSettled() || this.#end !== undefined, milliseconds);
   }
@@ -501,7 +501,7 @@ export class Importer implements AsyncDisposable {
 
   /**
    * Requests the handle of an offered pool if this process has closed it, because `importPool` cannot wait. Does not
-   * throw if the connection ends.
+   * throw if the connection is closed.
    */
   async #receivePool(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
     if (state.message.kind !== "pool" || this.#end !== undefined || this.#memory.canMap(state.message)) return;
@@ -512,7 +512,9 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Waits until the exporter has sent the handle of an offer's pool again. Rejects if the connection ends first. */
+  /**
+   * Waits until the exporter has sent the handle of an offer's pool again. Rejects if the connection is closed first.
+   */
   async #waitForHandle(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
     const { pool, name } = state.message;
     // While `waiting` is not 0, no WITHDRAWN is sent for the offer, so the exporter does not forget the pool.
@@ -692,7 +694,7 @@ export class Importer implements AsyncDisposable {
     return pool;
   }
 
-  /** Waits until an offer may be read. Rejects if the connection ends first. */
+  /** Waits until an offer may be read. Rejects if the connection is closed first. */
   async #waitUntilReady(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
     state.waiting++;
     try {
@@ -705,7 +707,7 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Waits for an offer's ready event. Rejects if the connection ends first, since an event of a dead process never
+   * Waits for an offer's ready event. Rejects if the connection is closed first, since an event of a dead process never
    * fires.
    */
   #waitForEvent({ readyEvent: event, name }: OfferMessage, signal: AbortSignal | undefined): Promise<void> {
@@ -742,8 +744,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Sends a release that takes effect once the release's stream has finished its current work. If the connection has
-   * ended, calls `send` immediately with event identifier 0.
+   * Sends a release that takes effect once the release's stream has finished its current work. If the connection is
+   * closed, calls `send` immediately with event identifier 0.
    */
   #release(release: MemoryRelease, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);

@@ -60,7 +60,7 @@ export class RemoteOfferState {
     this.#recallReason = undefined;
   }
 
-  /** Aborts the signal `recalled`, because the exporter recalls the memory or the connection has ended. */
+  /** Aborts the signal `recalled`, because the exporter recalls the memory or the connection was closed. */
   recall(reason: SharingError): void {
     this.#recallReason ??= reason;
     this.#recalled?.abort(this.#recallReason);
@@ -137,8 +137,8 @@ export class RemoteOffer<Metadata = JsonValue> {
 
   /**
    * Aborted with a `SharingError` "cut-off" when the exporter recalls the memory: release all mappings of the offer
-   * soon, or the connection may be cut off. Also aborted, with the connection's error, when the connection ends. Once
-   * all mappings are released, this property returns a new signal.
+   * soon, or the connection may be cut off. Also aborted, with the connection's error, when the connection is closed.
+   * Once all mappings are released, this property returns a new signal.
    */
   get recalled(): AbortSignal {
     return this.#state.recalled;

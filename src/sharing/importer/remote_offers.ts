@@ -31,7 +31,7 @@ const maximumLeftChannels = 1024;
 export interface RemoteOffersParts {
   readonly memory: RemoteMemory;
   readonly events: RemoteEvents;
-  /** Sends a message, unless the connection has ended. */
+  /** Sends a message, unless the connection is closed. */
   send(message: Message): void;
   /** Returns whether messages are queued because the exporter reads them more slowly than they are sent. */
   isBacklogged(): boolean;
@@ -284,7 +284,7 @@ export class OfferIteration implements Disposable {
     this.#withdrawn = 0;
   }
 
-  /** Calls the callback of `whenAdded`, because there is a new offer or the connection has ended. */
+  /** Calls the callback of `whenAdded`, because there is a new offer or the connection was closed. */
   wake(): void {
     const onAdded = this.#onAdded;
     this.#onAdded = undefined;
@@ -353,7 +353,7 @@ export class MetadataBudget {
     if (!this.#isClosed) inAll -= byteLength;
   }
 
-  /** Stops counting the remaining offers toward the total of all exporters, because the connection has ended. */
+  /** Stops counting the remaining offers toward the total of all exporters, because the connection was closed. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

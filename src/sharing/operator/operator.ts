@@ -58,7 +58,7 @@ export class Operator implements AsyncDisposable {
   readonly #documents = new Documents(maximumAnswerByteLength);
   readonly #waiting = new Map<number, Waiting>();
   #lastRequest = 0;
-  /** The error that later requests throw. Set once the connection has ended. */
+  /** The error that later requests throw. Set once the connection is closed. */
   #end: unknown;
 
   static {
@@ -116,7 +116,7 @@ export class Operator implements AsyncDisposable {
    * operators.
    *
    * @param options a signal that aborts the wait
-   * @throws {SharingError} `peer-gone` and others if the connection has ended
+   * @throws {SharingError} `peer-gone` and others if the connection is closed
    * @throws {ReferenceError} If the operator was disposed
    */
   status(options: WaitOptions = {}): Promise<ListenerStatus> {

@@ -155,7 +155,7 @@ export interface OperatorOwner {
   onAsk(operator: ConnectedOperator): void;
   /** Called with the milliseconds spent on sending messages to the operator. */
   onSpent(milliseconds: number): void;
-  /** Called when the connection has ended. The error is undefined if the operator sent GOODBYE `done`. */
+  /** Called when the connection has been closed. The error is undefined if the operator sent GOODBYE `done`. */
   onDisconnect(operator: ConnectedOperator, error: SharingError | undefined): void;
 }
 

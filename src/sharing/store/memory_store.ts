@@ -267,8 +267,8 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Backs up the store until the connection ends. Returns true if this store has taken over, and false if the backed-up
-   * store or another store still serves.
+   * Backs up the store until the connection is closed. Returns true if this store has taken over, and false if the
+   * backed-up store or another store still serves.
    */
   async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
     await using _marker = listenAsMarker(stream, markerOf(standbyPath));

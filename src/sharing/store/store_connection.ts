@@ -29,7 +29,7 @@ export interface StoreConnectionOwner {
   readonly waiting: Shares;
   /** The budget for the bytes of all clients' requests that have not been started. */
   readonly unbegun: Shares;
-  /** Called when the connection has ended. The error is undefined if the client sent GOODBYE `done`. */
+  /** Called when the connection has been closed. The error is undefined if the client sent GOODBYE `done`. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
   /**
    * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the number of

@@ -181,8 +181,8 @@ export class StoreLink {
   }
 
   /**
-   * Sends a request to the current store only, and resolves to the answer. Resolves to undefined if the connection ends
-   * first.
+   * Sends a request to the current store only, and resolves to the answer. Resolves to undefined if the connection is
+   * closed first.
    */
   #askConnection(document: JsonObject): Promise<JsonObject | undefined> {
     return new Promise((resolve) => {
