@@ -136,8 +136,8 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
 }
 
 /**
- * The primary contexts of the devices. Like in the runtime library, each context is retained on first use and kept
- * until the process exits. Programs thus behave the same with and without that library, and opening CUDA again is fast.
+ * The primary contexts of the devices. As in the runtime library, each context is retained on first use and kept until
+ * the process exits. Programs thus behave the same with and without that library, and opening CUDA again is fast.
  */
 class PrimaryContexts {
   readonly #driver: DriverFunctions;

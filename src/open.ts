@@ -64,13 +64,13 @@ export interface OpenOptions {
    * The sanitizer's checks: true for all, or the names of the checks. Defaults to the checks that `POOLPASS_SANITIZE`
    * names. Programs run more slowly with the sanitizer.
    *
-   * `"stream-order"` finds accesses to the same memory that no stream or event orders, and accesses before the memory's
-   * allocation or after its free. On a GPU, it observes copies, fills, and those accesses of kernels that their PTX
-   * determines. `"leak"` finds memory that is never freed. The other checks observe the threads of kernels, on the
-   * software device only: `"memory"` finds accesses to memory that is not allocated, or was freed; `"initialization"`
-   * finds branches, addresses and atomics that depend on uninitialized memory or variables; `"race"` finds accesses of
-   * threads to the same memory that no barrier, fence or atomic orders; `"synchronization"` finds barriers that only
-   * some threads reach, wrong lane masks and deadlocks.
+   * `"stream-order"` finds accesses to the same memory that are not ordered by a stream or an event, and accesses
+   * before the memory's allocation or after its free. On a GPU, it observes copies, fills, and those accesses of
+   * kernels that their PTX determines. `"leak"` finds memory that is never freed. The other checks observe the threads
+   * of kernels, on the software device only: `"memory"` finds accesses to memory that is not allocated, or was freed;
+   * `"initialization"` finds branches, addresses and atomics that depend on uninitialized memory or variables; `"race"`
+   * finds accesses of threads to the same memory that are not ordered by a barrier, fence or atomic;
+   * `"synchronization"` finds barriers that only some threads reach, wrong lane masks and deadlocks.
    */
   sanitize?: boolean | readonly SanitizerCheck[];
   /**

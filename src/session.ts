@@ -186,7 +186,7 @@ export class Session {
   /**
    * Allocates page-locked memory. The memory is freed at the end of the session, unless it was freed before.
    *
-   * @param kind how leak reports name the memory, if the program must free it
+   * @param kind the name of the memory in leak reports, if the program must free it
    */
   allocateHost(byteLength: number, kind?: string): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);

@@ -36,8 +36,8 @@ export function withoutBuild(ptx: string): string {
 }
 
 /**
- * Returns PTX with the lowest version and target in the header that `ptxas` accepts, because a driver rejects PTX of a
- * newer version than it supports. Without `ptxas`, returns the PTX unchanged.
+ * Returns the PTX with the lowest version and target in its header with which `ptxas` still accepts it, because a
+ * driver rejects PTX of a newer version than it supports. Without `ptxas`, returns the PTX unchanged.
  */
 export function forOldDrivers(ptx: string): string {
   const [, target = "", rest = ""] = header.exec(ptx) ?? [];

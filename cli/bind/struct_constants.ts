@@ -69,8 +69,8 @@ export class StructConstants {
   }
 
   /**
-   * Returns the constant for a struct. Undefined if `struct` cannot reproduce the layout of the type, which is a union,
-   * a packed struct, or a struct that is only declared.
+   * Returns the constant for a struct. Undefined if `struct` cannot reproduce the layout of the type: a union, a packed
+   * struct, or a struct that is only declared.
    */
   constantFor(type: StructType): StructConstant | undefined {
     if (this.#constants.has(type)) return this.#constants.get(type);

@@ -87,7 +87,7 @@ export interface DlopenOptions {
 }
 
 /**
- * Loads a library by name or path. A symbol that the library lacks is undefined, which is not a failure.
+ * Loads a library by name or path. Symbols that the library lacks are undefined in the result; they are not an error.
  *
  * @param options.lazy Whether to bind a function at its first call, for a large table of functions, of which a program
  * calls only a few.
@@ -137,7 +137,7 @@ export function keepLoaded(path: string): void {
 }
 
 /**
- * Calls `call` with functions of the system's dynamic linker, and returns the result of `call`. Returns undefined where
+ * Calls `call` with functions of the system's dynamic linker, and returns the result of `call`. Returns undefined if
  * these functions cannot be called.
  */
 export function withLoader<const S extends Readonly<Record<string, NativeSymbol>>, Result>(

@@ -137,7 +137,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   /** Call before a collective is enqueued on a stream. May poll, so check `failure` afterwards. */
   beforeEnqueue(stream: CudaStream): void {
     // If another communicator has used the stream since the last collective, it has called this communicator's
-    // `recordEnd`, which clears `#lastStream`. It does not do so if this communicator is saturated.
+    // `recordEnd`, which clears `#lastStream`. The other communicator does not do so if this one is saturated.
     const isSameStream = stream === this.#lastStream;
     if (isSameStream && this.#slotsLeft > 0) {
       this.#slotsLeft--;

@@ -223,7 +223,7 @@ export class StreamErrors implements WaitErrors {
         if (edge.before > since) next.push({ stream: edge.stream, since: edge.since, isImplicit: false });
       }
       // Do not follow two implicit dependencies in a row: the default stream orders two blocking streams only if it has
-      // work between theirs, and it is not known whether it has.
+      // work between theirs, which is not known here.
       if (isImplicit) continue;
       for (const other of this.#implicitDependents(stream)) next.push({ stream: other, since, isImplicit: true });
     }

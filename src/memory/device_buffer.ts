@@ -487,8 +487,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Frees the memory in stream order: work that was enqueued before may still use it. The same holds for work on other
-   * streams if it was enqueued by methods of this library or declared with `usedOn`: unless `stream` is known to be
+   * Frees the memory in stream order: work that was enqueued before may still use it. This includes work on other
+   * streams that was enqueued by methods of this library or declared with `usedOn`: unless `stream` is known to be
    * ordered after that work, the memory is freed on an internal stream of the library, which waits for all of these
    * streams. Memory that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done.
    * Memory from `CudaDevice.wrap` is not freed: only the buffer becomes unusable. If the memory is still being read or

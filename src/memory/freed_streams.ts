@@ -88,7 +88,7 @@ export class FreedStreams {
 
 /**
  * The library's own streams for freeing memory that several streams have used. A release stream waits for the streams
- * that have used the memory, so that no stream of the application has to.
+ * that have used the memory, so that the application's streams need not wait for each other.
  *
  * Each application stream whose work a free must wait for gets a release stream of its own: work that never completes
  * delays only the frees of memory that it uses.

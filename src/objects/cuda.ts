@@ -254,7 +254,7 @@ export class Cuda implements Disposable {
    * Does not block: resources that pending work of a GPU may still use are released when that work is done. The
    * software device drops pending work.
    *
-   * @throws {SanitizerError} If the sanitizer has found something, and `open` was given no `onReport`
+   * @throws {SanitizerError} If the sanitizer has found errors, and `open` was given no `onReport`
    */
   [Symbol.dispose](): void {
     const { hasEnded, sanitizer } = this.#session;

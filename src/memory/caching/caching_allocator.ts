@@ -70,8 +70,8 @@ const refusalToClone = cloneRefusal("a CachingAllocator", openInWorker);
  * too little memory for a buffer, and when buffers that grow in size have left many slabs unused. The host waits for
  * work only if there would otherwise be too little memory, and for at most 2 milliseconds.
  *
- * An `Exporter` shares its buffers as parts of their slabs, each of which is exported and mapped once. Allocators are
- * created by `MemoryPool.createCachingAllocator`.
+ * An `Exporter` shares the allocator's buffers as parts of their slabs, each of which is exported and mapped once.
+ * Allocators are created by `MemoryPool.createCachingAllocator`.
  *
  * @example
  * ```ts

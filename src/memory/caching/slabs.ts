@@ -28,7 +28,7 @@ export interface SlabSource {
   limit(): number;
   /**
    * Describes the memory of the device's other pools, for the error of an allocation of `byteLength` bytes. Returns
-   * undefined if they have none, or do not matter.
+   * undefined if they have none, or if the allocation would exceed the pool's own limit.
    */
   describeOthers(byteLength: number): string | undefined;
   /**

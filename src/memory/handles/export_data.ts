@@ -28,8 +28,8 @@ const offsetField = 3;
 /** The index of the 64-bit field that contains the allocation's size in bytes. */
 const sizeField = 4;
 /**
- * The offset in bytes of the part of the export data that the driver does not initialize. It contains remains of the
- * exporter's stack, such as code addresses, and imports ignore it.
+ * The offset in bytes of the part of the export data that the driver does not initialize. It contains remnants of the
+ * exporter's stack, such as code addresses. Imports ignore it.
  */
 const uninitializedBegin = 48;
 

@@ -228,8 +228,8 @@ export class ImportedMemoryPool implements Disposable {
     this.#handle = undefined;
     this.#session.opened.delete(this.#opened);
     try {
-      // The driver refuses to destroy a pool while any of its pointers are mapped. So the last object to be disposed,
-      // of those that have imported the pool, destroys all imports.
+      // The driver refuses to destroy a pool while any of its pointers are mapped. So, among the objects that have
+      // imported the pool, the last one to be disposed destroys all imports.
       if (!this.#mappings.removeImporter()) return ignoreLoss(() => this.#freedOn.synchronize());
       ignoreLoss(() => {
         this.#mappings.freedOn.synchronize();

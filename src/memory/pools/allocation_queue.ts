@@ -110,8 +110,8 @@ function awaited(what: string): string {
 }
 
 /**
- * Returns the error to throw after `error` has ended a wait. A ReferenceError, which `check` throws if the pool or the
- * stream was disposed, is replaced by an error that names the awaited memory.
+ * Returns the error to throw after `error` has aborted a wait. A ReferenceError, which `check` throws if the pool or
+ * the stream was disposed, is replaced by an error that names the awaited memory.
  */
 function disposalOf(error: unknown, what: string): unknown {
   return error instanceof ReferenceError ? disposedMeanwhile(what, "its pool, stream or Cuda object") : error;

@@ -92,8 +92,8 @@ export let disownStream: (stream: CudaStream) => void;
 /**
  * Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to.
  *
- * @param usage the form of the call, for the error if its options, which follow the stream, are passed in the stream's
- *   place: "fill(byte, stream, { byteOffset })"
+ * @param usage the form of the call, such as "fill(byte, stream, { byteOffset })": quoted in the error if the program
+ *   passes the options in place of the stream
  */
 export let checkStream: (stream: CudaStream, session: Session, usage?: string) => void;
 

@@ -190,7 +190,7 @@ export class DeviceStreams {
 const firstHandle = 4096n;
 
 /**
- * Wraps a stream of a device by its handle. Returns the device's default stream if the handle is the default stream's.
+ * Wraps a stream of a device by its handle. Returns the device's default stream if the handle refers to it.
  *
  * @param onWrap called with the new stream; returns a function to call when the stream is disposed
  */

@@ -105,7 +105,7 @@ export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: 
 }
 
 /**
- * Returns whether it is proven that different threads access disjoint bytes by these accesses. The accesses must have
+ * Returns whether it is proven that these accesses of different threads touch disjoint bytes. The accesses must have
  * the same terms in the first `dimensions` dimensions.
  */
 export function threadsHaveOwnBytes(accesses: readonly CertainAccess[], dimensions: number): boolean {

@@ -276,8 +276,8 @@ function copiesWithHost(
         read.found = address;
         report();
       };
-      // The driver calls `found` with the address of an uninitialized byte. For pageable memory, it calls `found`
-      // before it returns; for page-locked memory, later.
+      // The driver calls `found` with the address of an uninitialized byte. For pageable memory, it does so before
+      // `memcpyDtoHAsync` returns; for page-locked memory, later.
       driver.memcpyDtoHAsync(device, destination, source, stream, region && found);
       const host = hostMemory.rangeOf("write", destination);
       const name = hostMemory.isExposedToProgram(destination.buffer) ? "copyTo" : "read";

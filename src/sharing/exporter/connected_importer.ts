@@ -323,8 +323,9 @@ export class ConnectedImporter {
   }
 
   /**
-   * Sends the handle of a pool again. The token of the last answer proves that the importer has read it. Otherwise,
-   * unread answers could occupy all descriptors that the kernel lets this process's user send.
+   * Sends the handle of a pool again. The request must contain the token of the last answer, which proves that the
+   * importer has read that answer. Otherwise, unread answers could occupy all descriptors that the kernel lets this
+   * process's user send.
    */
   #onRequestHandle({ pool, token }: RequestHandleMessage): void {
     const message = this.#sentPools.get(pool);
