@@ -88,6 +88,16 @@ def first_of_last_descriptors() -> float:
     return limit - max(LEAST_RESERVED, min(limit // 4, MOST_RESERVED))
 
 
+def lowest_free_descriptor() -> float:
+    """The number that the next descriptor gets; infinity if there is none."""
+    try:
+        descriptor = os.eventfd(0, os.EFD_CLOEXEC)
+    except OSError:
+        return math.inf
+    os.close(descriptor)
+    return descriptor
+
+
 def discard(descriptor: int) -> None:
     """Closes a descriptor that came from another process, on a thread that does nothing else: it may take for ever."""
     global _running

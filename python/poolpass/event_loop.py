@@ -89,9 +89,9 @@ class EventLoop:
         return self._forks != fork_count()
 
     @property
-    def has_calls(self) -> bool:
-        """Whether functions of `call_soon` are still to be called."""
-        return len(self._calls) > 0
+    def calls(self) -> int:
+        """The number of functions of `call_soon` that are still to be called."""
+        return len(self._calls)
 
     @property
     def is_current(self) -> bool:

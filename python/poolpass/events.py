@@ -45,6 +45,10 @@ class LocalEvents:
         self._all: dict[int, LocalEvent] = {}
         self._free: dict[int, list[LocalEvent]] = {}
 
+    def limit(self, maximum: int) -> None:
+        """Lowers the number of events. Those beyond it stay."""
+        self._maximum = min(self._maximum, maximum)
+
     def take(self, ordinal: int) -> LocalEvent | None:
         """Returns an event of a device that no peer queries; None if there are too many. It may be new to the peer."""
         free = self._free.setdefault(ordinal, [])

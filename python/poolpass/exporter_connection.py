@@ -1,7 +1,7 @@
 """The importer's end of a connection: what its exporter has announced, and what this process holds of that."""
 from __future__ import annotations
 
-import math
+import errno
 import os
 import time
 from collections import Counter
@@ -11,8 +11,8 @@ from typing import Any, Callable
 from . import messages as m
 from .connection import Connection, goodbye_error
 from .cuda import cuda
-from .descriptors import discard, first_of_last_descriptors
-from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, quoted
+from .descriptors import discard, first_of_last_descriptors, lowest_free_descriptor
+from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
 from .events import EventAnswers, LocalEvent, LocalEvents, RemoteEvents
 from .export_data import SHAREABLE_ADVICE
@@ -23,6 +23,11 @@ from .whole_memory import SharedMapping
 
 # Answers that may wait for an exporter that does not read.
 MAXIMUM_OUTGOING = 2**20
+# While few descriptors are left: how many events are lent, how many releases and pools may be under way when an offer is
+# mapped, and for how many seconds mapping waits for them. Each may have a descriptor.
+FEW_EVENTS = 2
+FEW_ENDING = 2
+ROOM_TIMEOUT = 5.0
 
 
 @dataclass
@@ -31,6 +36,8 @@ class RemotePool:
     # None if it was closed when it came, because few were left. It is requested again when it is needed.
     descriptor: int | None
     imported: ImportedPool | None = None
+    # Whether `imported` is destroyed as soon as the device has done its work, if nothing uses it until then.
+    is_ending: bool = False
     # What is mapped of a piece of virtual memory.
     mapped: SharedMapping = field(default_factory=SharedMapping)
 
@@ -132,7 +139,13 @@ class ExporterConnection:
         # The pools whose descriptors were requested, and are kept until the next one comes, although few are left.
         self._kept_pools: set[int] = set()
         # From this one on, descriptors are the last that this process can open.
-        self._first_of_last: float = math.inf
+        self._first_of_last = first_of_last_descriptors()
+        # Whether one of them was opened at some time.
+        self._are_few_left = False
+        # The pools with `is_ending`.
+        self._ending = 0
+        # The offers of each pool that are the whole pool. Each import of it needs the descriptor.
+        self._whole_offers: Counter[int] = Counter()
         self._allocations: dict[int, m.Allocation] = {}
         # Offers and holds of each allocation, and allocations and whole offers of each pool.
         self._users: Counter[tuple[str, int]] = Counter()
@@ -171,7 +184,7 @@ class ExporterConnection:
     @property
     def is_lingering(self) -> bool:
         """Whether what other libraries use keeps the connection open."""
-        return self._holds > 0 and not self._settling and not self.loop.has_calls
+        return self._holds > 0 and not self._settling and self.loop.calls == 0
 
     @property
     def is_held(self) -> bool:
@@ -193,10 +206,12 @@ class ExporterConnection:
         Until the deadline, waits for a descriptor that must be requested.
         """
         message = state.message
-        self._begin_hold(state, f"map {quoted(message.name)}", deadline)
+        action = f"map {quoted(message.name)}"
+        self._begin_hold(state, action, deadline)
         try:
             device = self._device_of(message.pool)
-            mapped, address = self._map(message, device or 0)
+            with needing_descriptors(action):
+                mapped, address = self._map(message, device or 0)
         except BaseException:
             self._abandon_hold(state)
             raise
@@ -206,17 +221,22 @@ class ExporterConnection:
         pool, allocation = self._pools[message.pool], self._allocations[message.allocation]
         if pool.message.kind == "memory":
             return pool.mapped, pool.mapped.map(pool.descriptor, allocation.byte_length, ordinal)
-        mapped = map_allocation(
-            self._import_pool(message.pool), allocation.export_data, allocation.byte_length, is_whole=True
-        )
+        imported = self._import_pool(message.pool)
+        if self._whole_offers[message.pool] == 0:
+            # It is not needed any more.
+            if self._are_few_left or self._is_one_of_last(lowest_free_descriptor()):
+                self._close_descriptor(message.pool)
+        mapped = map_allocation(imported, allocation.export_data, allocation.byte_length, is_whole=True)
         return mapped, mapped.address
 
     def hold_pool(self, state: OfferState) -> PoolHold:
         """Sends HELD and imports a whole pool."""
         number = state.message.pool
-        self._begin_hold(state, f"import the pool of {quoted(state.message.name)}")
+        action = f"import the pool of {quoted(state.message.name)}"
+        self._begin_hold(state, action)
         try:
-            pool = self._import_pool(number)
+            with needing_descriptors(action):
+                pool = self._import_pool(number)
             pool.retain()
         except BaseException:
             self._abandon_hold(state)
@@ -225,6 +245,9 @@ class ExporterConnection:
 
     def _begin_hold(self, state: OfferState, action: str, deadline: float | None = None) -> None:
         self._check_mappable(state, action)
+        if self._are_few_left:
+            self._wait_for_room(deadline)
+            self._check_mappable(state, action)
         if not self._can_map(state.message):
             self._wait_for_descriptor(state, action, deadline)
             self._check_mappable(state, action)
@@ -249,6 +272,17 @@ class ExporterConnection:
         pool = self._pools.get(message.pool)
         return pool is not None and (
             pool.descriptor is not None or pool.imported is not None or pool.mapped.is_mapped
+        )
+
+    def _wait_for_room(self, deadline: float | None) -> None:
+        """Waits until the loop's thread has unmapped what was released, and destroyed pools that nothing maps any more.
+
+        Their descriptors are missing otherwise. Work that never ends must not keep others from being mapped.
+        """
+        limit = time.monotonic() + ROOM_TIMEOUT
+        self.loop.wait_until(
+            lambda: self.loop.calls + self._ending <= FEW_ENDING or self.end is not None or self.is_closing,
+            limit if deadline is None else min(limit, deadline),
         )
 
     def _wait_for_descriptor(self, state: OfferState, action: str, deadline: float | None) -> None:
@@ -380,6 +414,7 @@ class ExporterConnection:
                 self._when_done(stream, ordinal, lambda: self._unmap_whole(hold))
             else:
                 unmap_allocation(hold.mapped, stream)
+                self._end_unused_pools(state.message.pool)
                 self._settle_release(hold, stream)
         except CudaError as error:
             self._end_hold(state)
@@ -392,6 +427,7 @@ class ExporterConnection:
 
         def send() -> None:
             hold.pool.release()
+            self._end_unused_pools(state.message.pool)
             self._send(m.Released(state.message.offer, 0))
             self._end_hold(state)
 
@@ -411,6 +447,37 @@ class ExporterConnection:
             unmap_allocation(mapped, stream)
         except CudaError as error:
             self._fail("not-released", f"Memory of {quoted(hold.state.message.name)} cannot be released: {error}")
+
+    def _end_unused_pools(self, kept: int) -> None:
+        """If few descriptors are left, destroys the imported pools that nothing uses, except one.
+
+        Their descriptors can be requested again.
+        """
+        if not self._are_few_left or not self._can_request:
+            return
+        for number, pool in self._pools.items():
+            imported = pool.imported
+            if number != kept and imported is not None and not imported.is_used and not pool.is_ending:
+                pool.is_ending = True
+                self._ending += 1
+                self._end_when_unused(pool, imported)
+
+    def _end_when_unused(self, pool: RemotePool, imported: ImportedPool) -> None:
+        uses = imported.uses
+
+        def end() -> None:
+            if imported.uses > uses and not imported.is_used:
+                # It was used in the meantime, and released behind further work.
+                self._end_when_unused(pool, imported)
+                return
+            pool.is_ending = False
+            self._ending -= 1
+            if pool.imported is imported and not imported.is_used:
+                pool.imported = None
+                imported.release()
+
+        # The memory was freed on this stream.
+        self._when_done(cuda().release_stream(imported.ordinal), imported.ordinal, end)
 
     def _settle_release(self, hold: Hold, stream: int) -> None:
         state = hold.state
@@ -594,12 +661,14 @@ class ExporterConnection:
         if isinstance(error, SharingError) and error.code == "peer-gone":
             self._end_with(error)
             return
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            error = SharingError("out-of-descriptors", "no descriptor is left; raise `ulimit -n`")
         if isinstance(error, SharingError) and error.code == "out-of-descriptors":
             error = self._with_advice(error)
         self._fail(m.reason_of_error(error), str(error), error if isinstance(error, SharingError) else None)
 
     def _with_advice(self, error: SharingError) -> SharingError:
-        if not self.is_welcome or self.version >= m.REQUEST_HANDLE_VERSION:
+        if not self.is_welcome or self._can_request:
             return error
         advice = "use a newer poolpass in the exporter: it sends the descriptors that do not fit when they are needed"
         return SharingError(error.code, f"{error}; or {advice}")
@@ -687,8 +756,6 @@ class ExporterConnection:
                 "version-mismatch",
             )
         self.version = message.version
-        if self.version >= m.REQUEST_HANDLE_VERSION:
-            self._first_of_last = first_of_last_descriptors()
         self.is_welcome = True
 
     def _on_pool(self, message: m.Pool, descriptor: int) -> None:
@@ -702,7 +769,7 @@ class ExporterConnection:
         except SharingError:
             discard(descriptor)
             raise
-        if descriptor >= self._first_of_last:
+        if self._is_one_of_last(descriptor) and self._can_request:
             # It was judged to be a pool's.
             os.close(descriptor)
             self._pools[message.pool] = RemotePool(message, None)
@@ -720,11 +787,24 @@ class ExporterConnection:
             self._close_descriptor(each)
         if number in self._awaited_pools:
             self._pools[number].descriptor = descriptor
-            if descriptor >= self._first_of_last:
+            if self._is_one_of_last(descriptor):
                 self._kept_pools.add(number)
         else:
             os.close(descriptor)
         self._request_next()
+
+    @property
+    def _can_request(self) -> bool:
+        """Whether the exporter sends descriptors again."""
+        return self.version >= m.REQUEST_HANDLE_VERSION
+
+    def _is_one_of_last(self, descriptor: float) -> bool:
+        if descriptor < self._first_of_last:
+            return False
+        if not self._are_few_left:
+            self._are_few_left = True
+            self._local_events.limit(FEW_EVENTS)
+        return True
 
     def _close_descriptor(self, number: int) -> None:
         pool = self._pools[number]
@@ -841,6 +921,7 @@ class ExporterConnection:
         """Counts the users of the memory of an offer."""
         if message.kind == "pool":
             self._users["pool", message.pool] += count
+            self._whole_offers[message.pool] += count
         else:
             self._users["allocation", message.allocation] += count
 
@@ -853,8 +934,10 @@ class ExporterConnection:
     def _close_pool(self, number: int) -> None:
         self._close_descriptor(number)
         pool = self._pools.pop(number)
-        if pool.imported is not None:
+        self._whole_offers.pop(number, None)
+        imported, pool.imported = pool.imported, None
+        if imported is not None:
             try:
-                pool.imported.release()
+                imported.release()
             except CudaError:
                 pass

@@ -22,9 +22,17 @@ class ImportedPool:
         self.exporter = exporter
         self.handle = cuda().import_pool(descriptor, ordinal)
         self._users = 1
+        # How often it has got a user.
+        self.uses = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything but its importer uses it."""
+        return self._users > 1
 
     def retain(self) -> None:
         self._users += 1
+        self.uses += 1
 
     def release(self) -> None:
         self._users -= 1

@@ -133,7 +133,7 @@ class StoreLink:
     @property
     def is_lingering(self) -> bool:
         """Whether what is still used keeps the connection open."""
-        return len(self._holds) > 0 and not self._unmapping and not self.loop.has_calls
+        return len(self._holds) > 0 and not self._unmapping and self.loop.calls == 0
 
     # What follows runs on the caller's thread, and takes the lock itself.
 

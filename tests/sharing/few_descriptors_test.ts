@@ -37,10 +37,13 @@ const pythonPath = ["../../python", "../../python/tests/software"].map((path) =>
   fileURLToPath(new URL(path, import.meta.url))
 ).join(":");
 
-/** The languages of the child processes, each with the function that starts one. */
-const languages: readonly (readonly [language: string, skip: string | false, start: Start])[] = [
-  ["TypeScript", false, (args, options) => startCommand(scriptCommand(`${script}.ts`, args, anything), options)],
-  ["Python", noPython, startPython],
+/**
+ * The languages of the child processes, each with the function that starts one, and with as many pools that such an
+ * importer has descriptors for, but not for twice as many.
+ */
+const languages: readonly (readonly [language: string, skip: string | false, start: Start, fitting: number])[] = [
+  ["TypeScript", false, (args, options) => startCommand(scriptCommand(`${script}.ts`, args, anything), options), 25],
+  ["Python", noPython, startPython, 40],
 ];
 type Start = (args: readonly string[], options?: { readonly descriptorLimit?: number }) => ChildProcess;
 
@@ -92,9 +95,7 @@ const falseAnswers: readonly (readonly [string, (socket: UnixSocket) => Promise<
   ],
 ];
 
-for (const [language, skip, start] of languages) {
-  const mayLag = language === "Python" &&
-    "Python closes descriptors on a thread, which may lag behind those that arrive";
+for (const [language, skip, start, fitting] of languages) {
   pathTest(`${language} with few descriptors maps any of many offers`, async (path, cuda) => {
     using memory = new DisposableStack();
     await using exporter = Exporter.listen(path);
@@ -106,18 +107,49 @@ for (const [language, skip, start] of languages) {
     const virtual = memory.use(cuda.device(0).allocate(4, { handleType: "posix-fd" }));
     virtual.copyFrom(new Uint32Array([7]));
     exporter.offer("virtual", virtual);
-    await using child = start([path, ...names, "pool 59", "pool 58", "virtual", "virtual"], few);
-    const expected = [...values, "pool 59: 0", "pool 58: 0", "virtual: 7", "virtual: 7", "left open: 0"];
+    const others = ["pool 59", "pool 58", "virtual", "virtual"];
+    await using child = start([path, ...names, ...others, ...namesOf(pools)], few);
+    const expected = [...values, "pool 59: 0", "pool 58: 0", "virtual: 7", "virtual: 7"];
+    expected.push(...valuesOf(pools), "left open: 0");
     assertEquals(await linesOf(child), expected);
     assertEquals(exporter.leases.length, 0);
-  }, skip || mayLag);
+  }, skip);
 
   pathTest(`${language} with few descriptors maps any of many offers of Python`, async (path) => {
     await using exporting = startPython([path, "--export", String(pools)]);
     assertEquals(await exporting.nextLine(), "ready");
-    await using child = start([path, ...names], few);
-    assertEquals(await linesOf(child), [...values, "left open: 0"]);
-  }, skip || noPython || mayLag);
+    await using child = start([path, ...names, ...namesOf(pools)], few);
+    assertEquals(await linesOf(child), [...values, ...valuesOf(pools), "left open: 0"]);
+  }, skip || noPython);
+
+  pathTest(`${language} with few descriptors maps all of many offers, and holds some`, async (path, cuda) => {
+    using memory = new DisposableStack();
+    await using exporter = offerMany(path, cuda, { count: pools, memory });
+    await using relay = relayTo(path, 3);
+    await using child = start([relay.path, "--hold", "4", ...namesOf(pools), ...namesOf(pools)], few);
+    assertEquals(await linesOf(child), [...valuesOf(pools), ...valuesOf(pools), "left open: 0"]);
+    assertEquals(exporter.leases.length, 0);
+    assert(relay.requests > 0 && relay.requests <= 2 * pools, `${relay.requests} requests`);
+  }, skip);
+
+  pathTest(`${language} with few descriptors maps many offers of an older exporter`, async (path, cuda) => {
+    using memory = new DisposableStack();
+    await using exporter = offerMany(path, cuda, { count: fitting, memory });
+    await using relay = relayTo(path, 2);
+    await using child = start([relay.path, "--hold", "4", ...namesOf(fitting), ...namesOf(fitting)], few);
+    assertEquals(await linesOf(child), [...valuesOf(fitting), ...valuesOf(fitting), "left open: 0"]);
+    assertEquals(exporter.leases.length, 0);
+    assertEquals(relay.requests, 0);
+  }, skip);
+
+  pathTest(`${language} with few descriptors requests none that it had room for`, async (path, cuda) => {
+    using memory = new DisposableStack();
+    await using _exporter = offerMany(path, cuda, { count: 4, memory });
+    await using relay = relayTo(path, 3);
+    await using child = start([relay.path, ...namesOf(4), ...namesOf(4)], few);
+    assertEquals(await linesOf(child), [...valuesOf(4), ...valuesOf(4), "left open: 0"]);
+    assertEquals(relay.requests, 0);
+  }, skip);
 
   pathTest(`${language} with few descriptors says what helps against an older exporter`, async (path, cuda) => {
     await using child = start([path, "offer 0"], few);
@@ -138,6 +170,71 @@ for (const [language, skip, start] of languages) {
       assertEquals(left, "left open: 0");
     }, skip);
   }
+}
+
+function namesOf(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `offer ${i}`);
+}
+
+function valuesOf(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `offer ${i}: ${1000 + i}`);
+}
+
+/** Offers buffers, each of a pool of its own. */
+function offerMany(
+  path: string,
+  cuda: Cuda,
+  { count, memory }: { count: number; memory: DisposableStack },
+): Exporter {
+  const exporter = Exporter.listen(path);
+  for (let i = 0; i < count; i++) {
+    const pool = memory.use(cuda.device(0).createPool({ handleType: "posix-fd" }));
+    exporter.offer(`offer ${i}`, memory.use(pool.allocateArray(new Uint32Array([1000 + i]))));
+  }
+  return exporter;
+}
+
+/**
+ * Listens beside an exporter, and relays messages between it and importers, of which it says that they know no later
+ * version of the protocol. Counts the requests for handles.
+ */
+function relayTo(
+  path: string,
+  highestVersion: number,
+): AsyncDisposable & { readonly path: string; readonly requests: number } {
+  const listener = UnixListener.listen(`${path}-relay`);
+  const streams: MessageStream[] = [];
+  const relay = {
+    path: `${path}-relay`,
+    requests: 0,
+    async [Symbol.asyncDispose]() {
+      await listener[Symbol.asyncDispose]();
+      for (const stream of streams) {
+        stream.end("done");
+        stream.process[Symbol.dispose]();
+      }
+    },
+  };
+  const connect = (from: MessageStream, to: MessageStream): void =>
+    from.start({
+      onMessage: (message) => {
+        if (message.type === "request-handle") relay.requests++;
+        to.send(message.type === "hello" ? { ...message, highestVersion } : message);
+        if (hasHandle(message)) message.handle[Symbol.dispose]();
+      },
+      onDrain() {},
+      onEnd: () => to.end("done"),
+    });
+  void (async () => {
+    for (;;) {
+      const importer = new MessageStream(await listener.accept(), { messageTimeout: 5000 });
+      const exporter = new MessageStream(await UnixSocket.connect(path), { messageTimeout: 5000 });
+      streams.push(importer, exporter);
+      connect(importer, exporter);
+      connect(exporter, importer);
+    }
+  })().catch(() => {});
+  return relay;
 }
 
 function handleOf(pool: number): Uint8Array {

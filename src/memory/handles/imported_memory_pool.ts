@@ -31,6 +31,9 @@ const sweepSize = 64;
 /** Like `importPointer`, for an allocation that must have exactly `byteLength` bytes. */
 export let importWhole: (pool: ImportedMemoryPool, exportData: Uint8Array, byteLength: number) => DeviceBuffer;
 
+/** Returns whether all buffers that were mapped through an imported pool are freed. */
+export let isUnused: (pool: ImportedMemoryPool) => boolean;
+
 /** Calls `callback` once, when the imported pool is disposed. Replaces an earlier callback. */
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
@@ -63,6 +66,7 @@ export class ImportedMemoryPool implements Disposable {
       void pool.unsafeHandle;
       return pool.#import(exportData, byteLength, byteLength);
     };
+    isUnused = (pool) => pool.#liveCount === 0;
     whenImportedPoolDisposed = (pool, callback) => {
       pool.#onDispose = callback;
     };

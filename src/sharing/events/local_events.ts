@@ -55,7 +55,7 @@ interface Wait {
 export class LocalEvents {
   readonly #all = new Map<number, LocalEvent>();
   readonly #free = new Map<CudaDevice, LocalEvent[]>();
-  readonly #maximum: number;
+  #maximum: number;
   readonly #waits = new Map<LocalEvent, Wait>();
   #last = 0;
 
@@ -64,6 +64,11 @@ export class LocalEvents {
    */
   constructor(maximum: number = maximumIdentifiers) {
     this.#maximum = maximum;
+  }
+
+  /** Lowers the maximum number of events. Events beyond it stay. */
+  limit(maximum: number): void {
+    this.#maximum = Math.min(this.#maximum, maximum);
   }
 
   /** Returns an unused event of a device, or undefined if all events are in use and no more may be created. */
@@ -151,6 +156,9 @@ export class LocalEvents {
     }
   }
 }
+
+/** The maximum number of events of an importer if few descriptors are left: an event may occupy one. */
+const fewEvents = 2;
 
 /** The dependencies of `EventAnswers`, which its connection provides. */
 export interface EventAnswersParts {
@@ -282,6 +290,11 @@ export class ReleaseEvents {
     });
     this.#onSettled = onSettled;
     this.#onStuck = onStuck;
+  }
+
+  /** Lends few events from now on, because few descriptors are left. Further releases wait for their work. */
+  useFew(): void {
+    this.#events.limit(fewEvents);
   }
 
   /** Whether the exporter has events that it has not returned with EVENT_FREE. */

@@ -36,6 +36,7 @@ import {
 import { checkOfferName, type JsonValue } from "../protocol/metadata.ts";
 import { type LocalEvent, type MemoryRelease, ReleaseEvents, type SendRelease } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
+import { EndingPools } from "./ending_pools.ts";
 import { PoolHandles } from "./pool_handles.ts";
 import { RemoteMemory } from "./remote_memory.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
@@ -133,6 +134,7 @@ export class Importer implements AsyncDisposable {
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
   readonly #consumers = new Set<ChannelConsumer<unknown, unknown>>();
   readonly #freedOn = new FreedStreams();
+  readonly #ending = new EndingPools({ finished: () => this.#freedOn.finished(), isStuck: () => this.#isStuck });
   /** The number of calls that wait for an offer to be ready before they map it. */
   #mapping = 0;
   /** Functions that settle the pending waits for the exporter's events when the connection is closed. */
@@ -190,7 +192,8 @@ export class Importer implements AsyncDisposable {
     this.#openedObjects = sessionOf(cuda).opened;
     this.#openedObjects.add(this.#opened);
     const send = (message: Message): void => this.#send(message);
-    const handles = new PoolHandles(stream.version >= requestHandleVersion, send);
+    const canRequest = stream.version >= requestHandleVersion;
+    const handles = new PoolHandles({ canRequest, send, onFewLeft: () => this.#releases.useFew() });
     const memory = new RemoteMemory(cuda, handles);
     const events = new RemoteEvents({
       findDevice: (uuid) => memory.findDevice(uuid),
@@ -398,7 +401,7 @@ export class Importer implements AsyncDisposable {
       else this.#stream.end("done");
     }
     this.#disconnected(undefined);
-    results.push(...await Promise.allSettled([this.#freedOn.finished()]));
+    results.push(...await Promise.allSettled([this.#freedOn.finished(), this.#ending.ended()]));
     const errors = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
     const pools = this.#memory.close();
     errors.push(...errorsOf([
@@ -471,7 +474,15 @@ export class Importer implements AsyncDisposable {
    */
   #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (whole: DeviceBuffer) => T): T | Promise<T> {
     this.#checkMappable(state);
-    if (!this.#memory.canMap(state.message)) return this.#mapWhenReceived(state, { signal: signal!, make });
+    const hasRoom = !this.#handles.areFewLeft || !this.#ending.areMany;
+    if (!hasRoom || !this.#memory.canMap(state.message)) return this.#mapWhenReceived(state, { signal: signal!, make });
+    return this.#mapNow(state, { signal: signal!, make });
+  }
+
+  #mapNow<T>(
+    state: RemoteOfferState,
+    { signal, make }: WaitOptions & { make: (whole: DeviceBuffer) => T },
+  ): T | Promise<T> {
     this.#offers.hold(state);
     let whole: DeviceBuffer | undefined;
     try {
@@ -484,7 +495,10 @@ export class Importer implements AsyncDisposable {
     return this.#mapWhenReady(state, whole, { signal: signal!, make });
   }
 
-  /** Maps an offer whose pool's handle must be requested first, because this process has few descriptors left. */
+  /**
+   * Maps an offer once other pools are destroyed and the handle of its pool is here, because this process has few
+   * descriptors left.
+   */
   async #mapWhenReceived<T>(
     state: RemoteOfferState,
     { signal, make }: WaitOptions & { make: (whole: DeviceBuffer) => T },
@@ -496,7 +510,10 @@ export class Importer implements AsyncDisposable {
       this.#mapping--;
       this.#condition.notify();
     }
-    return await this.#mapWhole(state, { signal: signal! }, make);
+    this.#checkMappable(state);
+    // The handle may have been closed in the meantime, for that of another pool.
+    if (!this.#memory.canMap(state.message)) return await this.#mapWhenReceived(state, { signal: signal!, make });
+    return await this.#mapNow(state, { signal: signal!, make });
   }
 
   /**
@@ -513,39 +530,58 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Waits until the exporter has sent the handle of an offer's pool again. Rejects if the connection is closed first.
+   * Waits until other pools are destroyed, and until the exporter has sent the handle of an offer's pool again. Rejects
+   * if the connection is closed first.
    */
   async #waitForHandle(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
-    const { pool, name } = state.message;
+    const { message } = state;
     // While `waiting` is not 0, no WITHDRAWN is sent for the offer, so the exporter does not forget the pool.
     state.waiting++;
     try {
-      while (!this.#memory.canMap(state.message)) {
-        await abortable<void>(
-          (resolve, reject) => {
-            const stop = (): void => {
-              cancel();
-              this.#waits.delete(onEnd);
-            };
-            const onEnd = (): void => {
-              stop();
-              reject(this.#goneError(`map "${name}"`));
-            };
-            const cancel = this.#handles.request(pool, () => {
-              stop();
-              resolve();
-            });
-            this.#waits.add(onEnd);
-            return stop;
-          },
-          { signal: signal! },
-          { awaited: `the descriptor of "${name}" of process ${this.peer.pid}` },
-        );
+      if (this.#ending.areMany) await this.#waitFor(message, signal, (resolve) => this.#ending.whenFewer(resolve));
+      while (!this.#memory.canMap(message)) {
+        await this.#waitFor(message, signal, (resolve) => this.#handles.request(message.pool, resolve));
       }
     } finally {
       state.waiting--;
       if (state.isWithdrawn && state.waiting === 0) this.#offers.answerWithdraw(state);
     }
+  }
+
+  /**
+   * Waits until `subscribe` calls its callback, before an offer is mapped. Rejects if the connection is closed first.
+   * `subscribe` returns a function that cancels this.
+   */
+  #waitFor(
+    { name }: OfferMessage,
+    signal: AbortSignal | null | undefined,
+    subscribe: (callback: () => void) => () => void,
+  ): Promise<void> {
+    return abortable<void>(
+      (resolve, reject) => {
+        const stop = (): void => {
+          cancel();
+          this.#waits.delete(onEnd);
+        };
+        const onEnd = (): void => {
+          stop();
+          reject(this.#goneError(`map "${name}"`));
+        };
+        const cancel = subscribe(() => {
+          stop();
+          resolve();
+        });
+        this.#waits.add(onEnd);
+        return stop;
+      },
+      { signal: signal! },
+      { awaited: `the descriptor of "${name}" of process ${this.peer.pid}` },
+    );
+  }
+
+  /** Destroys the imported pools that nothing maps except the pool of the given offer, if few descriptors are left. */
+  #endUnused({ pool }: OfferMessage): void {
+    for (const unused of this.#memory.takeUnused(pool)) this.#ending.add(unused);
   }
 
   async #mapWhenReady<T>(
@@ -595,6 +631,7 @@ export class Importer implements AsyncDisposable {
   #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
     if (!this.#free(whole)) return;
+    this.#endUnused(state.message);
     this.#releases.sendWhenDone(stream, () => this.#offers.release(state, 0));
   }
 
@@ -623,6 +660,7 @@ export class Importer implements AsyncDisposable {
         this.#consumers.delete(consumer);
         for (const event of channel.readyEvents) this.#remoteEvents.release(event);
         if (isFreed) {
+          this.#endUnused(message);
           this.#offers.release(state, 0);
           // The exporter no longer needs the slots' events, because releasing the ring also releases all slots.
           for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
@@ -651,6 +689,7 @@ export class Importer implements AsyncDisposable {
         try {
           whole.free(onto);
           this.#freedOn.add(onto);
+          this.#endUnused(state.message);
           const canExporterQuery = onto.device === device && !isHostMemory;
           this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
         } catch (error) {
@@ -799,11 +838,7 @@ export class Importer implements AsyncDisposable {
         return this.#memory.forgetAllocation(identifier);
       case "pool": {
         const imported = this.#memory.forgetPool(identifier);
-        if (imported === undefined) return;
-        // Wait for the frees first, because disposing of the pool would block until they are done.
-        void this.#freedOn.finished().then(() => {
-          if (!this.#isStuck) ignoreLoss(() => imported[Symbol.dispose]());
-        });
+        if (imported !== undefined) this.#ending.add(imported);
       }
     }
   }

@@ -5,17 +5,19 @@
  */
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { badMessage, type PoolHandleMessage, type RequestHandleMessage } from "../protocol/messages.ts";
-import { firstOfLastDescriptors } from "../transport/last_descriptors.ts";
+import { firstOfLastDescriptors, isNextOneOfLast } from "../transport/last_descriptors.ts";
 
 /**
- * Owns the handles of an exporter's pools. If few descriptors are left, the handle of each additional pool is closed on
+ * Owns the handles of an exporter's pools. Once few descriptors are left, the handle of each additional pool is closed on
  * arrival, and requested from the exporter again when memory of the pool is mapped. Of the requested handles, only the
  * most recent one is kept open.
  */
 export class PoolHandles {
   readonly #send: (message: RequestHandleMessage) => void;
   /** The lowest descriptor number that counts as one of the last descriptors that this process can open. */
-  readonly #firstOfLast: number;
+  readonly #firstOfLast = firstOfLastDescriptors();
+  readonly #onFewLeft: () => void;
+  #areFewLeft = false;
   readonly #handles = new Map<number, ShareableHandle>();
   /** The pool whose handle is kept open although few descriptors are left, because it was requested most recently. */
   #kept: number | undefined;
@@ -32,19 +34,43 @@ export class PoolHandles {
   #token = 0;
 
   /**
-   * @param canRequest whether the exporter's version of the protocol can send a handle again; if not, all handles are
-   * kept
-   * @param send sends a message to the exporter
+   * Whether the exporter's version of the protocol can send a handle again. If not, the handle of a pool is kept until
+   * the pool is imported.
    */
-  constructor(canRequest: boolean, send: (message: RequestHandleMessage) => void) {
+  readonly canRequest: boolean;
+
+  /**
+   * @param canRequest whether the exporter sends handles again
+   * @param send sends a message to the exporter
+   * @param onFewLeft called once, when few descriptors are left for the first time
+   */
+  constructor(
+    { canRequest, send, onFewLeft }: {
+      readonly canRequest: boolean;
+      readonly send: (message: RequestHandleMessage) => void;
+      readonly onFewLeft: () => void;
+    },
+  ) {
+    this.canRequest = canRequest;
     this.#send = send;
-    this.#firstOfLast = canRequest ? firstOfLastDescriptors() : Infinity;
+    this.#onFewLeft = onFewLeft;
+  }
+
+  /** Whether few descriptors were left to this process at some time since the connection began. */
+  get areFewLeft(): boolean {
+    return this.#areFewLeft;
   }
 
   /** Takes ownership of the handle of a newly announced pool. */
   add(pool: number, handle: ShareableHandle): void {
-    if (handle.fd < this.#firstOfLast) this.#handles.set(pool, handle);
-    else handle[Symbol.dispose]();
+    if (this.#isOneOfLast(handle.fd) && this.canRequest) handle[Symbol.dispose]();
+    else this.#handles.set(pool, handle);
+  }
+
+  /** Closes the handle of a pool that was just imported, if few descriptors are left. */
+  onImported(pool: number): void {
+    if (!this.#areFewLeft && isNextOneOfLast(this.#firstOfLast)) this.#noteFewLeft();
+    if (this.#areFewLeft) this.#dispose(pool);
   }
 
   /** Returns the handle of a pool, which this object still owns; undefined if it must be requested. */
@@ -77,7 +103,7 @@ export class PoolHandles {
       handle[Symbol.dispose]();
     } else {
       if (this.#kept !== undefined) this.#dispose(this.#kept);
-      this.#kept = handle.fd < this.#firstOfLast ? undefined : pool;
+      this.#kept = this.#isOneOfLast(handle.fd) ? pool : undefined;
       this.#handles.set(pool, handle);
       for (const callback of callbacks) callback();
     }
@@ -96,6 +122,17 @@ export class PoolHandles {
     for (const handle of this.#handles.values()) handle[Symbol.dispose]();
     this.#handles.clear();
     this.#requests.clear();
+  }
+
+  #isOneOfLast(fd: number): boolean {
+    if (fd < this.#firstOfLast) return false;
+    if (!this.#areFewLeft) this.#noteFewLeft();
+    return true;
+  }
+
+  #noteFewLeft(): void {
+    this.#areFewLeft = true;
+    this.#onFewLeft();
   }
 
   #requestNext(): void {

@@ -3,7 +3,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import { type ImportedMemoryPool, importWhole } from "../../memory/handles/imported_memory_pool.ts";
+import { type ImportedMemoryPool, importWhole, isUnused } from "../../memory/handles/imported_memory_pool.ts";
 import { SharedMapping } from "../../memory/virtual/whole_memory.ts";
 import { formatUuid, isSameUuid } from "../../support/uuid.ts";
 import {
@@ -26,6 +26,8 @@ interface RemotePool {
    * for each time that the application has imported the whole pool.
    */
   users: number;
+  /** The number of `users` that use the whole pool. Its handle is then needed for further imports. */
+  wholeUsers: number;
   /** The imported pool. Undefined until memory in the pool is first mapped. */
   imported: ImportedMemoryPool | undefined;
   /** The mapping of the memory, if the pool is a `PhysicalMemory` of the exporter. */
@@ -73,7 +75,8 @@ export class RemoteMemory {
       throw limitExceeded("accept another pool", `${maximumPools} pools of an exporter`);
     }
     const { handle, ...rest } = message;
-    this.#pools.set(message.pool, { message: rest, users: 0, imported: undefined, mapped: new SharedMapping() });
+    const mapped = new SharedMapping();
+    this.#pools.set(message.pool, { message: rest, users: 0, wholeUsers: 0, imported: undefined, mapped });
     this.#handles.add(message.pool, handle);
   }
 
@@ -111,15 +114,12 @@ export class RemoteMemory {
    * Increments the reference count of a pool or allocation, for a new offer or a new mapping. Until `release` is
    * called, the exporter must not send FORGET for the pool or allocation.
    */
-  retain({ allocation, pool }: MemoryRange): void {
-    const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
-    used.users++;
+  retain(range: MemoryRange): void {
+    this.#use(range, 1);
   }
 
-  release({ allocation, pool }: MemoryRange): void {
-    // The pool or allocation is undefined after `close`.
-    const used = allocation === 0 ? this.#pools.get(pool) : this.#allocations.get(allocation);
-    if (used !== undefined) used.users--;
+  release(range: MemoryRange): void {
+    this.#use(range, -1);
   }
 
   forgetAllocation(identifier: number): void {
@@ -166,8 +166,26 @@ export class RemoteMemory {
       const handle = this.#handles.get(poolIdentifier);
       return pool.mapped.map(sessionOf(this.#cuda), this.#deviceOf(message), { handle, byteLength });
     }
-    pool.imported ??= this.importPool(poolIdentifier);
+    if (pool.imported === undefined) {
+      pool.imported = this.importPool(poolIdentifier);
+      if (pool.wholeUsers === 0) this.#handles.onImported(poolIdentifier);
+    }
     return importWhole(pool.imported, exportData, byteLength);
+  }
+
+  /**
+   * If few descriptors are left, removes and returns the imported pools that nothing maps, except the pool `kept`. Their
+   * handles can be requested again. The caller must dispose of the pools.
+   */
+  takeUnused(kept: number): ImportedMemoryPool[] {
+    if (!this.#handles.areFewLeft || !this.#handles.canRequest) return [];
+    const unused: ImportedMemoryPool[] = [];
+    for (const [identifier, pool] of this.#pools) {
+      if (identifier === kept || pool.imported === undefined || !isUnused(pool.imported)) continue;
+      unused.push(pool.imported);
+      pool.imported = undefined;
+    }
+    return unused;
   }
 
   /** Returns whether a pool is in host memory and therefore belongs to no device. */
@@ -187,6 +205,19 @@ export class RemoteMemory {
     this.#allocations.clear();
     this.#handles.close();
     return pools.flatMap(({ imported }) => imported ?? []);
+  }
+
+  #use({ allocation, pool: identifier }: MemoryRange, count: 1 | -1): void {
+    // The pool or allocation is undefined after `close`.
+    if (allocation !== 0) {
+      const used = this.#allocations.get(allocation);
+      if (used !== undefined) used.users += count;
+      return;
+    }
+    const pool = this.#pools.get(identifier);
+    if (pool === undefined) return;
+    pool.users += count;
+    pool.wholeUsers += count;
   }
 
   #deviceOf({ kind, deviceUuid }: RemotePool["message"]): CudaDevice {

@@ -1,4 +1,4 @@
-import { descriptorLimit } from "../../../ffi/native/shim/descriptors.ts";
+import { descriptorLimit, lowestFreeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 
 /** The fraction of the descriptor limit that is reserved: handles of unmapped memory must not use it. */
 const reservedPart = 1 / 4;
@@ -13,4 +13,9 @@ const [leastReserved, mostReserved] = [16, 256];
 export function firstOfLastDescriptors(): number {
   const limit = descriptorLimit();
   return limit - Math.max(leastReserved, Math.min(Math.floor(limit * reservedPart), mostReserved));
+}
+
+/** Returns whether the next descriptor of this process will be one of the last, which begin at `firstOfLast`. */
+export function isNextOneOfLast(firstOfLast: number): boolean {
+  return lowestFreeDescriptor() >= firstOfLast;
 }

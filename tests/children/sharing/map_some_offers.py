@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from poolpass import Exporter, Importer, MemoryPool, SharingError
+from poolpass import Exporter, Importer, Mapping, MemoryPool, SharingError
 from poolpass.cuda import cuda
 
 
@@ -25,37 +25,45 @@ def export(path: str, count: int) -> None:
         signal.pause()
 
 
-def map_offers(path: str, names: list[str]) -> None:
+def map_offers(path: str, names: list[str], holds: int = 0) -> None:
     try:
         # The first connection opens what the whole process shares.
         Importer.connect(path).close()
         cuda().release_stream(0)
         before = len(os.listdir("/proc/self/fd"))
         with Importer.connect(path) as importer:
+            held: list[Mapping] = []
             for name in names:
                 try:
-                    print(f"{name}:", value_of(importer, name))
+                    print(f"{name}:", value_of(importer, name, held))
                 except SharingError as error:
                     print(f"{name}: {error.code}: {error}")
+                if len(held) > holds:
+                    held.pop(0).release()
+            for mapped in held:
+                mapped.release()
         # The thread of a connection that its exporter has ended closes what it has by itself.
         deadline = time.monotonic() + 5
         while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
             time.sleep(0.01)
-        print("left open:", len(os.listdir("/proc/self/fd")) - before)
+        print("left open:", max(0, len(os.listdir("/proc/self/fd")) - before))
     except SharingError as error:
         print(f"connect: {error.code}: {error}")
 
 
-def value_of(importer: Importer, name: str) -> int:
+def value_of(importer: Importer, name: str, held: list[Mapping]) -> int:
     offer = importer.offer(name, timeout=20)
     if offer.kind == "pool":
         with offer.import_pool():
             return 0
-    with offer.map(timeout=20) as mapped:
-        return int.from_bytes(mapped.read()[:4], "little")
+    mapped = offer.map(timeout=20)
+    held.append(mapped)
+    return int.from_bytes(mapped.read()[:4], "little")
 
 
 if sys.argv[2] == "--export":
     export(sys.argv[1], int(sys.argv[3]))
+elif sys.argv[2] == "--hold":
+    map_offers(sys.argv[1], sys.argv[4:], int(sys.argv[3]))
 else:
     map_offers(sys.argv[1], sys.argv[2:])

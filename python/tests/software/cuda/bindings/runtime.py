@@ -82,17 +82,17 @@ class cudaIpcEventHandle_t(Reserved):
 
 
 class File:
-    """A memory file, or a part of one, mapped."""
+    """A memory file, or a part of one, mapped. Python's mmap would keep a duplicate of the descriptor."""
 
     def __init__(self, descriptor: int, length: int, offset: int = 0):
-        self._map = mmap.mmap(descriptor, length, offset=offset)
-        self._view = ctypes.c_char.from_buffer(self._map)
-        self.address = ctypes.addressof(self._view)
-        self.length = length
+        if os.fstat(descriptor).st_size < offset + length:
+            raise ValueError("The file is shorter than what is to be mapped")
+        self.address = reserve(length)
+        self._length = self.length = length
+        map_at(self.address, length, descriptor, offset)
 
     def close(self) -> None:
-        del self._view
-        self._map.close()
+        libc.munmap(self.address, self._length)
 
 
 class Piece:
