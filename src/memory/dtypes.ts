@@ -36,6 +36,9 @@ const dtypes = new Map(Object.entries(types).map(([dtype, type]) => [type, dtype
 const otherTypes: Readonly<Record<string, ArrayElement>> = {
   bool: { type: Uint8Array, bits: 8 },
   bfloat16: { type: Uint16Array, bits: 16 },
+  float8_e3m4: { type: Uint8Array, bits: 8 },
+  float8_e4m3: { type: Uint8Array, bits: 8 },
+  float8_e4m3b11fnuz: { type: Uint8Array, bits: 8 },
   float8_e4m3fn: { type: Uint8Array, bits: 8 },
   float8_e4m3fnuz: { type: Uint8Array, bits: 8 },
   float8_e5m2: { type: Uint8Array, bits: 8 },
@@ -183,8 +186,27 @@ export function typeFromMetadata(metadata: unknown, what: string): TypedArrayCon
   throw new TypeError(`Cannot map ${what} as an array: ${why}; give the type, such as mapArray(Float32Array)`);
 }
 
+/**
+ * Returns the dtype and the shape that metadata states, as far as an array of the given type and size can have them.
+ *
+ * @param metadata any JSON value from another process
+ */
+export function layoutFromMetadata(
+  metadata: unknown,
+  { type, byteLength }: { readonly type: TypedArrayConstructor<TypedArray>; readonly byteLength: number },
+): { readonly dtype?: string; readonly shape?: readonly number[] | undefined } {
+  const dtype = memberOf(metadata, "dtype");
+  const own = dtypeOfType(type);
+  const element = typeof dtype === "string" && dtype !== own ? elementTypeOf(dtype) : undefined;
+  const length = 8 * byteLength / (element?.bits ?? 8);
+  if (element === undefined || dtypeOfType(element.type) !== own || !Number.isInteger(length)) {
+    return { shape: shapeFromMetadata(metadata, byteLength / type.BYTES_PER_ELEMENT) };
+  }
+  return { dtype: dtype as string, shape: shapeFromMetadata(metadata, length) ?? [length] };
+}
+
 /** Returns the shape that metadata states; undefined if it states none, or one that does not have `length` elements. */
-export function shapeFromMetadata(metadata: unknown, length: number): readonly number[] | undefined {
+function shapeFromMetadata(metadata: unknown, length: number): readonly number[] | undefined {
   const shape = memberOf(metadata, "shape");
   if (!Array.isArray(shape) || shape.length > maximumDimensions) return undefined;
   if (!shape.every((size) => Number.isSafeInteger(size) && size >= 0)) return undefined;

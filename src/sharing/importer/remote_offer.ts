@@ -3,7 +3,7 @@ import { countOf, printAs } from "../../support/printing.ts";
 import { checkElements } from "../../memory/buffer_arguments.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
-import { shapeFromMetadata, typeFromMetadata } from "../../memory/dtypes.ts";
+import { layoutFromMetadata, typeFromMetadata } from "../../memory/dtypes.ts";
 import type { SharingError } from "../../support/errors.ts";
 import type { ImportedMemoryPool } from "../../memory/handles/imported_memory_pool.ts";
 import type { TypedArray, TypedArrayConstructor } from "../../support/validation.ts";
@@ -163,7 +163,9 @@ export class RemoteOffer<Metadata = JsonValue> {
 
   /**
    * Like `map`, but returns the memory as an array of elements of the given type. Its `shape` is the shape in the
-   * offer's metadata, if that shape has as many elements as the memory. Freeing the array releases the memory.
+   * offer's metadata, if that shape has as many elements as the memory, and its `dtype` the one in the metadata, if the
+   * type has elements of that dtype: an offer of `"bfloat16"` is mapped with `Uint16Array`. Freeing the array releases
+   * the memory.
    *
    * @param type the typed array constructor that selects the element type, such as `Float32Array`
    * @param options the stream of the array, and a signal that aborts the wait
@@ -222,8 +224,8 @@ export class RemoteOffer<Metadata = JsonValue> {
       buffer.free();
       throw error;
     }
-    const shape = shapeFromMetadata(metadata, buffer.byteLength / type.BYTES_PER_ELEMENT);
-    return new DeviceArray(type, allocationOf(buffer), undefined, { shape });
+    const layout = layoutFromMetadata(metadata, { type, byteLength: buffer.byteLength });
+    return new DeviceArray(type, allocationOf(buffer), undefined, layout);
   }
 
   /**
