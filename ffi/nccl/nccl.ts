@@ -166,7 +166,8 @@ export class Nccl implements CollectiveLibrary {
       if (ended !== undefined) return communicator.failure = ended;
       return this.#progress(communicator) ? "ready" : "in-progress";
     } catch (error) {
-      return communicator.failure = error as Error;
+      const failure = isLostConnection(error) ? communicator.causeOf(error) : error as Error;
+      return failure === undefined ? "in-progress" : communicator.failure = failure;
     }
   }
 
@@ -472,6 +473,11 @@ export class Nccl implements CollectiveLibrary {
     if (last !== "") why.push(last);
     throw new CudaError(result, call, `${call} failed: ${name} (${result}): ${why.join(": ")}`, { code: name });
   }
+}
+
+/** Returns whether NCCL has failed because a connection to another rank was closed. */
+function isLostConnection(error: unknown): error is CudaError {
+  return error instanceof CudaError && (error.code === "ncclRemoteError" || error.code === "ncclSystemError");
 }
 
 /** The size of an element in bytes, indexed by the type's number in `dataType`. */

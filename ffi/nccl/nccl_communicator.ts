@@ -37,6 +37,11 @@ export const receiveFlag = 2;
 /** The interval, in milliseconds, between checks for ranks on this machine whose processes have exited. */
 const rosterInterval = 10;
 /**
+ * The maximum time in milliseconds by which a process that exits closes its sockets before the roster shows that it has
+ * exited.
+ */
+const exitMilliseconds = 500;
+/**
  * The size in bytes of the buffer for a new communicator's handle. NCCL writes the handle from another thread, so the
  * buffer is large enough for engines not to move it.
  */
@@ -81,6 +86,8 @@ export class NcclCommunicator {
   #ended: SharingError | undefined;
   #nextPoll = 0;
   #nextPollOfParent = 0;
+  /** When NCCL was first found to have lost a connection. */
+  #lostConnectionAt: number | undefined;
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** The maximum time in milliseconds that a call blocks until other ranks take part. */
   readonly timeout: number;
@@ -269,6 +276,21 @@ export class NcclCommunicator {
       if (state === "left" && hasAborted(roster, place)) abortError ??= goneError(roster, place, "has aborted");
     }
     return this.#ended = abortError;
+  }
+
+  /**
+   * Returns the error to report when NCCL has lost a connection: the one that names the rank on this machine that has
+   * exited or aborted, if there is one. Undefined for a while, in which the roster may yet show it.
+   */
+  causeOf(error: Error): Error | undefined {
+    this.#nextPoll = 0;
+    const ended = this.pollForEnded();
+    const { roster } = this;
+    if (ended !== undefined) return ended;
+    if (this.phase !== "ready" || roster === undefined || roster.hasLeft || !roster.hasOthers()) return error;
+    const now = performance.now();
+    this.#lostConnectionAt ??= now;
+    return now - this.#lostConnectionAt < exitMilliseconds ? undefined : error;
   }
 
   /**

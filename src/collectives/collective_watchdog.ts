@@ -49,7 +49,7 @@ interface WatchedWork extends UnfinishedWork {
   readonly handle: bigint;
   /** The total number of collectives that the communicator had enqueued before this work. */
   readonly countBefore: number;
-  /** The total number of collectives that the communicator had enqueued up to the last one of this work. */
+  /** The communicator's total number of enqueued collectives, up to and including the last one of this work. */
   count: number;
   /**
    * The total counts at the end of each epoch before `last` in which collectives were added to this work, oldest first.

@@ -104,8 +104,8 @@ export function dtypeOfType(type: TypedArrayConstructor<TypedArray>): string {
 /**
  * Returns the dtype, the shape and the size in bytes of an array.
  *
- * @param byteLength the size of the memory, which the array must fill; undefined if it is to be allocated by the shape
- * @throws {RangeError} If the shape is not a shape, or is that of another number of bytes
+ * @param byteLength the size of the memory, which the array must fill; undefined if the memory is still to be allocated
+ * @throws {RangeError} If the shape is invalid, or its size does not equal `byteLength`
  * @throws {TypeError} If the type cannot have elements of the dtype
  */
 export function arrayLayout(
@@ -162,7 +162,10 @@ function elementsOf(shape: readonly number[]): number {
   return shape.includes(0) ? 0 : shape.reduce((product, size) => product * size, 1);
 }
 
-/** Returns the size of an allocation for `length` elements, or for the elements of a shape, at least one of them. */
+/**
+ * Returns the size in bytes to allocate for `length` elements, or for an array with a layout. An array without elements
+ * takes as much as one element.
+ */
 export function byteLengthToAllocate(
   type: TypedArrayConstructor<TypedArray>,
   { length, layout }: { readonly length: number; readonly layout?: { readonly byteLength: number } | undefined },

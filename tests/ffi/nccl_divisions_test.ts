@@ -8,7 +8,7 @@ import { openNccl } from "../../ffi/nccl/load_nccl.ts";
 import { compilerVersion } from "../../ffi/native/shim/build.ts";
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
-import { SharingError } from "../../src/support/errors.ts";
+import { type CudaError, SharingError } from "../../src/support/errors.ts";
 import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 
@@ -19,6 +19,7 @@ const stubFunctions = {
   stub_refused: { parameters: [], result: "i32" },
   stub_hold: { parameters: ["i32" /* int hold */], result: "void" },
   stub_divide: { parameters: [], result: "void" },
+  stub_lose: { parameters: [], result: "void" },
 } as const;
 
 interface Stub {
@@ -30,6 +31,8 @@ interface Stub {
   /** Makes what is divided stay in progress until `divide`. */
   hold(): void;
   divide(): void;
+  /** Makes NCCL report that a connection was closed. */
+  lose(): void;
   /** How many communicators of NCCL there are. */
   live(): number;
 }
@@ -53,6 +56,7 @@ function testStub(name: string, body: (stub: Stub) => Promise<void>): void {
         comm,
         hold: () => symbols.stub_hold!(1),
         divide: () => symbols.stub_divide!(),
+        lose: () => symbols.stub_lose!(),
         live: () => symbols.stub_live!(),
       });
       assertEquals(symbols.stub_live!(), 0, "all are freed");
@@ -148,4 +152,39 @@ testStub("a division ends when a rank dies that it waits for", async ({ path, nc
   assertEquals([error.code, error.message], ["peer-gone", `Rank 1 has ended: process ${ranks[0]!.pid}`]);
   for (const each of [child, parent, comm]) await nccl.commAbort(each);
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+testStub(
+  "a closed connection is explained by the rank of this machine that exits",
+  async ({ path, nccl, comm, lose }) => {
+    const id = crypto.getRandomValues(new Uint8Array(128));
+    await using rank = startScript("children/collectives/join_and_wait.ts", [path, id.toHex(), "1", "2"]);
+    assertEquals(await rank.nextLine(), "joined");
+    const both = nccl.commInitRank(0, { id, rank: 0, size: 2, timeout: 1000 });
+    await waitUntil(() => nccl.commGetAsyncError(both) === "ready");
+    lose();
+    // A process that exits closes its sockets first.
+    assertEquals(nccl.commGetAsyncError(both), "in-progress");
+    rank.kill("SIGKILL");
+    await rank.ended;
+    await waitUntil(() => nccl.commGetAsyncError(both) !== "in-progress");
+    const error = nccl.commGetAsyncError(both) as SharingError;
+    assertEquals([error.code, error.message], ["peer-gone", `Rank 1 has ended: process ${rank.pid}`]);
+    for (const each of [both, comm]) await nccl.commAbort(each);
+  },
+);
+
+testStub("a closed connection that no rank of this machine explains is NCCL's error", async (stub) => {
+  const { path, nccl, comm, lose } = stub;
+  const id = crypto.getRandomValues(new Uint8Array(128));
+  await using rank = startScript("children/collectives/join_and_wait.ts", [path, id.toHex(), "1", "2"]);
+  assertEquals(await rank.nextLine(), "joined");
+  const both = nccl.commInitRank(0, { id, rank: 0, size: 2, timeout: 1000 });
+  await waitUntil(() => nccl.commGetAsyncError(both) === "ready");
+  lose();
+  await waitUntil(() => nccl.commGetAsyncError(both) !== "in-progress");
+  assertEquals((nccl.commGetAsyncError(both) as CudaError).code, "ncclRemoteError");
+  // Without other ranks on this machine, there is nothing to wait for.
+  assertEquals((nccl.commGetAsyncError(comm) as CudaError).code, "ncclRemoteError");
+  for (const each of [both, comm]) await nccl.commAbort(each);
 });

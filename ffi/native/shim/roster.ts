@@ -186,12 +186,13 @@ export class Roster {
     // The state is written before the check, so that if several processes leave at the same time, at least one removes
     // the name.
     this.#writeHeader(numbers.left);
-    if (!this.#hasOthers()) this.close();
+    if (!this.hasOthers()) this.close();
     closeDescriptor(this.#fd);
     this.#fd = -1;
   }
 
-  #hasOthers(): boolean {
+  /** Whether other processes hold slots. */
+  hasOthers(): boolean {
     for (let place = 0; place < this.places; place++) {
       if (place !== this.place && this.stateOf(place) === "taken") return true;
     }

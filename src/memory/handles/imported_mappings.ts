@@ -57,8 +57,8 @@ export class ImportedMappings {
   #idle = none;
   #size = 0;
   /**
-   * The mappings of a pool in host memory, and those of offers, keyed by their export data in hexadecimal. A thousand
-   * offers may be parts of one slab. For memory that is already mapped, the driver returns the address if the memory is
+   * The mappings of a pool in host memory, and those of offers, keyed by their export data in hexadecimal. Many
+   * offers may be parts of one slab, and share its mapping. For memory that is already mapped, the driver returns the address if the memory is
    * on a device, but `cudaErrorAlreadyMapped` if it is on the host.
    */
   readonly #byData = new Map<string, ImportedMapping>();

@@ -17,8 +17,8 @@ const classOf: (value: unknown) => string | undefined = (() => {
 })();
 
 /**
- * Returns the element type of data to allocate an array from: the constructor of its class, even if the data is an
- * instance of a subclass, such as Node's Buffer. Throws a `TypeError` if the data is not a typed array.
+ * Returns the typed array constructor for an array that will be allocated from `data`. For an instance of a subclass,
+ * such as Node's Buffer, returns the base class's constructor. Throws a `TypeError` if `data` is not a typed array.
  */
 export function typeOfData<T extends TypedArray>(data: T): TypedArrayConstructor<T> {
   const name = classOf(data);

@@ -181,7 +181,7 @@ export class Observer {
     return this.#driver.checker?.unfreedHeap() ?? [];
   }
 
-  /** Reads the last records that other processes have published, and releases this process's slot on the board. */
+  /** Reads the last records that other processes have published, and releases this process's slot in the shared records. */
   finish(): void {
     this.#streams.processes.read();
     this.#streams.processes.leave();

@@ -109,8 +109,8 @@ export class Timeline {
   }
 
   /**
-   * Returns the last wait before position `before` for an event of `earlier`'s timeline that was recorded too early:
-   * before the operation `earlier`. Such a wait does not order that operation. Undefined if there is none.
+   * Looks for waits that do not order the operation `earlier`, because their event was recorded on its timeline before
+   * that operation. Returns the last one ahead of position `before`, or undefined.
    */
   waitFor(earlier: Point, before: number): EventWait | undefined {
     return this.#waits.get(earlier.timeline)?.findLast(({ recordedAt, waitsAfter }) => {

@@ -152,7 +152,10 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publishEventRecord(handle, points, clock);
   }
 
-  /** Returns the clocks of an event's last records by other processes. Call after a wait for the event. */
+  /**
+   * Returns the clock at the latest recording of an event, for each other process that has recorded the event. Call after
+   * a wait for the event.
+   */
   clocksOf(handle: string): Clock[] {
     this.read();
     const clocks: Clock[] = [];

@@ -250,7 +250,7 @@ export class SharedAccesses {
     if (!isBefore(access.operation, known)) this.#memories.addAccess(name, access, known);
   }
 
-  /** Reports an access of another process if it may happen after the memory's free by this process. */
+  /** Reports an access by another process if it may happen after this process has freed the memory. */
   #checkFreed({ operation, byteLength }: FreedMemory, access: RemoteAccess): void {
     if (isBefore(access.operation, operation) || !this.#parts.isReportable(operation, access)) return;
     this.#parts.reports.addFreed({ region: { byteLength }, access, freed: operation });

@@ -14,8 +14,8 @@ import { Timer } from "../../support/waiting/timer.ts";
 /** The maximum number of processes that an error message lists. */
 const maximumListed = 4;
 /**
- * Milliseconds after which the `HoldKind` of a frame changes from "in turn" to "kept" because the consumer still holds
- * it.
+ * The time in milliseconds after which a frame that its consumer still holds counts as deliberately retained: its
+ * `HoldKind` changes from "in turn" to "kept".
  */
 const turnMilliseconds = 1000;
 

@@ -32,7 +32,7 @@ interface RemoteEvent {
   readonly waiting: Set<{ readonly callback: () => void }>;
   /** Whether the event is known to have fired. Reset when the reference count rises from 0 to 1. */
   hasFired: boolean;
-  /** Whether a query in the current microtask found the event unfired. */
+  /** Whether a query in the current microtask found that the event has not fired yet. */
   isKnownPending: boolean;
 }
 

@@ -171,7 +171,7 @@ export class ExportedMemory {
     );
   }
 
-  /** Exports a `PhysicalMemory`, until the single allocation in it is no longer exported. */
+  /** Exports a `PhysicalMemory`. The export ends when its only allocation is no longer exported. */
   #exportMemory(memory: PhysicalMemory): ExportedPool {
     const exported = this.#exportHandle(memory, "memory", () => () => {});
     exported.isDisposed = true;

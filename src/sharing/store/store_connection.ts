@@ -50,7 +50,7 @@ const requestByteLength = 512;
  */
 const unbegunUnit = 16_384;
 
-/** A request with a known outcome whose answer has not been started. */
+/** A request whose outcome is known, but whose answer is not being sent yet. */
 interface Finished {
   readonly request: PendingRequest<RequestOutcome>;
   readonly outcome: RequestOutcome;
@@ -88,8 +88,8 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly #performer: StoreRequests;
   readonly #documents = new Documents(maximumAskByteLength);
   /**
-   * The requests that have not been started, because the client does not read answers fast enough or too many requests
-   * are started.
+   * The requests that have not been started yet, because the client reads answers too slowly or too many requests are
+   * in progress.
    */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;

@@ -148,7 +148,7 @@ export class StoreRequests {
     if (!wait) throw this.#notPublished("map", name);
     const waiter = {
       attempt: (): boolean => {
-        // The attempt of another waiting request may have canceled this one.
+        // Retrying another waiting request may have canceled this one.
         if (pending.reason !== undefined) return true;
         let outcome: RequestOutcome | undefined;
         try {

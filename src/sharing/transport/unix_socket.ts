@@ -89,8 +89,8 @@ export let takeConnection: (socket: UnixSocket) => ConnectionParts;
 /** Creates a connection that owns a descriptor, without calling `noteConnection`. */
 let adopt: (fd: number) => UnixSocket;
 /**
- * Like `UnixSocket.connect`, but does not call `noteConnection`: the caller must call it if the connection may pass
- * events.
+ * Like `UnixSocket.connect`, but does not call `noteConnection`: the caller must call it if CUDA events may be sent
+ * over the connection.
  */
 export let connectUnnoted: (path: string, options: WaitOptions) => Promise<UnixSocket>;
 

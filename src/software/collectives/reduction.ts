@@ -34,8 +34,8 @@ export interface ElementType {
 interface Codec {
   decode(code: number): number;
   /**
-   * Returns the code of the value nearest to a number, ties to even. Keeps infinities; drops the sign and payload of a
-   * NaN.
+   * Returns the bit pattern of the representable value nearest to a number, with ties to even. Keeps infinities; drops
+   * the sign and payload of a NaN.
    */
   encode(value: number): number;
   /**

@@ -7,7 +7,7 @@ typedef struct comm {
   struct comm *child, **newcomm;
 } comm;
 
-static int live, refused, holds;
+static int live, refused, holds, lost;
 
 static comm *create(int rank, int size) {
   comm *made = calloc(1, sizeof(comm));
@@ -29,6 +29,8 @@ int stub_live(void) { return live; }
 int stub_refused(void) { return refused; }
 void stub_hold(int hold) { holds = hold; }
 void stub_divide(void) { finish(held); }
+/* A connection of all communicators was closed: ncclRemoteError. */
+void stub_lose(void) { lost = 6; }
 
 int ncclGetVersion(int *version) { *version = 23000; return 0; }
 const char *ncclGetErrorString(int result) { return result == 4 ? "invalid argument" : "an error"; }
@@ -55,7 +57,7 @@ int ncclCommUserRank(comm *of, int *rank) { *rank = of->rank; return 0; }
 int ncclCommCount(comm *of, int *size) { *size = of->size; return 0; }
 int ncclCommGetAsyncError(comm *of, int *error) {
   if (of == NULL) return 4;
-  *error = of->in_progress ? 7 : 0;
+  *error = of->in_progress ? 7 : lost;
   return 0;
 }
 int ncclCommDestroy(comm *of) {

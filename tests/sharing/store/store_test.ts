@@ -106,8 +106,8 @@ storeTest("who maps a name waits for its first generation, and can give up", asy
   await publish(maker, "later", 9);
   using mapped = await waiting;
   assertEquals(await mapped.read(Uint8Array, { length: 1 }), new Uint8Array([9]));
-  // What was given up is held by nobody.
-  assertEquals((await reader.entries()).map(({ readers }) => readers.length), [1]);
+  // What was given up is held by nobody. Its maker asks, so that its own release, on the same connection, is before that.
+  assertEquals((await maker.entries()).map(({ readers }) => readers.length), [1]);
 });
 
 storeTest("the error of a name that is not published lists the names that are", async ({ connect }) => {

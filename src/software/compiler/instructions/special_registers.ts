@@ -25,7 +25,7 @@ interface SpecialRegister {
   push(emitter: FunctionEmitter): void;
 }
 
-/** Emits code that pushes the number of the thread in its block. */
+/** Emits code that pushes the thread's linear index within its block. */
 function pushThreadInBlock(e: FunctionEmitter): void {
   e.getFixed("threadZ");
   e.getFixed("blockDimY").ops("i32Mul");

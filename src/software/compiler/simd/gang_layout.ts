@@ -14,8 +14,8 @@ export type GangWidth = 4 | 8 | 16 | 32;
 export const gangHeader = { state: 0, mask: 4, threadIndex: 8, byteLength: 16 } as const;
 
 /**
- * Special values of `state` in a gang's header, which determines where the gang resumes. Any other value is the number
- * of a suspension.
+ * Special values of `state` in a gang's header, which determines where the gang resumes. Any other value is the index
+ * of the suspension point to resume from.
  */
 export const gangState = {
   start: 0,

@@ -63,7 +63,7 @@ class Pace {
   #count = 1;
   #start = 0;
 
-  /** @param place the launch's options. With `isDivided`, a time slice is one block */
+  /** @param place the launch's options. If `isDivided` is true, each time slice runs exactly one block */
   constructor({ isDivided = false }: Pick<LaunchPlace, "isDivided">) {
     this.#isDivided = isDivided;
   }

@@ -19,7 +19,7 @@ export interface LaunchTime {
 
 /** The epochs of the threads of a block, and each thread's happens-before state. */
 export class BlockClocks {
-  /** The number of the block in the grid. */
+  /** The index of the block within the grid. */
   block = 0;
   /** The time of the last barrier of each warp. */
   readonly warpTimes: Int32Array;
