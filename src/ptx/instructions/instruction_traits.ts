@@ -153,6 +153,8 @@ export interface InstructionTraits {
   readonly isNotCoherent?: boolean;
   /** Whether the instruction is a weak store, which other threads need not observe before a barrier. Default: no. */
   readonly isPlainStore?: boolean;
+  /** Whether the instruction is a volatile load or store. Default: no. */
+  readonly isVolatile?: boolean;
   /**
    * Whether the instruction accesses exactly the bytes of its type, for each element of its vector. Default: it may
    * access other bytes.

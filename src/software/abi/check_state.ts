@@ -182,10 +182,14 @@ export const orderBits = {
   sequential: 1024,
   /** An atomic operation that returns its result to the thread. */
   hasResult: 2048,
+  /** A volatile load or store. */
+  volatile: 4096,
+  /** A volatile load that polls: its value decides whether a loop ends. */
+  polls: 8192,
 } as const;
 
 /**
  * The number of low bits that `orderBits` occupy. The bits above them contain the base-2 logarithm of the number of
  * elements of an access or, for `wait`, the number of groups.
  */
-export const orderCountShift = 12;
+export const orderCountShift = 14;

@@ -24,6 +24,11 @@ export interface LitmusTest {
 const set = "st.global.u32 [%rd1], 5;";
 const get = "ld.global.u32 %r0, [%rd1];";
 
+/** A loop that loads from an address until the value is not 0. */
+function poll(space: "shared" | "global", address: string): string {
+  return `again: ld.volatile.${space}.u32 %r1, [${address}]; setp.eq.u32 %p0, %r1, 0; @%p0 bra again;`;
+}
+
 /** All of them, in the order of the page. */
 export const litmusTests: readonly LitmusTest[] = [
   {
@@ -45,6 +50,27 @@ export const litmusTests: readonly LitmusTest[] = [
     name: "volatile store and volatile load",
     threads: "blocks",
     programs: ["st.volatile.global.u32 [%rd1], 5;", "ld.volatile.global.u32 %r0, [%rd1];"],
+  },
+  {
+    name: "volatile store and volatile load, of a warp's shared memory",
+    threads: "lanes",
+    programs: ["st.volatile.shared.u32 [shared], 5;", "ld.volatile.shared.u32 %r0, [shared];"],
+  },
+  {
+    name: "volatile store and volatile load, of shared memory",
+    threads: "warps",
+    programs: ["st.volatile.shared.u32 [shared], 5;", "ld.volatile.shared.u32 %r0, [shared];"],
+    race: "shared-race",
+  },
+  {
+    name: "relaxed store and relaxed load, of shared memory",
+    threads: "warps",
+    programs: ["st.relaxed.cta.shared.u32 [shared], 5;", "ld.relaxed.cta.shared.u32 %r0, [shared];"],
+  },
+  {
+    name: "volatile store, and volatile loads that poll",
+    threads: "warps",
+    programs: ["st.volatile.shared.u32 [shared], 5;", poll("shared", "shared")],
   },
   {
     name: "volatile store and weak load",
@@ -133,6 +159,23 @@ export const litmusTests: readonly LitmusTest[] = [
     threads: "blocks",
     programs: [`${set} membar.gl; st.volatile.global.u32 [%rd2], 1;`, `ld.volatile.global.u32 %r1, [%rd2]; ${get}`],
     race: "global-race",
+  },
+  {
+    name: "fences around a volatile flag, and volatile data in shared memory",
+    threads: "warps",
+    programs: [
+      "st.volatile.shared.u32 [shared], 5; membar.cta; st.volatile.global.u32 [%rd2], 1;",
+      `${poll("global", "%rd2")} membar.cta; ld.volatile.shared.u32 %r0, [shared];`,
+    ],
+  },
+  {
+    name: "a volatile flag without a fence behind it, and volatile data in shared memory",
+    threads: "warps",
+    programs: [
+      "st.volatile.shared.u32 [shared], 5; membar.cta; st.volatile.global.u32 [%rd2], 1;",
+      `${poll("global", "%rd2")} ld.volatile.shared.u32 %r0, [shared];`,
+    ],
+    race: "shared-race",
   },
   {
     name: "fences around a weak flag",

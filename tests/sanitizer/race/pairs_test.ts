@@ -54,6 +54,22 @@ const pairs: Readonly<Record<string, Readonly<Record<string, Pair>>>> = {
     warp_global: { block: 32, kinds: inGlobal },
     learned: { block: 64 },
   },
+  volatile_shared: {
+    last_warp: { block: 128 },
+    steps: { block: 128 },
+    largest: { block: 128 },
+    sums_of_warps: { block: 128 },
+    ring: { block: 64 },
+    some_warps: { block: 128 },
+    handshake: { block: 64 },
+    read_once: { block: 64 },
+    leaders: { block: 64 },
+    plain_ring: { block: 64 },
+    cancelled: { block: 128 },
+    locked: { block: 128 },
+    getter: { block: 64 },
+    stored_again: { block: 64 },
+  },
   global_memory: {
     increment: { block: 2 },
     global_histogram: { grid: 4, block: 64 },
@@ -107,7 +123,7 @@ const pairs: Readonly<Record<string, Readonly<Record<string, Pair>>>> = {
 
 for (const [file, kernels] of Object.entries(pairs)) {
   for (const [index, [name, pair]] of Object.entries(kernels).entries()) {
-    const { kinds = file === "shared_memory" || file === "warps" ? inShared : inGlobal } = pair;
+    const { kinds = file === "global_memory" || file === "order" ? inGlobal : inShared } = pair;
     const ptx = new URL(`${file}.ptx`, import.meta.url);
     test(`${file}: ${name}`, { long: index % 2 !== 0 }, () => {
       assertEquals(reportsOf(ptx, `${name}_right`, { ...pair, check }).map(({ message }) => message), []);

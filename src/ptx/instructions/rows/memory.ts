@@ -95,7 +95,7 @@ function loads(type: string, traits: InstructionTraits): InstructionRow[] {
   return [
     ...[`${loadSpace}.${loadCache}`, `${global}.${loadCache}.${prefetchSizes}`, evictions].map(weak),
     ...[volatileSpace, `${global}.${prefetchSizes}`].map((hints) =>
-      load(`volatile.${hints}`, "9.7.9.8", observing(traits))
+      load(`volatile.${hints}`, "9.7.9.8", { ...observing(traits), isVolatile: true })
     ),
     ...[orderedSpace, `${global}.${prefetchSizes}`, evictions].map(ordered),
     ...ofConstants,
@@ -118,7 +118,7 @@ function stores(type: string, traits: InstructionTraits): InstructionRow[] {
   const ordered = (hints: string) => store(`${orderedStore}.${hints}`, traits);
   return [
     ...[`${storeSpace}.${storeCache}`, evicted].map(weak),
-    store(`volatile.${volatileSpace}`, traits),
+    store(`volatile.${volatileSpace}`, { ...traits, isVolatile: true }),
     ...[orderedSpace, evicted].map(ordered),
     ...[...[`${global}.${storeCache}`, evicted].map(weak), ...[global, evicted].map(ordered)].map(withPolicy),
   ];

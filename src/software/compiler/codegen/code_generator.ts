@@ -53,6 +53,7 @@ import { makeReducible } from "../control_flow/structured_code.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
 import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
+import { findPollingLoads } from "../control_flow/polling_loads.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import { roundUp } from "../../../support/rounding.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
@@ -282,6 +283,7 @@ class KernelGenerator {
       context.options,
       this.#isResumable ? "record" : "x",
     );
+    if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
   }
 
   generate(name: string): GeneratedKernel {

@@ -30,6 +30,7 @@ import {
 import type {
   Register,
   ResolvedAddress,
+  ResolvedInstruction,
   ResolvedOperand,
   Variable,
 } from "../../../ptx/instructions/resolved_instruction.ts";
@@ -175,6 +176,8 @@ export class FunctionEmitter {
   defersNaN64 = false;
   /** Whether the code may perform release operations other than barriers. */
   hasReleases = false;
+  /** The volatile loads that poll, for the check `race`; see `findPollingLoads`. */
+  pollingLoads: ReadonlySet<ResolvedInstruction> = new Set();
   readonly sizes: SpaceSizes;
   readonly options: EmitOptions;
   /** The shadow registers, if the `initialization` check is enabled. */

@@ -39,7 +39,8 @@ export const load: Emit = (e, i) => {
   }
   const location = e.temporary("i32");
   const isStrong = mayHave(i, "observes");
-  const order = accessOrderOf(i, { isStrong, elements: elements.length });
+  const order = accessOrderOf(i, { isStrong, elements: elements.length }) |
+    (e.pollingLoads.has(i) ? orderBits.polls : 0);
   pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read", isStrong, order });
   e.code.set(location);
   elements.forEach((element, index) => {
@@ -241,7 +242,8 @@ export function accessOrderOf(
   const count = Math.log2(elements) << orderCountShift;
   if (!isStrong) return count | (form.traits.readsConstants === true ? orderBits.notCoherent : 0);
   const isWide = wideScopes.includes(choices.get("scope") ?? scope);
-  return count | orderBits.strong | semanticsOf(choices.get("semantics") ?? semantics) | (isWide ? orderBits.wide : 0);
+  return count | orderBits.strong | semanticsOf(choices.get("semantics") ?? semantics) |
+    (isWide ? orderBits.wide : 0) | (form.traits.isVolatile === true ? orderBits.volatile : 0);
 }
 
 /**

@@ -9,7 +9,7 @@
  */
 import { clockLayout } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
-import { FenceState, keyOf, Knowledge, unknownLanes } from "./knowledge.ts";
+import { FenceState, keyOf, Knowledge, knowsInLockstep, unknownLanes } from "./knowledge.ts";
 import type { PendingCopies } from "./shadow_memory.ts";
 
 /** The current time of a launch's logical clock. Advances at synchronization. */
@@ -25,7 +25,12 @@ export class BlockClocks {
   readonly warpTimes: Int32Array;
   /** The epoch of each thread. */
   readonly epochs: Int32Array;
+  /** The sequentially consistent fences with scopes wider than the block. */
   readonly fences: BlockFences = new BlockFences();
+  /** The sequentially consistent fences with the scope of the block, since the last barrier of the whole block. */
+  readonly narrowFences: BlockFences = new BlockFences();
+  /** The time of each warp's last release, other than a barrier. */
+  readonly #releaseTimes: number[] = [];
   readonly copies: (PendingCopies | undefined)[] = [];
   readonly warpsPerBlock: number;
   /** The offset of the clocks in linear memory; 0 if the clocks are not stored in linear memory. */
@@ -74,6 +79,8 @@ export class BlockClocks {
     this.copies.length = this.#known.length = this.#orders.length = 0;
     this.#arrived.clear();
     this.fences.clear();
+    this.narrowFences.clear();
+    this.#releaseTimes.length = 0;
     this.#isInformed = false;
   }
 
@@ -100,18 +107,25 @@ export class BlockClocks {
   release(thread: number): Knowledge {
     const now = ++this.#time.now;
     this.epochs[thread] = now;
+    this.#releaseTimes[thread >> 5] = now;
     return this.#knowledgeOf(thread).and(this.#ownOf(thread, now));
   }
 
-  /**
-   * Records a sequentially consistent fence with a scope wider than the block. Returns the happens-before state that
-   * the fence releases.
-   */
-  fence(thread: number): Knowledge {
-    this.acquire(thread, this.fences.observedBy(thread));
+  /** Records a sequentially consistent fence. Returns the happens-before state that the fence releases. */
+  fence(thread: number, isWide: boolean): Knowledge {
+    this.acquire(thread, this.narrowFences.observedBy(thread));
+    if (isWide) this.acquire(thread, this.fences.observedBy(thread));
     const released = this.release(thread);
-    this.fences.note(thread, released, this.epochs[thread]!);
+    (isWide ? this.fences : this.narrowFences).note(thread, released, this.epochs[thread]!);
     return released;
+  }
+
+  /** Returns the happens-before state that the last release in a thread's warp releases if the lanes run in lockstep. */
+  releasedInLockstep(thread: number): Knowledge {
+    const time = this.#releaseTimes[thread >> 5];
+    if (time === undefined) return Knowledge.none;
+    const own = new Map([[keyOf.lockstep((this.base + thread) >>> 5), time]]);
+    return new Knowledge(own, own);
   }
 
   /** Adds an acquired happens-before state to the state of a thread. */
@@ -126,6 +140,8 @@ export class BlockClocks {
     const now = ++this.#time.now;
     this.#numbers[clockLayout.blockTime / 4] = now;
     this.epochs.fill(now);
+    // The barrier orders everything that the fences with the scope of the block did.
+    this.narrowFences.clear();
     if (!this.#isInformed && !this.fences.isNew) return;
     const threads = Array.from({ length: this.#count }, (_, thread) => thread);
     if (this.fences.isNew) this.fences.shareAll({ threads, base: this.base, block: this.block, time: now });
@@ -136,7 +152,7 @@ export class BlockClocks {
   synchronizeWarp(warp: number, { lanes, present }: { lanes: number; present: number }): void {
     const first = warp * 32;
     const threads = threadsOf(warp, lanes);
-    if (this.fences.isNew) this.fences.share(threads);
+    this.#shareFences(threads);
     if ((present & ~lanes) !== 0) return this.#synchronize(threads, Knowledge.none);
     const now = ++this.#time.now;
     this.warpTimes[warp] = now;
@@ -151,7 +167,7 @@ export class BlockClocks {
 
   /** Completes a barrier for only some of the block's threads. */
   synchronizeSome(barrier: number, threads: readonly number[]): void {
-    if (this.fences.isNew) this.fences.share(threads);
+    this.#shareFences(threads);
     const arrived = this.#arrived.get(barrier) ?? Knowledge.none;
     this.#arrived.delete(barrier);
     this.#synchronize(threads, arrived);
@@ -183,6 +199,11 @@ export class BlockClocks {
     joined = joined.and(new Knowledge(own, own));
     for (const thread of threads) this.#known[thread] = joined;
     this.#isInformed = true;
+  }
+
+  #shareFences(threads: readonly number[]): void {
+    if (this.fences.isNew) this.fences.share(threads);
+    if (this.narrowFences.isNew) this.narrowFences.share(threads);
   }
 
   /**
@@ -224,6 +245,25 @@ export class BlockClocks {
   }
 
   /**
+   * Returns whether the work of a warp of this block at `epoch` is ordered before the next work of another one, if the
+   * lanes of each warp run in lockstep: what one lane releases or acquires then orders the work of all.
+   *
+   * @param local the index, within the block, of the warp whose next work it is
+   * @param warp the other warp, as its number in the launch
+   */
+  isWarpOrdered(local: number, warp: number, epoch: number): boolean {
+    if (epoch < this.blockTime) return true;
+    if (!this.#isInformed) return false;
+    let last: Knowledge | undefined;
+    for (const knowledge of this.#known.slice(local * 32, local * 32 + 32)) {
+      if (knowledge === undefined || knowledge === last) continue;
+      last = knowledge;
+      if (knowsInLockstep(knowledge, { warp, warpsPerBlock: this.warpsPerBlock, epoch })) return true;
+    }
+    return false;
+  }
+
+  /**
    * Returns the part of the mask `lanes` with the lanes of `warp` whose work at `epoch` is not ordered before the next
    * work of `thread`. `thread` belongs to this block; `warp` may belong to another block.
    */
@@ -257,7 +297,7 @@ function threadsOf(warp: number, lanes: number): number[] {
 }
 
 /**
- * The sequentially consistent fences of a block with scopes wider than the block. PTX defines a single order of all
+ * The sequentially consistent fences of a block's threads with a kind of scope. PTX defines a single order of all
  * such fences, in which each fence synchronizes with the next. Fence B is known to follow fence A if a thread ordered
  * after A has written a value that a thread ordered before B has read. The writing and reading threads need not be
  * those that executed the fences: for example, all threads of a block may execute a fence and wait at a barrier, after

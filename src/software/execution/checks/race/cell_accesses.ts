@@ -20,6 +20,8 @@ import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 
 const readOperation = 1;
 const cellWords = 1 << cellShift;
+/** The bits on which it depends with which strong accesses an access conflicts. */
+const kindBits = orderBits.wide | orderBits.volatile | orderBits.polls;
 
 /**
  * A store that conflicts with an earlier store. The conflict is reported only if the later store turns out to change
@@ -135,6 +137,7 @@ export class CellAccesses {
 
   /** Compares a strong access with earlier accesses, and records it. */
   strong(page: ShadowPage, offset: number, bytes: number): void {
+    if ((this.#order & orderBits.polls) !== 0 && this.#sharedBegin >= 0) this.#findings.notePolled(offset, bytes);
     const first = this.#firstCell(page, offset, bytes);
     const end = first + (bytes >> page.granularity << cellShift);
     for (let at = first; at < end; at += cellWords) this.#strongCell(page.cells, at);
@@ -310,7 +313,7 @@ export class CellAccesses {
             ? "scope"
             : "size",
         );
-      }
+      } else if (writes !== nodeWrites && this.#isUnsynchronized(node)) this.#compareWithNode(node, "volatile");
       if (writes && nodeWrites && this.#isOfOtherBlock(numbers[node + nodeField.warp]!)) isOfSeveral = true;
       else if ((writes || !nodeWrites) && this.#isAlike(node) && this.#unorderedLanesOf(node) === 0) {
         node = nodes.remove(node);
@@ -348,13 +351,28 @@ export class CellAccesses {
   }
 
   /**
-   * Returns whether a node's strong access has the same size and kind of scope as the current access, so that a later
-   * access conflicts with both or with neither.
+   * Returns whether a node's access and the current one, of which one reads and the other writes, are volatile accesses
+   * of two warps to shared memory that nothing orders, not even if the lanes of each warp run in lockstep. A load that
+   * polls needs no order.
+   */
+  #isUnsynchronized(node: number): boolean {
+    const { numbers } = this.nodes;
+    const order = numbers[node + nodeField.order]!, warp = numbers[node + nodeField.warp]!;
+    if ((order & this.#order & orderBits.volatile) === 0 || ((order | this.#order) & orderBits.polls) !== 0) {
+      return false;
+    }
+    if (this.#sharedBegin < 0 || warp === this.#warp) return false;
+    return !this.#clocks.isWarpOrdered(this.#local >> 5, warp, numbers[node + nodeField.epoch]!);
+  }
+
+  /**
+   * Returns whether a node's strong access has the same size and kind of scope as the current access, and both or
+   * neither are volatile and poll, so that a later access conflicts with both or with neither.
    */
   #isAlike(node: number): boolean {
     const { numbers } = this.nodes;
     const order = numbers[node + nodeField.order]!;
-    return (order & orderBits.wide) === (this.#order & orderBits.wide) &&
+    return (order & kindBits) === (this.#order & kindBits) &&
       this.#bytesOfElement(numbers[node + nodeField.place]!, order) === this.#bytesOfElement(this.#place, this.#order);
   }
 

@@ -19,6 +19,8 @@ export const keyOf = {
   thread: (thread: number): number => thread * 4,
   warp: (warp: number): number => warp * 4 + 1,
   block: (block: number): number => block * 4 + 2,
+  /** The key of a warp whose lanes are assumed to run in lockstep, so that one lane releases the work of all. */
+  lockstep: (warp: number): number => warp * 4 + 7,
   /** The key of all threads of the launch. */
   everything: 3,
 } as const;
@@ -166,6 +168,18 @@ export function unknownLanes(
     if (isFenced || isKnown(keyOf.thread(thread))) unknown &= ~(1 << lane);
   }
   return unknown;
+}
+
+/**
+ * Returns whether a happens-before state includes the work of a warp at `epoch` if its lanes run in lockstep: the work
+ * of at least one lane.
+ */
+export function knowsInLockstep(
+  { known, fences }: Knowledge,
+  { warp, warpsPerBlock, epoch }: { warp: number; warpsPerBlock: number; epoch: number },
+): boolean {
+  return (known.get(keyOf.lockstep(warp)) ?? 0) > epoch ||
+    unknownLanes(known, { warp, warpsPerBlock, epoch, lanes: -1, fences }) !== -1;
 }
 
 /** A message: the union of the happens-before states that threads have released at a memory location. Immutable. */

@@ -79,7 +79,7 @@ class BlockRaces {
   /** The recorded accesses to the block's shared memory. */
   shared: ShadowPage;
   /** The releases and acquires through the block's shared memory. */
-  readonly releases: Releases = new Releases();
+  readonly releases: Releases = new Releases(true);
   readonly #nodes: AccessNodes;
   readonly #memory: LaunchCells;
 
@@ -177,7 +177,7 @@ export class RaceCheck {
   readonly #memory: ShadowMemory;
   readonly #cells: CellAccesses;
   /** The releases and acquires through global memory. */
-  readonly #releases = new Releases();
+  readonly #releases = new Releases(false);
   readonly #threads: number;
   readonly #blockX: number;
   readonly #blockXY: number;

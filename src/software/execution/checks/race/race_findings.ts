@@ -53,7 +53,9 @@ export class RaceFindings {
   readonly #stride: number;
   /** The encoded code locations of calls that free memory, which are recorded as writes. */
   readonly #frees = new Set<number>();
-  /** The counted conflicts. The key consists of the kind and the two PTX lines. */
+  /** The offsets of the words of shared memory that threads poll. */
+  readonly #polled = new Set<number>();
+  /** The counted conflicts. The key consists of the kind and the two PTX lines; of some kinds, also of the offset. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
   constructor(options: RaceFindingsOptions) {
@@ -67,11 +69,21 @@ export class RaceFindings {
     this.#frees.add(place);
   }
 
+  /**
+   * Records that a volatile load polls bytes of shared memory. They are a flag, so other volatile loads of them need no
+   * order, either.
+   */
+  notePolled(offset: number, bytes: number): void {
+    for (let word = offset & ~3; word < offset + bytes; word += 4) this.#polled.add(word);
+  }
+
   /** Counts a conflict. */
   add(conflict: RaceConflict): void {
-    const { kind, later, earlier } = conflict;
+    const { kind, later, earlier, offset } = conflict;
     const [a, b] = [lineOfPlace(later.place), lineOfPlace(earlier.place)];
-    const key = `race ${kind} ${Math.min(a, b)} ${Math.max(a, b)}`;
+    // Whether the bytes are polled is only known at the end.
+    const at = kind === "volatile" ? ` ${offset & ~3}` : "";
+    const key = `race ${kind} ${Math.min(a, b)} ${Math.max(a, b)}${at}`;
     const relation = this.#relationOf(later.thread, earlier.thread);
     const found = this.#conflicts.get(key);
     if (found === undefined) this.#conflicts.set(key, { conflict, relation, count: 1 });
@@ -81,7 +93,7 @@ export class RaceFindings {
   /** Reports the counted conflicts as findings. */
   finish(): void {
     const updates = this.#updates();
-    for (const [key, all] of this.#bySource()) {
+    for (const [key, all] of [...this.#bySource(), ...this.#bySharedLines()]) {
       const most = { ...all[0]!, count: 0 };
       for (const each of all) addTo(most, each);
       const isUpdate = all.some(({ conflict }) => updates.has(conflict));
@@ -97,6 +109,7 @@ export class RaceFindings {
     const bySource = new Map<string, CountedConflict[]>();
     for (const found of this.#conflicts.values()) {
       const { kind, later, earlier, sharedBegin } = found.conflict;
+      if (kind === "volatile") continue;
       const sources = [later, earlier].map(({ place }) => this.#options.sourceOf(place)).sort();
       const key = ["race", kind, sharedBegin === undefined, ...sources].join(" ");
       const all = bySource.get(key);
@@ -104,6 +117,32 @@ export class RaceFindings {
       else all.push(found);
     }
     return bySource;
+  }
+
+  /**
+   * Groups the conflicts of volatile accesses, without those of polled bytes. Conflicts that have a source line in common
+   * are one mistake: in the last steps of a reduction, each step conflicts with each later one. The first conflict of
+   * each group is the one whose lines come first.
+   */
+  #bySharedLines(): Map<string, CountedConflict[]> {
+    let groups: { readonly sources: Set<string>; readonly all: CountedConflict[] }[] = [];
+    for (const found of this.#conflicts.values()) {
+      const { kind, later, earlier, offset } = found.conflict;
+      if (kind !== "volatile" || this.#polled.has(offset & ~3)) continue;
+      const own = [later, earlier].map(({ place }) => this.#options.sourceOf(place));
+      const [group, ...others] = groups.filter(({ sources }) => own.some((source) => sources.has(source)));
+      if (group === undefined) {
+        groups.push({ sources: new Set(own), all: [found] });
+        continue;
+      }
+      group.all.push(found, ...others.flatMap(({ all }) => all));
+      for (const source of [...own, ...others.flatMap(({ sources }) => [...sources])]) group.sources.add(source);
+      if (others.length > 0) groups = groups.filter((group) => !others.includes(group));
+    }
+    return new Map(groups.map(({ sources, all }) => [
+      ["race volatile", ...[...sources].sort()].join(" "),
+      all.sort((a, b) => lastLineOf(a.conflict) - lastLineOf(b.conflict)),
+    ]));
   }
 
   /**
@@ -181,6 +220,10 @@ function addTo(found: CountedConflict, { conflict, relation, count }: CountedCon
   found.relation = relation;
 }
 
+function lastLineOf({ later, earlier }: RaceConflict): number {
+  return Math.max(lineOfPlace(later.place), lineOfPlace(earlier.place));
+}
+
 function hasRead({ later, earlier }: RaceConflict): boolean {
   return [later, earlier].some(({ place }) => operations[operationOfPlace(place)] === "read");
 }
@@ -202,6 +245,8 @@ export type ConflictKind =
   | "scope"
   /** Both accesses are strong, but access different numbers of bytes. */
   | "size"
+  /** Both accesses are volatile, and in shared memory, but of different warps. */
+  | "volatile"
   /** The earlier access is an asynchronous copy that is not complete. */
   | "copy"
   /**
@@ -289,6 +334,13 @@ function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
           "they may happen in either order, or in parts",
         advice: "Let both access the same bytes, by one type",
       };
+    case "volatile":
+      return {
+        kind: space,
+        problem: `${pair} may happen in either order: the threads are in different warps, and volatile orders no ` +
+          "threads: that takes a barrier, or fences around a flag",
+        advice: adviceForVolatile(accesses),
+      };
     case "copy":
       return {
         kind: "unfinished-copy",
@@ -337,6 +389,15 @@ function adviceFor(accesses: RacingAccesses): string {
       "different iterations"
     : `Put ${barrier} at the end of the loop's body, outside of any condition, if the read and the write are in ` +
       `different iterations; if they are in the same, read into a variable first, and put ${barrier} before the write`;
+}
+
+function adviceForVolatile(accesses: RacingAccesses): string {
+  const place = lineOf(accesses.later) === lineOf(accesses.earlier)
+    ? "at the end of the loop's body"
+    : `between ${betweenLines(accesses, "and")}`;
+  return `Put __syncthreads() ${place}, outside of any condition, or let one warp make both accesses, with ` +
+    "__syncwarp() between them. If a flag tells when to read, put __threadfence_block() before setting the flag and " +
+    "after seeing it";
 }
 
 function adviceForFree(accesses: RacingAccesses): string {

@@ -49,19 +49,26 @@ export class Releases {
   readonly #phases = new Map<number, Phases>();
   /**
    * For each memory offset, the happens-before state released by the sequentially consistent fences before the last
-   * strong write.
+   * strong write. In global memory, only fences and writes with scopes wider than the block count.
    */
   readonly #fenced = new Map<number, Knowledge>();
   /** For each memory offset, the last strong write, if it was an atomic operation that returned a result. */
   readonly #updates = new Map<number, Update>();
+
+  readonly #isOfBlock: boolean;
+
+  /** @param isOfBlock whether the locations are in a block's shared memory */
+  constructor(isOfBlock: boolean) {
+    this.#isOfBlock = isOfBlock;
+  }
 
   /** Records a strong read. */
   read(clocks: BlockClocks, local: number, offset: number, order: number): void {
     const isWide = (order & orderBits.wide) !== 0;
     const message = this.#messages.get(offset);
     if (message !== undefined) clocks.orderOf(local).noteRead(offset, message, isWide);
-    const fenced = isWide ? this.#fenced.get(offset) : undefined;
-    if (fenced !== undefined) clocks.fences.observe(local, fenced);
+    const fenced = isWide || this.#isOfBlock ? this.#fenced.get(offset) : undefined;
+    if (fenced !== undefined) (this.#isOfBlock ? clocks.narrowFences : clocks.fences).observe(local, fenced);
     if ((order & orderBits.acquire) === 0) return;
     const acquired = clocks.orderIfAny(local)?.acquire(clocks.block, isWide, offset);
     if (acquired !== undefined) clocks.acquire(local, acquired);
@@ -78,6 +85,9 @@ export class Releases {
       releases.push(release);
     }
     // An atomic read-modify-write operation continues the release sequence of the value that it replaces.
+    if (this.#isOfBlock && releases.length > 0) {
+      releases.push({ block: clocks.block, isWide: false, knowledge: clocks.releasedInLockstep(local) });
+    }
     const after = releases.reduce<ReleasedKnowledge | undefined>(added, isUpdate ? message : undefined);
     if (after !== undefined) this.#messages.set(offset, after);
     else if (message !== undefined) this.#messages.delete(offset);
@@ -85,7 +95,8 @@ export class Releases {
       this.#updates.set(offset, { thread: clocks.base + local, bytes });
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
-    const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
+    const narrow = this.#isOfBlock ? clocks.narrowFences.releasedBefore(local) : Knowledge.none;
+    const own = isWide ? clocks.fences.releasedBefore(local).and(narrow) : narrow;
     // In the common case, only threads that wrote this location have executed fences, and nothing else was released.
     // The message then already contains the union of `before` and `own`.
     const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
@@ -153,8 +164,7 @@ export function recordFence(clocks: BlockClocks, local: number, order: number): 
   const isWide = (order & orderBits.wide) !== 0;
   const threadOrder = clocks.orderOf(local);
   if ((order & orderBits.acquire) !== 0) clocks.acquire(local, threadOrder.acquire(clocks.block, isWide));
-  const isSequential = isWide && (order & orderBits.sequential) !== 0;
-  if (isSequential) threadOrder.release(clocks.fence(local), isWide);
+  if ((order & orderBits.sequential) !== 0) threadOrder.release(clocks.fence(local, isWide), isWide);
   else if ((order & orderBits.release) !== 0) threadOrder.release(clocks.release(local), isWide);
 }
 
