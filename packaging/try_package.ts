@@ -5,8 +5,9 @@
  *
  * For npm, the package is packed first, and `npm publish --dry-run` checks it. TypeScript checks the project with two
  * settings of `moduleResolution`, and Node, Bun and Deno run the scripts. For JSR, `deno publish --dry-run` checks the
- * package, and Deno checks the project, runs the scripts and shows the documentation. Each of these four runtimes shares
- * a buffer with the next one. Finally, Deno imports the built files by URL. Prints what it does, and exits with status 1
+ * package, and Deno checks the project, runs the scripts and shows the documentation. Each of these runtimes shares
+ * a buffer with the next one, and so do executables that Bun and Deno make of the scripts. Finally, Deno imports the
+ * built files by URL, and the image of `docs/containers.md` runs in an empty folder. Prints what it does, and exits with status 1
  * if anything fails. Needs npx, and uses the network only to ask npm for the versions that it has, if that answers, and
  * to download tools that npx does not have yet.
  *
@@ -20,6 +21,7 @@ import { forUsers, parts, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
 import { publishCommands } from "./publishing.ts";
 import { run, type RunOptions, runTool, timeout } from "./tools.ts";
+import { compileProject, runImage } from "./try_executables.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
 
 answerHelp(import.meta.url);
@@ -27,8 +29,8 @@ answerHelp(import.meta.url);
 /** A runtime with an installed package. */
 interface Runtime {
   readonly name: string;
-  /** The command line, to which the path of a script is appended. */
-  readonly command: readonly string[];
+  /** Returns the command line that runs a script of the project, such as "compute.ts". */
+  readonly command: (script: string) => readonly string[];
   /** The folder of the project in which the package is installed. */
   readonly project: string;
 }
@@ -48,7 +50,10 @@ async function tryPackages(folder: string): Promise<void> {
   await buildPackages();
   await prepareNpmProject(fromNpm);
   await prepareJsrProject(fromJsr);
-  const runtimes = await findRuntimes({ fromNpm, fromJsr });
+  const runtimes = [
+    ...await findRuntimes({ fromNpm, fromJsr }),
+    ...await executables(fromNpm, `${folder}/executables`),
+  ];
   for (const runtime of runtimes) await compute(runtime);
   await bindKernels(fromNpm);
   await refuseOldNode(fromNpm);
@@ -56,6 +61,7 @@ async function tryPackages(folder: string): Promise<void> {
     await share({ exporter, importer: runtimes[(index + 1) % runtimes.length]!, path: `${folder}/share.sock` });
   }
   await importFromUrl(`${folder}/by-url`);
+  await useImage(fromNpm, `${folder}/image`);
 }
 
 async function prepareNpmProject(project: string): Promise<void> {
@@ -167,7 +173,8 @@ async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: st
   const denoFlags = ["run", "--no-prompt", "--no-lock", "--allow-ffi"];
   const named = async (name: string, project: string, [program, ...flags]: [string, ...string[]]): Promise<Runtime> => {
     const version = /\d+(?:\.\d+)+/.exec(await run([program, "--version"]))![0];
-    return { name: name.replace(/^\w+/, `$& ${version}`), command: [program, ...flags], project };
+    const command = (script: string) => [program, ...flags, script];
+    return { name: name.replace(/^\w+/, `$& ${version}`), command, project };
   };
   return await Promise.all([
     named("Node", fromNpm, [node.trim()]),
@@ -177,8 +184,25 @@ async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: st
   ]);
 }
 
+/** Executables that were compiled from the scripts of the project. They need none of its files. */
+async function executables(project: string, folder: string): Promise<Runtime[]> {
+  await Deno.mkdir(`${folder}/empty`, { recursive: true });
+  return (await compileProject(project, folder)).map(({ name, executables }) => ({
+    name,
+    command: (script) => [`${executables}/${script.replace(/\.ts$/, "")}`],
+    project: `${folder}/empty`,
+  }));
+}
+
+async function useImage(project: string, folder: string): Promise<void> {
+  await Deno.mkdir(folder);
+  const output = await runImage(project, folder);
+  if (output === undefined) console.log("The image of docs/containers.md: not tried, because unshare is not permitted");
+  else expect(output, "software 12 24 36\n", "The image of docs/containers.md");
+}
+
 async function compute({ name, command, project }: Runtime): Promise<void> {
-  const output = await run([...command, "compute.ts"], { cwd: project });
+  const output = await run(command("compute.ts"), { cwd: project });
   expect(output, "software 12 24 36\n", `${name}: compute.ts`);
 }
 
@@ -210,7 +234,7 @@ async function refuseOldNode(project: string): Promise<void> {
 async function share(
   { exporter, importer, path }: { exporter: Runtime; importer: Runtime; path: string },
 ): Promise<void> {
-  const [program, ...args] = [...exporter.command, "export.ts", path];
+  const [program, ...args] = [...exporter.command("export.ts"), path];
   // Exits when the importer disconnects. If that fails, the child process is killed at the end of this function.
   await using child = new Deno.Command(program!, {
     args,
@@ -223,7 +247,7 @@ async function share(
   const { value = "" } = await output.values().next();
   expect(value, "ready\n", `${exporter.name}: export.ts`);
   const what = `${importer.name} from ${exporter.name}: import.ts`;
-  expect(await run([...importer.command, "import.ts", path], { cwd: importer.project }), "3 6 9\n", what);
+  expect(await run([...importer.command("import.ts"), path], { cwd: importer.project }), "3 6 9\n", what);
   const { code } = await child.status;
   if (code !== 0) throw new Error(`${exporter.name}: export.ts exited with ${code}`);
 }
