@@ -14,6 +14,7 @@ import {
   dlopen,
   ffiRefusal,
   keepLoaded,
+  loadable,
   type NativeFunctions,
   type NativeLibrary,
   type NativeSymbol,
@@ -150,7 +151,7 @@ function findRuntime(path: string | null | undefined): FoundRuntime | undefined 
   }
   if (loadedRuntime === undefined) {
     loadedRuntime = null;
-    for (const candidate of runtimeCandidates()) {
+    for (const candidate of loadable(runtimeCandidates())) {
       const found = tryRuntime(candidate);
       if ("reason" in found) continue;
       loadedRuntime = found;

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import { basename } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { buildForUrl } from "../../packaging/build.ts";
 import type { Program } from "../harness/contender.ts";
 import { outputOf, python } from "../harness/programs.ts";
 import type { ContenderName, Purpose } from "./rows.ts";
@@ -21,8 +23,8 @@ export interface ProgramSource {
   readonly packages?: readonly string[];
   /** The names of its workloads, if the program itself does not report them. */
   readonly works?: readonly string[];
-  /** Whether `deno bundle` joins the program and the library into one file. */
-  readonly isBundled?: true;
+  /** Whether the program imports the library as one file. */
+  readonly importsOneFile?: true;
 }
 
 /** Makes PyTorch allocate from a pool of CUDA instead of its own cache. */
@@ -39,7 +41,7 @@ export const programSources: readonly ProgramSource[] = [
     purpose: "start",
     file: "cuda/first_allocation.ts",
     works: ["first-allocation-bundled"],
-    isBundled: true,
+    importsOneFile: true,
   },
   { contender: "cuda.core", purpose: "start", file: "cuda/first_allocation.py", args: ["cuda.core"] },
   { contender: "CuPy", purpose: "start", file: "cuda/first_allocation.py", args: ["cupy"] },
@@ -78,18 +80,27 @@ export async function buildNative(file: string, folder: string): Promise<string>
   return program;
 }
 
-/** Bundles a program with all its imports into a folder. Resolves to the path of the bundle. */
-export async function buildBundle(file: string, folder: string): Promise<string> {
-  const bundle = `${folder}/${basename(file, ".ts")}.js`;
-  const args = ["bundle", "--quiet", "--output", bundle, path(file)];
-  await outputOf([Deno.execPath(), ...args]);
-  return bundle;
+/**
+ * Writes a program that imports the library as one file, `dist/url/poolpass.js`, into a folder; builds that file into the
+ * folder if it is not there. Resolves to the path of the program. Library and program are not one module: V8 parses a
+ * module's whole text again when the module's own code first logs something.
+ */
+export async function buildOneFile(file: string, folder: string): Promise<string> {
+  let library = path("../dist/url/poolpass.js");
+  if (!existsSync(library)) {
+    await buildForUrl(pathToFileURL(`${folder}/url/`));
+    library = `${folder}/url/poolpass.js`;
+  }
+  const program = `${folder}/${basename(file)}`;
+  const text = await Deno.readTextFile(path(file));
+  await Deno.writeTextFile(program, text.replace("../../mod.ts", pathToFileURL(library).href));
+  return program;
 }
 
 /**
  * Returns how to start a program.
  *
- * @param built the result of `buildNative` or `buildBundle`, for programs that are built
+ * @param built the result of `buildNative` or `buildOneFile`, for programs that are built
  */
 export function programOf(source: ProgramSource, built?: string): Program {
   const { contender, purpose, file, env = {} } = source;

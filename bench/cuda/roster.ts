@@ -7,7 +7,7 @@ import { Contender, type Program } from "../harness/contender.ts";
 import type { Answer, Greeting } from "../sharing/contract.ts";
 import { allowedProcessors, pinTo } from "./processors.ts";
 import { missingPackage, timeStart } from "../harness/programs.ts";
-import { buildBundle, buildNative, programOf, type ProgramSource, programSources } from "./programs.ts";
+import { buildNative, buildOneFile, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
 
 /** With fewer processors, a pinned program would wait for other programs on its processor. */
@@ -147,8 +147,8 @@ export class Roster {
     }
   }
 
-  #build({ file, isBundled }: ProgramSource): Promise<string> | undefined {
-    if (isBundled) return buildBundle(file, this.#folder);
+  #build({ file, importsOneFile }: ProgramSource): Promise<string> | undefined {
+    if (importsOneFile) return buildOneFile(file, this.#folder);
     return file.endsWith(".cu") ? buildNative(file, this.#folder) : undefined;
   }
 
