@@ -5,11 +5,13 @@
  * @module
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "./command_line.ts";
 
 /** More than either program sends before it is answered, in bytes. */
 const mostUnread = 1024;
 const connectSeconds = 10;
+const reconnectMilliseconds = 100;
 
 /** Where to listen, or to connect to. */
 export interface TcpAddress {
@@ -63,15 +65,19 @@ export class TcpConnection implements Disposable {
     }
   }
 
-  /** Connects to a program that listens. */
+  /** Connects to a program that listens, or that starts to listen within ten seconds. */
   static async connect({ host, port }: TcpAddress, signal: AbortSignal): Promise<TcpConnection> {
-    const socket = connect({ host, port });
-    try {
-      await settled(socket, "connect", { seconds: connectSeconds, waitingFor: `${host}:${port}`, signal });
-      return new TcpConnection(socket);
-    } catch (error) {
-      socket.on("error", () => {}).destroy();
-      throw error;
+    const deadline = performance.now() + connectSeconds * 1000;
+    for (;;) {
+      const socket = connect({ host, port });
+      try {
+        await settled(socket, "connect", { seconds: connectSeconds, waitingFor: `${host}:${port}`, signal });
+        return new TcpConnection(socket);
+      } catch (error) {
+        socket.on("error", () => {}).destroy();
+        if (!isRefusal(error) || performance.now() > deadline) throw error;
+      }
+      await sleep(reconnectMilliseconds, undefined, { signal });
     }
   }
 
@@ -187,6 +193,11 @@ export class TcpListener implements Disposable {
   [Symbol.dispose](): void {
     this.#server.close();
   }
+}
+
+/** Whether nothing listens at the address that an error of `settled` is about. */
+function isRefusal(error: unknown): boolean {
+  return ((error as Error).cause as { code?: string } | undefined)?.code === "ECONNREFUSED";
 }
 
 /** Waits for an event of a socket or a server, or throws its error. */

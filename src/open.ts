@@ -293,8 +293,8 @@ function reportFallback(cuda: Cuda, unavailable: CudaUnavailableError): void {
   if (isLogging) logEvent("fallback", { device: device.name, reason });
   else {
     console.warn(
-      `poolpass: using the ${device.name}, not a GPU: ${reason}; driver: "software" or POOLPASS_DRIVER=software ` +
-        "chooses it without this line",
+      `poolpass: running on the software device, not on a GPU: ${reason}. To choose it without this message, set ` +
+        'POOLPASS_DRIVER=software or call open({ driver: "software" })',
     );
   }
 }

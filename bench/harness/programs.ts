@@ -54,7 +54,7 @@ export async function outputOf(
 /** The line of a program's errors that says what is wrong: that of an exception, or the last one. */
 function errorIn(bytes: Uint8Array): string | undefined {
   const lines = new TextDecoder().decode(bytes).trim().split("\n");
-  return lines.find((line) => /^(\w*error|\w+Error): /.test(line)) ?? lines.at(-1);
+  return lines.find((line) => /^(\w*error|\w+Error)( \[\w+\])?: /.test(line)) ?? lines.at(-1);
 }
 
 /** Running programs, which end together. */

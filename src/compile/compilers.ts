@@ -84,13 +84,12 @@ export interface CompileTarget {
   readonly executesMachineCode: boolean;
 }
 
-const advice = [
-  "install NVRTC with pip install nvidia-cuda-nvrtc in an active virtual environment, or give its path: " +
-  "open({ nvrtc }) or POOLPASS_NVRTC",
-  "or install the CUDA toolkit, and let nvcc be run (in Deno, with --allow-run=nvcc)",
-  "or install clang and CUDA's headers, and let clang be run (--allow-run=clang)",
-  "or compile to PTX elsewhere, with poolpass bind or nvcc -ptx, and load that with loadModule",
-].join("; ");
+const advice = `Do one of these:
+- run pip install nvidia-cuda-nvrtc in an active virtual environment, or name libnvrtc.so with POOLPASS_NVRTC or ` +
+  `open({ nvrtc })
+- install the CUDA toolkit, which has nvcc (Deno also needs --allow-run=nvcc)
+- install clang and CUDA's headers (Deno also needs --allow-run=clang)
+- compile to PTX elsewhere, with poolpass bind or nvcc -ptx, and load it with loadModule`;
 
 /** The compilers that may be installed. The first one that is found compiles all sources. */
 export class Compilers {
@@ -140,7 +139,8 @@ export class Compilers {
       if (!("reason" in found)) return this.#found = found;
       reasons.push(found.reason);
     }
-    throw new Error(`Cannot compile CUDA C++: ${reasons.join("; ")}; ${advice}`);
+    const list = reasons.map((reason) => `- ${reason}`).join("\n");
+    throw new Error(`Cannot compile CUDA C++: no compiler was found\n${list}\n${advice}`);
   }
 }
 

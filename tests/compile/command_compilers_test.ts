@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { CompileError } from "../../src/compile/compile_error.ts";
 import { checkProgram, type CompileOptions } from "../../src/compile/compile_options.ts";
-import type { Compiler, CompilerOutput } from "../../src/compile/compilers.ts";
+import { type Compiler, type CompilerOutput, Compilers } from "../../src/compile/compilers.ts";
 import { replaceIncludes, takeNames } from "../../ffi/compilers/command_compiler.ts";
 import { jsRuntime } from "../../ffi/native/host.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
@@ -171,4 +171,15 @@ test("without nvcc and clang on the PATH, that is the reason", { skip: shimRefus
   });
   assertEquals(await child.nextLine() ?? await child.errors(), "no nvcc is on the PATH");
   assertEquals(await child.nextLine(), "no clang is on the PATH");
+});
+
+test("if no compiler is found, the error has a line for each, and for each way to get one", () => {
+  const compilers = new Compilers(
+    ["no nvcc is on the PATH", "no clang is on the PATH"].map((reason) => () => ({ reason })),
+  );
+  const error = assertThrows(() => compilers.compile("", { architecture: "compute_75" }), Error);
+  const [first, nvcc, clang, ...advice] = error.message.split("\n");
+  assertEquals(first, "Cannot compile CUDA C++: no compiler was found");
+  assertEquals([nvcc, clang], ["- no nvcc is on the PATH", "- no clang is on the PATH"]);
+  assertMatch(advice.join("\n"), /^Do one of these:\n- run pip install nvidia-cuda-nvrtc .*(\n- .*){3}$/);
 });

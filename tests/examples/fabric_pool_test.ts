@@ -59,6 +59,23 @@ test(
 );
 
 test(
+  "fabric_pool's importer may start before its exporter",
+  { skip: shimRefusal(), long: true },
+  () =>
+    inFolder(async (folder) => {
+      const server = createServer().listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const address = `127.0.0.1:${(server.address() as { port: number }).port}`;
+      server.close();
+      await once(server, "close");
+      await using importer = startImporter(folder, address);
+      await using exporter = start(folder, ["--listen", address, "--bytes", "1MiB", "--token", token]);
+      assertEquals(await remainingLines(importer), ["All 1048576 bytes are right"]);
+      assertEquals([await importer.ended, await exporter.ended], [0, 0]);
+    }),
+);
+
+test(
   "fabric_pool's exporter gives up the memory when the importer is gone",
   { skip: shimRefusal(), long: true },
   () =>

@@ -35,8 +35,8 @@ async function errorsOf(threads: readonly string[], options: FallbackOptions): P
 }
 
 function lineOf(reason: string): string {
-  return `poolpass: using the poolpass software device, not a GPU: ${reason}; driver: "software" or ` +
-    "POOLPASS_DRIVER=software chooses it without this line\r\n";
+  return `poolpass: running on the software device, not on a GPU: ${reason}. To choose it without this message, set ` +
+    'POOLPASS_DRIVER=software or call open({ driver: "software" })\r\n';
 }
 
 test(
