@@ -2,11 +2,14 @@
 
 An `Exporter` offers buffers and channels at a socket's path; an `Importer` connects and maps them in place. A
 `StoreClient` leaves memory to other processes in a store, which outlives its makers. What is mapped goes to PyTorch and
-CuPy by DLPack or CUDA's array interface, without a copy. https://... PROTOCOL.md specifies what the processes say to
-each other.
+CuPy by DLPack or CUDA's array interface, without a copy.
+
+Without a GPU, the environment variable POOLPASS_DRIVER=software selects a device in software, in this and in the other
+processes. NumPy and PyTorch then use the memory in place.
 """
 from .channel_consumer import ChannelConsumer, Frame
 from .channel_producer import ChannelProducer, Slot
+from .cuda import driver
 from .device_array import DeviceArray
 from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
 from .exporter import Exporter
@@ -50,4 +53,5 @@ __all__ = [
     "StoredMemory",
     "allocate_virtual",
     "allocate_virtual_array",
+    "driver",
 ]

@@ -1,4 +1,4 @@
-"""The calls of the CUDA runtime that this package makes, through NVIDIA's cuda-bindings.
+"""The calls of the CUDA runtime that this package makes, through NVIDIA's cuda-bindings or on the software device.
 
 cuda-bindings are imported when CUDA is first used, so that a program without a GPU can import this package and list
 what an exporter offers. Streams are given and kept as their handles, events as the objects of cuda-bindings.
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Literal
 
 from .errors import CudaError, CudaUnavailableError, SharingError
 
@@ -18,6 +19,8 @@ HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # DLPack's stream for "do not synchronize".
 NO_STREAM = -1
+
+WITHOUT_GPU = "without a GPU, set POOLPASS_DRIVER=software"
 
 # Reentrant, as all locks that a finalizer may need: it may run while its thread has them.
 _lock = threading.RLock()
@@ -35,14 +38,24 @@ def cuda() -> Cuda:
         return _cuda
 
 
+def driver() -> Literal["cuda", "software"]:
+    """Says what this process uses: "cuda" for GPUs, or "software" for the software device, which needs none.
+
+    The software device is used if the environment has POOLPASS_DRIVER=software when CUDA is first used. Raises
+    CudaUnavailableError, which says what is missing, if neither can be used.
+    """
+    return cuda().driver
+
+
 class Cuda:
     """Calls functions of the runtime by name, and raises their errors."""
 
     def __init__(self) -> None:
-        driver, runtime = _import_bindings()
+        self.driver = _choose_driver()
+        driver, runtime = _import_bindings(self.driver)
         self._driver: Any = driver
         self._runtime: Any = runtime
-        # Whether the driver survives handles that it has not made: NVIDIA's does not, the tests' stand-in does.
+        # Whether the driver survives handles that it has not made: NVIDIA's does not, the software device does.
         self.checks_handles = bool(getattr(runtime, "checks_handles", False))
         self._success = runtime.cudaError_t.cudaSuccess
         self._not_ready = runtime.cudaError_t.cudaErrorNotReady
@@ -55,8 +68,11 @@ class Cuda:
         try:
             count = self.call("cudaGetDeviceCount")
             properties = [self.call("cudaGetDeviceProperties", ordinal) for ordinal in range(count)]
-        except CudaError as error:
-            raise CudaUnavailableError(f"Cannot use CUDA: {error}") from error
+        except (CudaError, RuntimeError) as error:
+            # cuda-bindings raise RuntimeError if there is no driver.
+            raise CudaUnavailableError(f"Cannot use CUDA: {error}; {WITHOUT_GPU}") from error
+        if count == 0:
+            raise CudaUnavailableError(f"Cannot use CUDA: there is no GPU; {WITHOUT_GPU}")
         # 16 bytes of each device, by ordinal.
         self.uuids = [bytes(each.uuid.bytes) for each in properties]
         self._streams: dict[tuple[str, int], int] = {}
@@ -359,14 +375,27 @@ class Cuda:
         return host.raw
 
 
-def _import_bindings() -> tuple[Any, Any]:
+def _choose_driver() -> Literal["cuda", "software"]:
+    chosen = os.environ.get("POOLPASS_DRIVER") or "auto"
+    if chosen == "software":
+        return "software"
+    if chosen not in ("auto", "cuda"):
+        raise CudaUnavailableError(f'Cannot use POOLPASS_DRIVER="{chosen}": it must be one of auto, cuda, software')
+    return "cuda"
+
+
+def _import_bindings(chosen: Literal["cuda", "software"]) -> tuple[Any, Any]:
+    if chosen == "software":
+        return importlib.import_module("poolpass.software.driver"), importlib.import_module("poolpass.software.runtime")
     # The second are the names of the first releases of version 12.
     for driver, runtime in (("cuda.bindings.driver", "cuda.bindings.runtime"), ("cuda.cuda", "cuda.cudart")):
         try:
             return importlib.import_module(driver), importlib.import_module(runtime)
         except ImportError:
             pass
-    raise CudaUnavailableError("Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings")
+    raise CudaUnavailableError(
+        f"Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings; {WITHOUT_GPU}"
+    )
 
 
 def stream_handle(stream: Any) -> int:

@@ -196,9 +196,14 @@ class DeviceArray:
         return f"<{type(self).__name__} of {self._what}: {self.dtype} {list(self.shape)}{state}>"
 
     @property
+    def _is_host_memory(self) -> bool:
+        """Whether the CPU can use the memory: that of the software device, too."""
+        return self._device is None or cuda().driver == "software"
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """CUDA's array interface, version 3. Its stream is what the memory was mapped or allocated on, if any."""
-        if self._device is None:
+        if self._is_host_memory:
             raise AttributeError(f"{self._what} lies in host memory: use __array_interface__ or DLPack")
         interface = self._interface()
         # 0 is not allowed: it could be either default stream.
@@ -208,8 +213,9 @@ class DeviceArray:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, for host memory."""
-        if self._device is not None:
+        if not self._is_host_memory:
             raise AttributeError(f"{self._what} lies in device memory: use __cuda_array_interface__ or DLPack")
+        self._finish_work()
         return self._interface()
 
     def __array__(self, *arguments: Any, **options: Any) -> Any:
@@ -234,7 +240,7 @@ class DeviceArray:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's type and number of the device."""
-        return (dlpack.CPU, 0) if self._device is None else (dlpack.CUDA, self._device)
+        return (dlpack.CPU, 0) if self._is_host_memory else (dlpack.CUDA, self._device or 0)
 
     def __dlpack__(
         self,
@@ -255,7 +261,9 @@ class DeviceArray:
         device = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) != device:
             raise BufferError(f"Cannot move {self._what} to device {dl_device}: it lies on {device}")
-        if self._device is not None:
+        if self._is_host_memory:
+            self._finish_work()
+        else:
             self._order_consumer(0 if stream is None else int(stream))
         user = self._holding.add()
         try:
@@ -273,6 +281,11 @@ class DeviceArray:
             raise
         self._capsule[:] = [capsule]
         return capsule
+
+    def _finish_work(self) -> None:
+        """Waits for what was written: the CPU is not ordered behind streams."""
+        if self._device is not None:
+            cuda().synchronize_device(self._device)
 
     def _order_consumer(self, stream: int) -> None:
         """Makes the consumer's stream wait for what was written on the memory's own."""

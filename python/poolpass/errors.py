@@ -32,7 +32,7 @@ class SharingTimeoutError(SharingError, TimeoutError):
 
 
 class CudaUnavailableError(Exception):
-    """CUDA cannot be used: there are no cuda-bindings, no driver or no device."""
+    """CUDA cannot be used: there are no cuda-bindings, no driver or no device. The software device was not chosen."""
 
 
 class CudaError(Exception):

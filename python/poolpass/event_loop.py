@@ -1,13 +1,14 @@
 """A thread that serves sockets and polls events, for one importer or exporter."""
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
 import threading
 import time
 import weakref
 from collections import deque
-from functools import partial
+from functools import cache, partial
 from typing import Any, Callable, Protocol
 
 from .forks import fork_count
@@ -58,10 +59,24 @@ def _on_fork() -> None:
 os.register_at_fork(after_in_child=_on_fork)
 
 
+@cache
+def load_unwinder() -> None:
+    """Loads the library with which glibc ends a daemon thread at exit.
+
+    It would load it then, and abort the process if no descriptor is left.
+    """
+    try:
+        ctypes.CDLL("libgcc_s.so.1")
+    except OSError:
+        # Other C libraries need none.
+        pass
+
+
 class EventLoop:
     """A daemon thread. Its lock protects all that it serves; `changed` is notified whenever that may have changed."""
 
     def __init__(self, name: str):
+        load_unwinder()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self._calls: deque[Callable[[], None]] = deque()

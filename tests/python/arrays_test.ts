@@ -79,10 +79,7 @@ test("TypeScript and Python exchange arrays with their element types and shapes"
     end.fill(7);
     exporter.offer("end", end);
 
-    const env = {
-      PYTHONPATH: [fileAt("../python"), fileAt("../python/tests/software")].join(":"),
-      PYTHONDONTWRITEBYTECODE: "1",
-    };
+    const env = { PYTHONPATH: fileAt("../python"), PYTHONDONTWRITEBYTECODE: "1", POOLPASS_DRIVER: "software" };
     await using child = startCommand(["python3", fileAt("children/sharing/arrays.py"), other, own], { env });
     assertEquals(await child.nextLine(), "ready");
     await using importer = await Importer.connect(cuda, other);

@@ -33,9 +33,7 @@ const pools = 60;
 const script = "children/sharing/map_some_offers";
 const noPython = spawnSync("python3", ["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).status !== 0 &&
   "there is no python3, or it is older than 3.10";
-const pythonPath = ["../../python", "../../python/tests/software"].map((path) =>
-  fileURLToPath(new URL(path, import.meta.url))
-).join(":");
+const pythonPath = fileURLToPath(new URL("../../python", import.meta.url));
 
 /**
  * The languages of the child processes, each with the function that starts one, and with as many pools that such an
@@ -52,7 +50,7 @@ const anything = { permissions: ["-A"] };
 
 function startPython(args: readonly string[], options: { readonly descriptorLimit?: number } = {}): ChildProcess {
   const path = fileURLToPath(new URL(`../${script}.py`, import.meta.url));
-  const env = { PYTHONPATH: pythonPath, PYTHONDONTWRITEBYTECODE: "1" };
+  const env = { PYTHONPATH: pythonPath, PYTHONDONTWRITEBYTECODE: "1", POOLPASS_DRIVER: "software" };
   return startCommand(["python3", path, ...args], { ...options, env });
 }
 

@@ -232,7 +232,8 @@ test(
     await using exporting = startClient(["export", "/nowhere.sock"], {});
     assertEquals(
       await exporting.fails(),
-      "Error: Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings\n",
+      "Error: Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings; without a GPU, set " +
+        "POOLPASS_DRIVER=software\n",
     );
   },
 );

@@ -1,7 +1,10 @@
-"""The part of cuda-bindings that poolpass uses, on poolpass's software device.
+"""Gives poolpass's software device as cuda-bindings, if PYTHONPATH has this folder.
 
-PYTHONPATH selects it, so that the package can be tested with real processes, descriptors and contents on a machine
-without a GPU. The formats are those of src/software/memory/shared_file.ts, src/software/ipc/ipc_file.ts and
-src/software/ipc/interprocess_event.ts. It writes no leases to the pool's file, and overwrites freed memory: only the
-sharing protocol protects an importer's mappings.
+The package then takes the ways that it takes on a GPU, where POOLPASS_DRIVER=software would let NumPy use the memory.
 """
+import sys
+
+from poolpass.software import driver, runtime, virtual_memory
+
+for module in (driver, runtime, virtual_memory):
+    sys.modules[f"{__name__}.{module.__name__.rpartition('.')[2]}"] = module

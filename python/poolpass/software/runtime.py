@@ -1,4 +1,4 @@
-"""cuda.bindings.runtime: each stream runs its work on its own thread, after POOLPASS_TEST_DELAY seconds."""
+"""What cuda.bindings.runtime has. Each stream runs its work on its own thread, after POOLPASS_TEST_DELAY seconds."""
 from __future__ import annotations
 
 import ctypes
@@ -36,9 +36,11 @@ cudaEventInterprocess = 4
 class cudaError_t(enum.IntEnum):
     cudaSuccess = 0
     cudaErrorInvalidValue = 1
+    cudaErrorMemoryAllocation = 2
     cudaErrorDeviceUninitialized = 201
     cudaErrorInvalidResourceHandle = 400
     cudaErrorNotReady = 600
+    cudaErrorUnknown = 999
 
 
 class cudaMemAllocationHandleType(enum.IntEnum):
@@ -133,7 +135,7 @@ class Stream:
         self.handle = next(self.handles) if handle is None else handle
         self.by_handle[self.handle] = self
         self._work: queue.Queue = queue.Queue()
-        threading.Thread(target=self._run, daemon=True).start()
+        threading.Thread(target=self._run, name=f"software stream {self.handle}", daemon=True).start()
 
     def __int__(self) -> int:
         return self.handle
@@ -144,12 +146,17 @@ class Stream:
     def synchronize(self) -> None:
         self._work.join()
 
+    def destroy(self) -> None:
+        """Ends the thread once its work is done."""
+        del self.by_handle[self.handle]
+        self._work.put(None)
+
     def _run(self) -> None:
-        while True:
-            work = self._work.get()
+        while (work := self._work.get()) is not None:
             time.sleep(DELAY)
             work()
             self._work.task_done()
+        self._work.task_done()
 
 
 default_stream = threading.Lock()
@@ -220,12 +227,45 @@ class Pool:
     def __init__(self, descriptor: int):
         self.descriptor = descriptor
         magic, self.id, self.uuid, self.process = struct.unpack("<Q16s16s8xQ", os.pread(descriptor, 56, 0))
-        assert magic == POOL_MAGIC and self.uuid in (UUID, bytes(16))
+        if magic != POOL_MAGIC or self.uuid not in (UUID, bytes(16)):
+            raise ValueError("This is no pool of the device")
         # Mappings of another process's pool; allocations that are not freed, of an own one.
         self.users = 0
         # Frees that the host may not have waited for.
         self.frees = 0
         self._base: int | None = None
+        # Freed parts of an own pool's file, by their offsets in it.
+        self._free: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def take(self, length: int) -> int | None:
+        """The offset of a part of an own pool's file; None if the pool is full."""
+        with self._lock:
+            for offset, free in self._free.items():
+                if free >= length:
+                    del self._free[offset]
+                    if free > length:
+                        self._free[offset + length] = free - length
+                    return offset
+            offset = os.fstat(self.descriptor).st_size
+            if offset + length > POOL_ADDRESSES:
+                return None
+            os.truncate(self.descriptor, offset + length)
+            return offset
+
+    def put_back(self, offset: int, length: int) -> None:
+        with self._lock:
+            self._free[offset] = length
+            parts = sorted(self._free.items())
+            self._free.clear()
+            end = -1
+            for each, free in parts:
+                if each == end:
+                    self._free[last] += free
+                else:
+                    last = each
+                    self._free[last] = free
+                end = each + free
 
     def base(self) -> int:
         """The first address of an own pool. The addresses of its allocations differ as their offsets do."""
@@ -299,7 +339,7 @@ def cudaStreamWaitEvent(stream, event, flags):
 
 
 def cudaStreamDestroy(stream):
-    del Stream.by_handle[int(stream)]
+    Stream.by_handle[int(stream)].destroy()
     return (success,)
 
 
@@ -378,7 +418,12 @@ def cudaMemPoolExportToShareableHandle(pool, handle_type, flags):
 
 
 def cudaMemPoolImportFromShareableHandle(descriptor, handle_type, flags):
-    return success, Pool(os.dup(descriptor))
+    copy = os.dup(descriptor)
+    try:
+        return success, Pool(copy)
+    except (OSError, ValueError, struct.error):
+        os.close(copy)
+        return cudaError_t.cudaErrorUnknown, None
 
 
 def cudaMemPoolDestroy(pool):
@@ -390,9 +435,10 @@ def cudaMemPoolDestroy(pool):
 
 
 def cudaMallocFromPoolAsync(length, pool, stream):
-    offset = os.fstat(pool.descriptor).st_size
     pages = -(-length // PAGE) * PAGE
-    os.truncate(pool.descriptor, offset + pages)
+    offset = pool.take(pages)
+    if offset is None:
+        return cudaError_t.cudaErrorMemoryAllocation, None
     file = Piece(pool, pages, offset)
     allocated[file.address] = (file, pool, length)
     pool.users += 1
@@ -433,6 +479,8 @@ def cudaFreeAsync(address, stream):
         if is_own:
             ctypes.memset(file.address, FREED, file.length)
         file.close()
+        if is_own:
+            pool.put_back(file.offset, file.length)
         pool.frees -= 1
 
     work.add(free)

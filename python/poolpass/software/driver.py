@@ -1,4 +1,4 @@
-"""cuda.bindings.driver."""
+"""What cuda.bindings.driver has."""
 from .runtime import mapped
 from .virtual_memory import (
     CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
