@@ -70,6 +70,8 @@ export interface TestNeeds {
   makesMistakes?: boolean;
   /** The compilers of CUDA C++; none unless given. */
   compilers?: Compilers;
+  /** Why it cannot pass on a GPU. */
+  notOnGpu?: string;
 }
 
 /**
@@ -78,14 +80,14 @@ export interface TestNeeds {
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
-  { devices = 1, long = false, makesMistakes = false, compilers = new Compilers([]) }: TestNeeds = {},
+  { devices = 1, long = false, makesMistakes = false, compilers = new Compilers([]), notOnGpu = "" }: TestNeeds = {},
 ): void {
   for (const driver of driversUnderTest) {
     const run = async () => {
       using cuda = new Cuda(openSession(driver.open(), { makesMistakes, compilers, instructionSupport }));
       await body(cuda, driver);
     };
-    const skip = driver.skip || tooFewDevices(driver, devices);
+    const skip = driver.skip || tooFewDevices(driver, devices) || driver.name !== "software" && notOnGpu;
     test(`${name} [${driver.name}]`, { skip, long }, () => assertLeavesNothing(run));
   }
 }
