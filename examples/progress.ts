@@ -34,6 +34,11 @@ export class Progress {
     else this.#printTenth();
   }
 
+  /** Sets what is done, such as to `loaded` of `onProgress`. */
+  set(done: number): void {
+    this.add(done - this.#done);
+  }
+
   #drawBar(): void {
     const columns = Math.floor(this.#done / this.#total * barColumns);
     const bar = "#".repeat(columns).padEnd(barColumns, ".");

@@ -15,16 +15,17 @@
  */
 import { open as openFile } from "node:fs/promises";
 import { type Cuda, type DeviceBuffer, MemoryStore, open, StoreClient, type StoreEntry } from "../mod.ts";
+import { openSafetensors, type SafetensorsTensor } from "../safetensors.ts";
 import { parseBytes, parseCount, readArguments, runProgram, say, UsageError } from "./command_line.ts";
 import { formatRate, Progress } from "./progress.ts";
 import { runDemo } from "./weights/demo.ts";
-import { readHeader, type SafetensorsHeader, type Tensor } from "./weights/safetensors.ts";
 import { sumsIn, writeSample } from "./weights/sample_file.ts";
-import { findDifference, load, ReadableFile } from "./weights/staging.ts";
 import { checkSums, formatTensors, someOf, sumBytes } from "./weights/tensor_sums.ts";
-import { describeTensors, layOutTensors, tensorsOfEntry } from "./weights/tensor_layout.ts";
+import { describeTensors, tensorsOfEntry } from "./weights/tensor_entry.ts";
 
 const name = "weights_store";
+/** The size of the pieces that are compared at once. */
+const comparedByteLength = 16 * 2 ** 20;
 const usage = "weights_store demo | make FILE | serve | publish FILE | map, with --store SOCKET";
 const about = `
 Loads a safetensors file to the device once and leaves it in a store, from which other processes map it in a moment.
@@ -94,26 +95,17 @@ async function publish(path: string, options: Options, signal: AbortSignal): Pro
   if (stay !== undefined && stay !== "yes") throw new UsageError(`Cannot use "${stay}" as --stay: yes`);
   using cuda = open();
   await using client = await StoreClient.connect(cuda, storeOf(options), { wait: true, signal });
-  await using file = await ReadableFile.open(path);
-  const { tensors, metadata, dataOffset } = await headerOf(file, path);
-  const layout = layOutTensors(tensors);
-  const { byteLength } = layout;
+  await using file = await openSafetensors(path);
+  const { tensors, byteLength } = file;
   if (byteLength === 0) throw new Error(`Cannot publish ${path}: its tensors have no bytes`);
 
   await using memory = await client.create(entryName, byteLength, {
-    metadata: describeTensors(layout.tensors, metadata),
+    metadata: describeTensors(tensors, file.metadata),
     signal,
   });
   const progress = new Progress(name, byteLengthOf(tensors), { done: "loaded", showsRate: true });
   const begin = performance.now();
-  await load(cuda, {
-    file,
-    dataOffset,
-    runs: layout.runs,
-    buffer: memory.buffer,
-    signal,
-    onProgress: (byteLength) => progress.add(byteLength),
-  });
+  await file.load(memory.buffer, { signal, onProgress: ({ loaded }) => progress.set(loaded) });
   const milliseconds = performance.now() - begin;
   await memory.publish();
   const rate = formatRate(byteLength, milliseconds);
@@ -165,37 +157,43 @@ async function findEntry(client: StoreClient, entryName: string): Promise<StoreE
 
 async function verifyWith(
   path: string,
-  { cuda, weights, tensors }: { cuda: Cuda; weights: DeviceBuffer; tensors: readonly Tensor[] },
+  { cuda, weights, tensors }: { cuda: Cuda; weights: DeviceBuffer; tensors: readonly SafetensorsTensor[] },
   signal: AbortSignal,
 ): Promise<void> {
-  await using file = await ReadableFile.open(path);
-  const { tensors: expected, dataOffset } = await headerOf(file, path);
-  const layout = layOutTensors(expected);
-  if (JSON.stringify(layout.tensors) !== JSON.stringify(tensors)) throw new Error(`${path} has other tensors`);
-  const progress = new Progress(name, byteLengthOf(expected), { done: "compared", showsRate: true });
-  const difference = await findDifference(cuda, {
-    file,
-    dataOffset,
-    runs: layout.runs,
-    buffer: weights,
-    signal,
-    onProgress: (byteLength) => progress.add(byteLength),
-  });
+  await using file = await openSafetensors(path);
+  if (JSON.stringify(file.tensors) !== JSON.stringify(tensors)) throw new Error(`${path} has other tensors`);
+  using pool = cuda.device(0).createPool();
+  using stream = cuda.device(0).createStream();
+  using expected = pool.allocate(file.byteLength, stream);
+  const progress = new Progress(name, byteLengthOf(tensors), { done: "loaded to compare", showsRate: true });
+  await file.load(expected, { signal, onProgress: ({ loaded }) => progress.set(loaded) });
+  const difference = await findDifference(weights, expected, tensors);
   if (difference !== undefined) {
     const tensor = tensors.findLast(({ byteOffset }) => byteOffset <= difference)!;
     throw new Error(
       `${JSON.stringify(tensor.name)} is not as in ${path}: byte ${difference - tensor.byteOffset} is another one`,
     );
   }
-  console.log(`All ${byteLengthOf(expected)} bytes are as in ${path}`);
+  console.log(`All ${byteLengthOf(tensors)} bytes are as in ${path}`);
 }
 
-async function headerOf(file: ReadableFile, path: string): Promise<SafetensorsHeader> {
-  try {
-    return await readHeader((position, byteLength) => file.bytesAt(position, byteLength), file.byteLength);
-  } catch (error) {
-    throw new Error(`Cannot use ${path}: ${(error as Error).message}`, { cause: error });
+/** Returns where the first byte lies by which the tensors differ. */
+async function findDifference(
+  found: DeviceBuffer,
+  expected: DeviceBuffer,
+  tensors: readonly SafetensorsTensor[],
+): Promise<number | undefined> {
+  for (const { byteOffset, byteLength } of tensors) {
+    for (let begin = byteOffset; begin < byteOffset + byteLength; begin += comparedByteLength) {
+      const end = Math.min(begin + comparedByteLength, byteOffset + byteLength);
+      const [one, other] = await Promise.all(
+        [found, expected].map((buffer) => buffer.subarray(begin, end).read(Uint8Array)),
+      ) as [Uint8Array, Uint8Array];
+      const index = one.findIndex((byte, index) => byte !== other[index]);
+      if (index >= 0) return begin + index;
+    }
   }
+  return undefined;
 }
 
 /** Resolves at Ctrl-C, which is how the program is to end. */
@@ -206,7 +204,7 @@ function interrupted(signal: AbortSignal): Promise<void> {
   });
 }
 
-function byteLengthOf(tensors: readonly Tensor[]): number {
+function byteLengthOf(tensors: readonly SafetensorsTensor[]): number {
   return tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 

@@ -10,6 +10,7 @@
  *   a source map, which would be larger than the code.
  * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
  * - `sharing.js`, `store.js` and other parts of `mod.ts`: they export some names of `poolpass.js` again.
+ * - `npy.js` and `safetensors.js`: arrays in files. They import `poolpass.js`.
  * - `kernels/*.js`, `kernels/*.d.ts`, `kernels/*.cu`: the PTX of the kernels in the package, and their sources.
  * - `cli/main.js`: the program `poolpass`, which refuses old runtimes and imports `program.js`, which imports `poolpass.js`.
  * - `README.md`, `docs/` and the other pages for users.
@@ -25,7 +26,7 @@
 import { fileURLToPath } from "node:url";
 import { type OtherEntry, rollUp } from "./declarations.ts";
 import { checkRuntime } from "../src/support/version.ts";
-import { forUsers, parts } from "./imports.ts";
+import { forUsers, modulesBeside } from "./imports.ts";
 import { repositoryFields } from "./publishing.ts";
 import { runTool } from "./tools.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
@@ -105,7 +106,9 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
     types: "./poolpass.d.ts",
     exports: {
       ".": { types: "./poolpass.d.ts", default: "./poolpass.js" },
-      ...Object.fromEntries(parts.map((part) => [`./${part}`, { types: `./${part}.d.ts`, default: `./${part}.js` }])),
+      ...Object.fromEntries(
+        modulesBeside.map((part) => [`./${part}`, { types: `./${part}.d.ts`, default: `./${part}.js` }]),
+      ),
       "./kernels/*.js": { types: "./kernels/*.d.ts", default: "./kernels/*.js" },
       "./package.json": "./package.json",
     },
@@ -115,7 +118,7 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
     files: [
       "poolpass.js",
       "poolpass.d.ts",
-      ...parts.flatMap((part) => [`${part}.js`, `${part}.d.ts`]),
+      ...modulesBeside.flatMap((part) => [`${part}.js`, `${part}.d.ts`]),
       "kernels",
       "cli",
       "docs",

@@ -7,9 +7,14 @@
 /** The modules beside `mod.ts` that export a part of its names. */
 export const parts = ["sharing", "store", "collectives", "operators"] as const;
 
+/** The modules beside `mod.ts` that export names of their own, which a program loads only if it imports them. */
+export const fileModules = ["npy", "safetensors"] as const;
+/** All modules that are exported besides `mod.ts`, the kernels and the program. */
+export const modulesBeside: readonly string[] = [...parts, ...fileModules];
+
 /**
  * The specifiers by which users import the package: of its main module, and of the folder of its kernels. `part` is the
- * specifier of one of the `parts`; by default, that of the main module, a slash and its name.
+ * specifier of one of `modulesBeside`; by default, that of the main module, a slash and its name.
  */
 export interface Source {
   readonly main: string;
@@ -17,7 +22,7 @@ export interface Source {
   readonly part?: (name: string) => string;
 }
 
-const partImport = new RegExp(`(?<=\\bfrom ")(?:\\.\\.?/)+(${parts.join("|")})\\.ts(?=")`, "g");
+const partImport = new RegExp(`(?<=\\bfrom ")(?:\\.\\.?/)+(${modulesBeside.join("|")})\\.ts(?=")`, "g");
 
 /** Replaces relative imports of `mod.ts`, its parts and kernels in a text by the specifiers that users write. */
 export function forUsers(

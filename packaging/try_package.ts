@@ -17,7 +17,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
-import { forUsers, parts, type Source } from "./imports.ts";
+import { forUsers, modulesBeside, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
 import { publishCommands } from "./publishing.ts";
 import { run, type RunOptions, runTool, timeout } from "./tools.ts";
@@ -91,8 +91,10 @@ async function prepareJsrProject(project: string): Promise<void> {
   await copyScripts(project, jsrNames);
   await run([Deno.execPath(), "check", "--no-lock", "types.ts"], { cwd: project });
   console.log("deno check: the types are found");
-  const published = new Set(await documentationOf(["poolpass", ...parts].map((name) => `${name}.js`), jsrPackage));
-  const documented = await documentationOf(["mod", ...parts].map((name) => `${name}.ts`), root);
+  const published = new Set(
+    await documentationOf(["poolpass", ...modulesBeside].map((name) => `${name}.js`), jsrPackage),
+  );
+  const documented = await documentationOf(["mod", ...modulesBeside].map((name) => `${name}.ts`), root);
   const written = documented.map((text) => forUsers(text, jsrNames));
   const lost = written.filter((text) => !published.has(text));
   if (lost.length > 0) throw new Error(`The JSR package does not document ${JSON.stringify(lost[0])}`);

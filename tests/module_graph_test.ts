@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { test } from "node:test";
-import { parts } from "../packaging/imports.ts";
+import { fileModules, parts } from "../packaging/imports.ts";
 import { cyclesOf, type Import, importsOf, importsOfLibrary } from "./support/module_graph.ts";
 
 /** The lowest layer, which calls native code and knows nothing of CUDA. */
@@ -92,6 +92,9 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     "src/software/schedule.ts",
   ]],
   ["mod.ts", ["src/"]],
+  // Files know the library as its users do: mod.ts does not load them.
+  ["src/files/", ["mod.ts", "src/support/", "src/memory/dtypes.ts"]],
+  ...fileModules.map((module) => [`${module}.ts`, ["src/files/"]] as const),
   ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),
 ];
 

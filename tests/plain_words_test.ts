@@ -79,7 +79,7 @@ function bannedIn(name: string): readonly Banned[] {
 const folders = ["src", "ffi", "cli", "tests", "docs", "python"];
 const files = [
   "README.md",
-  ...["mod", "sharing", "store", "collectives", "operators"].map((name) => `${name}.ts`),
+  ...["mod", "sharing", "store", "collectives", "operators", "npy", "safetensors"].map((name) => `${name}.ts`),
   ...folders.flatMap((folder) =>
     readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`)
   ),

@@ -31,7 +31,7 @@ namespace {
 // A hanging peer must not hang this process.
 constexpr timeval socketTimeout = {20, 0};
 constexpr unsigned char content = 0x5a;
-// The same as in examples/weights/staging.ts.
+// The same as in src/files/device_transfers.ts.
 constexpr size_t pieceByteLength = 16 << 20;
 constexpr int readers = 8;
 

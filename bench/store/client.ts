@@ -11,10 +11,8 @@
  * @module
  */
 import process from "node:process";
-import { load, ReadableFile } from "../../examples/weights/staging.ts";
-import { readHeader } from "../../examples/weights/safetensors.ts";
-import { layOutTensors } from "../../examples/weights/tensor_layout.ts";
 import { open, StoreClient } from "../../mod.ts";
+import { openSafetensors } from "../../safetensors.ts";
 import { answerRequests, numberOf, type Request } from "../sharing/contract.ts";
 
 const [store, path] = process.argv.slice(2) as [string, string];
@@ -47,16 +45,11 @@ async function map(request: Request): Promise<number[]> {
 
 async function loadAgain(request: Request): Promise<number[]> {
   const signal = AbortSignal.timeout(waitTimeout);
-  await using file = await ReadableFile.open(path);
-  const { tensors, dataOffset } = await readHeader(
-    (position, byteLength) => file.bytesAt(position, byteLength),
-    file.byteLength,
-  );
-  const { runs, byteLength } = layOutTensors(tensors);
-  using memory = device.createMemory(byteLength);
+  await using file = await openSafetensors(path);
+  using memory = device.createMemory(file.byteLength);
   using range = cuda.reserveAddresses(memory.byteLength);
   const buffer = range.map(memory);
-  return await time(request, () => load(cuda, { file, dataOffset, runs, buffer, signal, onProgress() {} }));
+  return await time(request, () => file.load(buffer, { signal }));
 }
 
 async function create(request: Request): Promise<number[]> {

@@ -4,7 +4,7 @@
  * @module
  */
 import { open as openFile } from "node:fs/promises";
-import { encodeHeader, type Tensor } from "../../examples/weights/safetensors.ts";
+import { encodeHeader, type SampleTensor } from "../../examples/weights/sample_file.ts";
 
 const pieceByteLength = 16 * 2 ** 20;
 const tensorByteLength = 64 * 2 ** 20;
@@ -32,7 +32,7 @@ export async function writeWeights(path: string, byteLength: number, signal: Abo
   await file.sync();
 }
 
-function tensorsOf(byteLength: number): readonly Tensor[] {
+function tensorsOf(byteLength: number): readonly SampleTensor[] {
   const count = Math.ceil(byteLength / tensorByteLength);
   return Array.from({ length: count }, (_, index) => {
     const byteOffset = index * tensorByteLength;

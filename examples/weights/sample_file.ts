@@ -4,7 +4,17 @@
  * @module
  */
 import type { FileHandle } from "node:fs/promises";
-import { byteLengthOf, encodeHeader, type Tensor } from "./safetensors.ts";
+
+/** A tensor of a file. */
+export interface SampleTensor {
+  readonly name: string;
+  /** The name that the format has for the type of the elements. */
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  /** Where its first byte lies in the data. */
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
 
 /** The size of the pieces in which the file is written. */
 const pieceByteLength = 4 * 2 ** 20;
@@ -26,7 +36,7 @@ export async function writeSample(
   file: FileHandle,
   byteLength: number,
   { signal, onProgress }: { signal: AbortSignal; onProgress: (byteLength: number) => void },
-): Promise<readonly Tensor[]> {
+): Promise<readonly SampleTensor[]> {
   const tensors = tensorsOfModel(byteLength);
   const sums = new Map(tensors.map(({ name }) => [name, 0]));
   const dataOffset = headerOf(tensors, sums).length;
@@ -45,11 +55,11 @@ export async function writeSample(
 }
 
 /** The tensors of a model whose size fits: its layers, and the embeddings in what they leave. */
-function tensorsOfModel(byteLength: number): readonly Tensor[] {
+function tensorsOfModel(byteLength: number): readonly SampleTensor[] {
   let width = 8;
   while (layers * layerByteLength(2 * width) <= byteLength) width *= 2;
   const count = Math.floor(byteLength * 15 / 16 / layerByteLength(width));
-  const tensors: Tensor[] = [];
+  const tensors: SampleTensor[] = [];
   let byteOffset = 0;
   const add = (name: string, dtype: string, shape: readonly number[]): void => {
     const byteLength = byteLengthOf(dtype, shape);
@@ -80,7 +90,7 @@ function layerByteLength(width: number): number {
   return tensorsOfLayer(width).reduce((sum, [, dtype, shape]) => sum + byteLengthOf(dtype, shape), 0);
 }
 
-function headerOf(tensors: readonly Tensor[], sums: ReadonlyMap<string, number>): Uint8Array<ArrayBuffer> {
+function headerOf(tensors: readonly SampleTensor[], sums: ReadonlyMap<string, number>): Uint8Array<ArrayBuffer> {
   const stated = [...sums].map(([name, sum]) => [sumKey + name, String(sum).padStart(sumDigits, "0")] as const);
   return encodeHeader({ metadata: new Map(stated), tensors });
 }
@@ -107,6 +117,28 @@ class PseudoRandomBytes {
     for (let index = 0; index < words; index++) this.#words[index]! += 0x9e3779b9;
     return this.#bytes.subarray(0, byteLength);
   }
+}
+
+/** The header of a file, with its length before it, padded with spaces. */
+export function encodeHeader(
+  { metadata, tensors }: {
+    readonly metadata: ReadonlyMap<string, string>;
+    readonly tensors: readonly SampleTensor[];
+  },
+): Uint8Array<ArrayBuffer> {
+  const described = tensors.map(({ name, dtype, shape, byteOffset, byteLength }) =>
+    [name, { dtype, shape, data_offsets: [byteOffset, byteOffset + byteLength] }] as const
+  );
+  const json = JSON.stringify(Object.fromEntries([["__metadata__", Object.fromEntries(metadata)], ...described]));
+  const bytes = new TextEncoder().encode(json);
+  const encoded = new Uint8Array(8 + Math.ceil(bytes.length / 8) * 8).fill(" ".charCodeAt(0));
+  new DataView(encoded.buffer).setBigUint64(0, BigInt(encoded.length - 8), true);
+  encoded.set(bytes, 8);
+  return encoded;
+}
+
+function byteLengthOf(dtype: string, shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, dtype === "F32" ? 4 : 2);
 }
 
 function sumOf(bytes: Uint8Array): number {

@@ -8,12 +8,12 @@ import { ptx } from "../../kernels/histogram.ts";
 import { printable } from "../command_line.ts";
 import { fullGrid } from "../sample_devices.ts";
 import { formatTable } from "../table.ts";
-import type { Tensor } from "./safetensors.ts";
+import type { SafetensorsTensor } from "../../safetensors.ts";
 
 /** Sums the bytes of tensors by a kernel, which counts how often each value occurs. */
 export async function sumBytes(
   weights: DeviceBuffer,
-  tensors: readonly Tensor[],
+  tensors: readonly SafetensorsTensor[],
   signal: AbortSignal,
 ): Promise<readonly number[]> {
   const { device } = weights;
@@ -34,7 +34,7 @@ export async function sumBytes(
 }
 
 /** A table of tensors with their sums. */
-export function formatTensors(tensors: readonly Tensor[], sums: readonly number[]): string {
+export function formatTensors(tensors: readonly SafetensorsTensor[], sums: readonly number[]): string {
   const rows = tensors.map(({ name, dtype, shape, byteOffset, byteLength }, index) =>
     [printable(name), printable(dtype), `[${shape}]`, byteOffset, byteLength, sums[index]!].map(String)
   );
@@ -47,7 +47,7 @@ export function formatTensors(tensors: readonly Tensor[], sums: readonly number[
  * @throws {Error} If one is wrong
  */
 export function checkSums(
-  tensors: readonly Tensor[],
+  tensors: readonly SafetensorsTensor[],
   sums: readonly number[],
   stated: ReadonlyMap<string, number>,
 ): void {

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import * as library from "../../mod.ts";
-import { parts } from "../../packaging/imports.ts";
+import { modulesBeside } from "../../packaging/imports.ts";
 import { type ChildProcess, remainingLines, startCommand, startScript } from "../support/child_process.ts";
 import { type Block, blocksOfPage, examplesOfModule } from "./blocks.ts";
 
@@ -48,7 +48,7 @@ export const blocks: readonly Block[] = pages.flatMap((page) => blocksOfPage(pag
 /** The examples in the JSDoc comments of all modules. */
 export const examples: readonly Block[] = [
   "mod.ts",
-  ...parts.map((part) => `${part}.ts`),
+  ...modulesBeside.map((part) => `${part}.ts`),
   ...filesBelow("src/", ".ts"),
   ...filesBelow("ffi/", ".ts"),
 ]
@@ -128,7 +128,7 @@ export class TemporaryFolder implements Disposable {
     const module = block.file.endsWith(".ts") ? new URL(block.file, root) : root;
     const script = (isFragment(block) ? completeFragment(block) : block.text)
       .replaceAll(/ from "(\.[^"]*)"/g, (_, path: string) => {
-        const isOfProject = path === "./mod.ts" || path.startsWith("./kernels/");
+        const isOfProject = entriesOfClone.includes(path.split("/")[1]!);
         return ` from "${new URL(path, isOfProject ? root : module).href}"`;
       })
       .replaceAll('"/tmp/', `"${this.path}/`);
@@ -144,7 +144,7 @@ export class TemporaryFolder implements Disposable {
 }
 
 /** What a clone has that scripts import and read. */
-const entriesOfClone = ["mod.ts", ...parts.map((part) => `${part}.ts`), "src", "ffi", "kernels"];
+const entriesOfClone = ["mod.ts", ...modulesBeside.map((part) => `${part}.ts`), "src", "ffi", "kernels"];
 
 /**
  * The folder of the scripts of `pastedPages`, which has links to what a clone has. It stays, because Deno compiles the

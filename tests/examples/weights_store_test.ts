@@ -3,8 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { open as openFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { encodeHeader, type Tensor } from "../../examples/weights/safetensors.ts";
-import { writeSample } from "../../examples/weights/sample_file.ts";
+import { encodeHeader, type SampleTensor, writeSample } from "../../examples/weights/sample_file.ts";
 import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
@@ -59,7 +58,7 @@ async function outputOf(child: ChildProcess): Promise<Output> {
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 
-async function makeSample(path: string, byteLength: number): Promise<readonly Tensor[]> {
+async function makeSample(path: string, byteLength: number): Promise<readonly SampleTensor[]> {
   await using file = await openFile(path, "w");
   return await writeSample(file, byteLength, { signal: new AbortController().signal, onProgress() {} });
 }
@@ -90,7 +89,7 @@ testWithStore("weights that one process has published are mapped when it has end
     assertMatch(mapped!, /^Mapped 2\.9 MiB, generation 1, in [\d.]+ ms; connected in \d+ ms$/);
     assertEquals(count, `3 of ${tensors.length} tensors:`);
     assertEquals(head!.split(/ {2,}/), ["tensor", "dtype", "shape", "byteOffset", "byteLength", "sum of bytes"]);
-    assertMatch(rest[0]!, /^model\.layers\.0\.input_layernorm\.weight +F32 +\[\d+\] +0 +\d+ +\d+$/);
+    assertMatch(rest[0]!, /^model\.layers\.0\.input_layernorm\.weight +float32 +\[\d+\] +0 +\d+ +\d+$/);
     assertEquals(rest[3], "3 sums are right");
   }
   const byteLength = tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
@@ -104,7 +103,7 @@ testWithStore("weights that one process has published are mapped when it has end
 testWithStore("tensors that a file has not aligned are published and compared byte by byte", async ({ file, run }) => {
   const lengths = [3, 0, 70_000, 1, 256, 255, 4097];
   let byteOffset = 0;
-  const tensors = lengths.map((byteLength, index): Tensor => {
+  const tensors = lengths.map((byteLength, index): SampleTensor => {
     const tensor = { name: `tensor ${index}\u001b[2J`, dtype: "I8", shape: [1, byteLength], byteOffset, byteLength };
     byteOffset += byteLength;
     return tensor;
@@ -118,7 +117,7 @@ testWithStore("tensors that a file has not aligned are published and compared by
   assertStringIncludes(output.lines.join("\n"), `The file states no sums\nAll ${byteOffset} bytes are as in ${file}`);
   assertEquals(output.lines[9]!.split(/ {2,}/), [
     "tensor 6\\u001b[2J",
-    "I8",
+    "int8",
     "[1,4097]",
     "71168",
     "4097",
@@ -138,7 +137,7 @@ testWithStore("a file that is cut, or whose bytes were changed, is noticed", asy
   await makeSample(file, 100_000);
   const whole = readFileSync(file);
   writeFileSync(file, whole.subarray(0, whole.length - 1));
-  assertFailed(await run("publish", file), `Cannot use ${file}: It is not a safetensors file: its tensors have`);
+  assertFailed(await run("publish", file), `Cannot read "${file}": it is not a safetensors file: its tensors have`);
   const changed = Uint8Array.from(whole);
   changed[changed.length - 1]! ^= 1;
   writeFileSync(file, changed);

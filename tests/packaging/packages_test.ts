@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { documentationOfSource, jsrManifest, npmManifest } from "../../packaging/build.ts";
 import { rollUp } from "../../packaging/declarations.ts";
-import { forUsers, parts } from "../../packaging/imports.ts";
+import { forUsers, modulesBeside } from "../../packaging/imports.ts";
 import { repository, repositoryFields } from "../../packaging/publishing.ts";
 import { test } from "../support/test.ts";
 
@@ -72,13 +72,13 @@ test("the comment at the beginning of each kernel's source is the documentation 
   }
 });
 
-test("the JSR package exports the built module, its parts and all kernels", () => {
+test("the JSR package exports the built module, those beside it and all kernels", () => {
   const { name, version, license } = forDeno;
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"))
     .map((name) => `./kernels/${name.slice(0, -".cu".length)}.js`).sort();
   const exports = {
     ".": "./poolpass.js",
-    ...Object.fromEntries(parts.map((part) => [`./${part}`, `./${part}.js`])),
+    ...Object.fromEntries(modulesBeside.map((part) => [`./${part}`, `./${part}.js`])),
     "./cli": "./cli/main.js",
     ...Object.fromEntries(kernels.map((path) => [path, path])),
   };
@@ -115,14 +115,14 @@ test("imports are rewritten to the package's name", () => {
   );
 });
 
-test("both packages and the repository export the same parts of mod.ts", () => {
-  const exports = parts.map((part) => [`./${part}`, `./${part}.ts`]);
+test("both packages and the repository export the same modules beside mod.ts", () => {
+  const exports = modulesBeside.map((part) => [`./${part}`, `./${part}.ts`]);
   const partsOf = ({ exports }: { exports: Record<string, string> }) =>
     Object.entries(exports).filter(([, path]) => /^\.\/\w+\.ts$/.test(path) && path !== "./mod.ts");
   assertEquals(partsOf(forDeno), exports);
   assertEquals(partsOf(source), exports);
   const { exports: ofNpm, files } = npmManifest(source, forDeno);
-  for (const part of parts) {
+  for (const part of modulesBeside) {
     const built = { types: `./${part}.d.ts`, default: `./${part}.js` };
     assertEquals((ofNpm as Record<string, unknown>)[`./${part}`], built);
     assertEquals(Object.values(built).filter((path) => !(files as string[]).includes(path.slice(2))), []);

@@ -11,6 +11,7 @@ import { useBundles } from "./child_bundles.ts";
 export const smallFolders: readonly string[] = [
   "conformance",
   "docs",
+  "files",
   "mistakes",
   "ptx",
   "support",

@@ -5,7 +5,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
-import { parts } from "../../packaging/imports.ts";
+import { modulesBeside } from "../../packaging/imports.ts";
 
 /** One import. */
 export interface Import {
@@ -17,13 +17,13 @@ export interface Import {
 
 const root = new URL("../../", import.meta.url);
 
-/** The imports of `mod.ts`, of its parts and of every module in `src/` and `ffi/`. */
+/** The imports of `mod.ts`, of the modules beside it and of every module in `src/` and `ffi/`. */
 export function importsOfLibrary(): Import[] {
   const files = ["src/", "ffi/"].flatMap((folder) =>
     readdirSync(new URL(folder, root), { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(".ts")).map((file) => folder + file)
   );
-  return ["mod.ts", ...parts.map((part) => `${part}.ts`), ...files].flatMap((file) =>
+  return ["mod.ts", ...modulesBeside.map((part) => `${part}.ts`), ...files].flatMap((file) =>
     importsOf(file, readFileSync(new URL(file, root), "utf8"))
   );
 }

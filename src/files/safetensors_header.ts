@@ -7,31 +7,34 @@
  * @see https://github.com/huggingface/safetensors#format
  * @module
  */
+import { elementTypeOf } from "../memory/dtypes.ts";
+import { bytesAt, type ByteSource } from "./byte_source.ts";
+import { mistakenFor } from "./not_an_array_file.ts";
 
-/** A tensor of a file. */
-export interface Tensor {
+/** A tensor of a safetensors file. */
+export interface SafetensorsTensor {
+  /** Its name, such as `"model.norm.weight"`. */
   readonly name: string;
-  /** The name that safetensors has for the type of the elements, such as `"BF16"`. */
+  /** The type of the elements, under the name that array libraries give it, such as `"bfloat16"`. */
   readonly dtype: string;
+  /** The size of each dimension, from the slowest to the fastest. */
   readonly shape: readonly number[];
-  /** Where its first byte lies in the data. */
+  /** Where its first byte lies: in the data of the file or, for a file that was opened, in the memory that it fills. */
   readonly byteOffset: number;
+  /** Number of bytes. */
   readonly byteLength: number;
 }
 
 /** What the header of a file says. */
 export interface SafetensorsHeader {
-  /** What whoever wrote the file says about it. */
+  /** The strings that the file has about itself, by their keys. */
   readonly metadata: ReadonlyMap<string, string>;
   /** In the order of their bytes, which fill the data without a gap. */
-  readonly tensors: readonly Tensor[];
+  readonly tensors: readonly SafetensorsTensor[];
   /** Where the data begins in the file. */
   readonly dataOffset: number;
   readonly dataByteLength: number;
 }
-
-/** What is read of a file. Resolves to fewer bytes than were asked for at the end of the file. */
-export type ReadBytes = (byteOffset: number, byteLength: number) => Promise<Uint8Array>;
 
 /** The number of bytes that have the header's length. */
 const prefixByteLength = 8;
@@ -39,30 +42,33 @@ const prefixByteLength = 8;
 const maximumHeaderByteLength = 100_000_000;
 /** Their bits are still a precise number. */
 const maximumElements = Number.MAX_SAFE_INTEGER / 64;
+const maximumDimensions = 64;
 const metadataKey = "__metadata__";
 
-/** The bits of an element of each type. */
-const elementBits: Readonly<Record<string, number>> = {
-  F4: 4,
-  F6_E2M3: 6,
-  F6_E3M2: 6,
-  BOOL: 8,
-  U8: 8,
-  I8: 8,
-  F8_E5M2: 8,
-  F8_E4M3: 8,
-  F8_E8M0: 8,
-  I16: 16,
-  U16: 16,
-  F16: 16,
-  BF16: 16,
-  I32: 32,
-  U32: 32,
-  F32: 32,
-  I64: 64,
-  U64: 64,
-  F64: 64,
-  C64: 64,
+/** The dtypes by the names that the format has for them. */
+const dtypes: Readonly<Record<string, string>> = {
+  F4: "float4_e2m1fn",
+  F6_E2M3: "float6_e2m3fn",
+  F6_E3M2: "float6_e3m2fn",
+  BOOL: "bool",
+  U8: "uint8",
+  I8: "int8",
+  F8_E5M2: "float8_e5m2",
+  F8_E4M3: "float8_e4m3fn",
+  F8_E8M0: "float8_e8m0fnu",
+  F8_E4M3FNUZ: "float8_e4m3fnuz",
+  F8_E5M2FNUZ: "float8_e5m2fnuz",
+  I16: "int16",
+  U16: "uint16",
+  F16: "float16",
+  BF16: "bfloat16",
+  I32: "int32",
+  U32: "uint32",
+  F32: "float32",
+  I64: "int64",
+  U64: "uint64",
+  F64: "float64",
+  C64: "complex64",
 };
 
 /**
@@ -70,9 +76,10 @@ const elementBits: Readonly<Record<string, number>> = {
  *
  * @throws {Error} If the file is not a safetensors file, and says why
  */
-export async function readHeader(read: ReadBytes, fileByteLength: number): Promise<SafetensorsHeader> {
-  const prefix = await read(0, prefixByteLength);
-  const mistaken = mistakenFor(prefix);
+export async function readSafetensorsHeader(source: ByteSource): Promise<SafetensorsHeader> {
+  const { byteLength: fileByteLength } = source;
+  const prefix = await bytesAt(source, 0, Math.min(prefixByteLength, fileByteLength));
+  const mistaken = mistakenFor(prefix, "safetensors");
   if (mistaken !== undefined) refuse(mistaken);
   if (prefix.length < prefixByteLength) refuse(`it has ${prefix.length} bytes, and a header's length has 8`);
   const length = new DataView(prefix.buffer, prefix.byteOffset).getBigUint64(0, true);
@@ -83,32 +90,9 @@ export async function readHeader(read: ReadBytes, fileByteLength: number): Promi
   if (dataOffset > fileByteLength) {
     refuse(`its header would have ${length} bytes, and the file has ${fileByteLength} bytes in all`);
   }
-  const header = await read(prefixByteLength, Number(length));
-  if (header.length < length) refuse("it ends in its header");
+  const header = await bytesAt(source, prefixByteLength, Number(length));
   const dataByteLength = fileByteLength - dataOffset;
-  return { ...parseHeader(header, dataByteLength), dataOffset, dataByteLength };
-}
-
-/** What a file with these first bytes is instead, and what to do. Undefined if it is none of the usual mistakes. */
-function mistakenFor(prefix: Uint8Array): string | undefined {
-  const text = Array.from(prefix, (byte) => String.fromCharCode(byte)).join("");
-  if (text === "version ") {
-    return "it is a pointer of Git LFS, which stands for the file in a clone without LFS; fetch the file itself with " +
-      "git lfs pull";
-  }
-  if (text.startsWith("PK\x03\x04")) {
-    return "it is a zip archive, as torch.save writes; convert it in Python with " +
-      "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)";
-  }
-  if (text.startsWith("\x80\x02")) {
-    return "it is a pickle, as older versions of torch.save wrote; convert it in Python with " +
-      "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)";
-  }
-  if (text.startsWith("GGUF")) return "it is a GGUF file; take the safetensors files of the same model";
-  if (/^<(?:!doct|html|\?xml)/i.test(text)) {
-    return "it is a page of a web site; download the file itself, and not the page that shows it";
-  }
-  return undefined;
+  return { ...parseSafetensorsHeader(header, dataByteLength), dataOffset, dataByteLength };
 }
 
 /**
@@ -117,7 +101,7 @@ function mistakenFor(prefix: Uint8Array): string | undefined {
  * @param dataByteLength the number of bytes that follow the header
  * @throws {Error} If it is not a header, or the tensors do not fill the data, and says why
  */
-export function parseHeader(
+export function parseSafetensorsHeader(
   header: Uint8Array,
   dataByteLength: number,
 ): Pick<SafetensorsHeader, "metadata" | "tensors"> {
@@ -143,15 +127,19 @@ export function parseHeader(
   return { metadata: metadataOf(metadata), tensors };
 }
 
-/** The header of a file, with its length before it, padded with spaces. */
-export function encodeHeader(
+/**
+ * The header of a file, with its length before it, padded with spaces.
+ *
+ * @throws {TypeError} If the format has no name for a dtype
+ */
+export function encodeSafetensorsHeader(
   { metadata, tensors }: Pick<SafetensorsHeader, "metadata" | "tensors">,
 ): Uint8Array<ArrayBuffer> {
   const described = tensors.map(({ name, dtype, shape, byteOffset, byteLength }) =>
-    [name, { dtype, shape, data_offsets: [byteOffset, byteOffset + byteLength] }] as const
+    [name, { dtype: formatName(name, dtype), shape, data_offsets: [byteOffset, byteOffset + byteLength] }] as const
   );
-  const json = JSON.stringify(Object.fromEntries([[metadataKey, Object.fromEntries(metadata)], ...described]));
-  const bytes = new TextEncoder().encode(json);
+  const members = metadata.size === 0 ? described : [[metadataKey, Object.fromEntries(metadata)], ...described];
+  const bytes = new TextEncoder().encode(JSON.stringify(Object.fromEntries(members)));
   const length = Math.ceil(bytes.length / prefixByteLength) * prefixByteLength;
   const encoded = new Uint8Array(prefixByteLength + length).fill(" ".charCodeAt(0));
   new DataView(encoded.buffer).setBigUint64(0, BigInt(length), true);
@@ -159,26 +147,37 @@ export function encodeHeader(
   return encoded;
 }
 
+function formatName(name: string, dtype: string): string {
+  if (name === metadataKey) throw new TypeError(`Cannot write a tensor with the name ${metadataKey}: it is not a name`);
+  const found = Object.entries(dtypes).find(([, each]) => each === dtype)?.[0];
+  if (found !== undefined) return found;
+  throw new TypeError(`Cannot write ${JSON.stringify(name)}: safetensors files have no elements of type ${dtype}`);
+}
+
 /**
  * The number of bytes that a tensor has.
  *
+ * @param dtype the name that the format has for it
  * @throws {Error} If there is no such type, or the number is not whole or too large
  */
-export function byteLengthOf(dtype: string, shape: readonly number[]): number {
-  if (!Object.hasOwn(elementBits, dtype)) throw new Error(`its dtype ${JSON.stringify(dtype)} is unknown`);
+function byteLengthOf(dtype: string, shape: readonly number[]): number {
+  if (!Object.hasOwn(dtypes, dtype)) throw new Error(`its dtype ${JSON.stringify(dtype)} is unknown`);
+  if (shape.length > maximumDimensions) {
+    throw new Error(`its shape has ${shape.length} dimensions, and may have ${maximumDimensions}`);
+  }
   // A dimension of 0 makes the tensor empty, however large the others are.
   let elements = shape.includes(0) ? 0 : 1;
   for (const length of elements === 0 ? [] : shape) {
     elements *= length;
     if (elements > maximumElements) throw new Error("its shape has more elements than any file");
   }
-  const bits = elements * elementBits[dtype]!;
+  const bits = elements * elementTypeOf(dtypes[dtype]!)!.bits;
   if (bits % 8 !== 0) throw new Error(`its ${bits} bits are no whole bytes`);
   return bits / 8;
 }
 
 function refuse(reason: string): never {
-  throw new Error(`It is not a safetensors file: ${reason}`);
+  throw new Error(`it is not a safetensors file: ${reason}`);
 }
 
 function decode(header: Uint8Array): string {
@@ -208,7 +207,7 @@ function metadataOf(metadata: unknown): ReadonlyMap<string, string> {
   return new Map(Object.entries(metadata as Readonly<Record<string, string>>));
 }
 
-function tensorOf(name: string, description: unknown): Tensor {
+function tensorOf(name: string, description: unknown): SafetensorsTensor {
   const what = `tensor ${JSON.stringify(name)}`;
   if (!isObject(description)) return refuse(`${what} is no object`);
   const { dtype, shape, data_offsets: offsets } = description;
@@ -228,16 +227,16 @@ function tensorOf(name: string, description: unknown): Tensor {
   if (end - begin !== byteLength) {
     refuse(`${what} has ${end - begin} bytes, and ${dtype} of shape [${shape}] has ${byteLength}`);
   }
-  return { name, dtype, shape, byteOffset: begin, byteLength };
+  return { name, dtype: dtypes[dtype]!, shape, byteOffset: begin, byteLength };
 }
 
 /** Whether something is a JSON object. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Whether something is an array of whole numbers from 0. */
-export function isListOfCounts(value: unknown): value is readonly number[] {
+function isListOfCounts(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((count) => Number.isSafeInteger(count) && count >= 0);
 }
 

@@ -1,0 +1,230 @@
+/**
+ * Several arrays in a .npz file, read into device memory and written from there.
+ *
+ * @module
+ */
+import type { DeviceArray, TypedArray } from "../../mod.ts";
+import { checkOptions, type KnownOptions, shown, suggestName, whatIs } from "../support/validation.ts";
+import { throwIfAborted } from "../support/waiting/waiting.ts";
+import { type ByteSource, type FileSource, openSource } from "./byte_source.ts";
+import { bytesOfBuffer } from "./device_transfers.ts";
+import {
+  fileOptionNames,
+  fileReadOptionNames,
+  type FileReadOptions,
+  memoryFor,
+  ProgressCount,
+} from "./file_options.ts";
+import { writeNewFile } from "./new_file.ts";
+import {
+  arrayAllocator,
+  checkDataByteLength,
+  checkIsArray,
+  type FileWriteOptions,
+  filled,
+  fillInOrder,
+  finishedBefore,
+  reading,
+} from "./npy_arrays.ts";
+import { encodeNpyHeader, npyHeaderRange, npyPrefixByteLength, parseNpyHeader } from "./npy_header.ts";
+import { SequentialBytes, sequentialPieceByteLength } from "./sequential_bytes.ts";
+import { bytesOfMember, readZipDirectory, type ZipMember, ZipWriter } from "./zip_archive.ts";
+
+/** Options of `readNpz`. */
+export interface ReadNpzOptions extends FileReadOptions {
+  /** The names of the arrays to read. Defaults to all. */
+  names?: Iterable<string>;
+  /** The dtype of arrays of types of one byte that NumPy has no name for, as for `readNpy`. */
+  dtype?: string;
+}
+
+/** Options of `writeNpz`. */
+export interface WriteNpzOptions extends FileWriteOptions {
+  /** Whether the arrays are compressed, as `numpy.savez_compressed` does. Defaults to false. */
+  compressed?: boolean;
+}
+
+/** The arrays of a file by their names. Disposing of it frees them all; each may also be freed by itself. */
+export type NpzArrays = { readonly [name: string]: DeviceArray<TypedArray> } & Disposable;
+
+const extension = ".npy";
+const npzReadOptions: KnownOptions<ReadNpzOptions> = {
+  action: "read a .npz file",
+  names: { ...fileReadOptionNames, names: true, dtype: true },
+};
+const npzWriteOptions: KnownOptions<WriteNpzOptions> = {
+  action: "write a .npz file",
+  names: { ...fileOptionNames, stream: true, compressed: true },
+};
+
+/**
+ * Reads the arrays of a .npz file into device memory, each as `readNpy` does. The bytes of each are compared with the
+ * file's checksum. Such a file is read in order, at the speed of one processor: a safetensors file is read faster.
+ *
+ * @param source The path or URL of the file, or its bytes.
+ * @param options Where the memory comes from: `pool` or `device`.
+ * @returns The arrays by their names, such as `arr_0` for the first one that `numpy.savez` got without a name.
+ * @throws {TypeError} If neither `pool` nor `device` is given, or an option has a wrong value
+ * @throws {Error} If the file cannot be read, is not a .npz file, or has an array that cannot be read or another kind of
+ * member; the message names it. Nothing stays allocated
+ * @throws {RangeError} If it has no array of a name in `names`
+ * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
+ *
+ * @example
+ * ```ts
+ * // deno run --allow-ffi --allow-read=/tmp --allow-write=/tmp x.ts
+ * import { open } from "./mod.ts";
+ * import { readNpz, writeNpz } from "./npy.ts";
+ *
+ * using cuda = open();
+ * using pool = cuda.device(0).createPool();
+ * using x = pool.allocateArray(new Int32Array([1, 2, 3]));
+ * await writeNpz({ x }, "/tmp/x.npz", { compressed: true });
+ *
+ * using arrays = await readNpz("/tmp/x.npz", { pool });
+ * console.log(await arrays.x!.toTypedArray());
+ * ```
+ */
+export async function readNpz(source: FileSource, options: ReadNpzOptions): Promise<NpzArrays> {
+  checkOptions(options, npzReadOptions);
+  const memory = memoryFor(options, npzReadOptions.action);
+  throwIfAborted(options.signal, "the read of a .npz file");
+  await using bytes = await openSource(source);
+  return await reading(bytes.name, async () => {
+    const members = chosenMembers(await readZipDirectory(bytes), bytes.name, options.names);
+    const progress = new ProgressCount(members.reduce((sum, { byteLength }) => sum + byteLength, 0), options);
+    const arrays: Record<string, DeviceArray<TypedArray>> = Object.create(null);
+    const free = () => Object.values(arrays).forEach((array) => array[Symbol.dispose]());
+    Object.defineProperty(arrays, Symbol.dispose, { value: free });
+    return await filled(arrays as NpzArrays, async () => {
+      for (const member of members) {
+        const name = member.name.slice(0, -extension.length);
+        const what = `${shown(name)} of ${bytes.name}`;
+        arrays[name] = await reading(what, () => readMember(bytes, member, { ...options, ...memory, progress }));
+      }
+    });
+  });
+}
+
+/**
+ * Writes arrays to a .npz file, which NumPy reads, each as `writeNpy` does. The file appears at its path when all of it
+ * is on the disk; a file that was there is replaced then.
+ *
+ * @param arrays The arrays by their names. They must not change until the promise resolves.
+ * @param path The path or `file:` URL of the file.
+ * @throws {TypeError} If one is not a DeviceArray, NumPy has no form for its dtype, or an option has a wrong value
+ * @throws {ReferenceError} If an array was freed
+ * @throws {Error} If the file cannot be written, with the runtime's reason. Nothing stays at the path
+ */
+export async function writeNpz(
+  arrays: Readonly<Record<string, DeviceArray<TypedArray>>> | ReadonlyMap<string, DeviceArray<TypedArray>>,
+  path: string | URL,
+  options: WriteNpzOptions = {},
+): Promise<void> {
+  checkOptions(options, npzWriteOptions);
+  const { compressed = false, signal } = options;
+  if (typeof compressed !== "boolean") {
+    throw new TypeError(`Cannot use ${whatIs(compressed)} as compressed: give true or false`);
+  }
+  const entries = arrays instanceof Map ? [...arrays] : Object.entries(arrays);
+  const headers = entries.map(([name, array]) => {
+    checkIsArray(array, `write ${shown(name)}`);
+    return encodeNpyHeader(array).bytes;
+  });
+  await finishedBefore(entries.map(([, array]) => array), options);
+  const progress = new ProgressCount(entries.reduce((sum, [, { byteLength }]) => sum + byteLength, 0), options);
+  await writeNewFile(path, async (file) => {
+    const archive = new ZipWriter(file);
+    for (const [index, [name, array]] of entries.entries()) {
+      const pieces = bytesToWrite(headers[index]!, array, {
+        stream: options.stream ?? array.stream,
+        ...signal === undefined ? {} : { signal },
+        progress,
+      });
+      await archive.write(name + extension, pieces, { isDeflated: compressed });
+    }
+    await archive.finish();
+  });
+}
+
+async function* bytesToWrite(
+  header: Uint8Array<ArrayBuffer>,
+  array: DeviceArray<TypedArray>,
+  { progress, ...options }: {
+    stream: DeviceArray<TypedArray>["stream"];
+    signal?: AbortSignal;
+    progress: ProgressCount;
+  },
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  yield header;
+  const { byteLength } = array;
+  const read = (begin: number) =>
+    bytesOfBuffer(array, begin, Math.min(sequentialPieceByteLength, byteLength - begin)).read(Uint8Array, options);
+  for (let begin = 0; begin < byteLength; begin += sequentialPieceByteLength) {
+    const bytes = await read(begin);
+    yield bytes as Uint8Array<ArrayBuffer>;
+    progress.add(bytes.length);
+  }
+}
+
+/** Returns the members to read. */
+function chosenMembers(
+  members: readonly ZipMember[],
+  file: string,
+  names: Iterable<string> | undefined,
+): readonly ZipMember[] {
+  if (names === undefined) {
+    const other = members.find(({ name }) => !name.endsWith(extension));
+    if (other === undefined) return members;
+    throw new Error(
+      `its member ${shown(other.name)} is not an array; give the names of those to read: { names: [...] }`,
+    );
+  }
+  if (typeof names === "string") throw new TypeError(`Cannot use a string as names: give [${shown(names)}]`);
+  return [...new Set(names)].map((name) => {
+    const found = members.find((member) => member.name === name + extension);
+    if (found !== undefined) return found;
+    const known = members.map((member) => member.name.replace(/\.npy$/, ""));
+    throw new RangeError(
+      `Cannot read ${shown(name)} of ${file}: it has no such array: ${suggestName(name, known, "there are")}`,
+    );
+  });
+}
+
+async function readMember(
+  source: ByteSource,
+  member: ZipMember,
+  { progress, ...options }: FileReadOptions & ReturnType<typeof memoryFor> & {
+    dtype?: string;
+    progress: ProgressCount;
+  },
+): Promise<DeviceArray<TypedArray>> {
+  const pieces = bytesOfMember(source, member);
+  try {
+    const data = new SequentialBytes(pieces);
+    const prefix = await data.read(npyPrefixByteLength);
+    const { begin, byteLength, isLatin1 } = npyHeaderRange(prefix);
+    const rest = await data.read(Math.max(0, begin + byteLength - prefix.length));
+    const header = new Uint8Array(prefix.length + rest.length);
+    header.set(prefix);
+    header.set(rest, prefix.length);
+    if (header.length < begin + byteLength) throw new Error("it ends in its header");
+    const parsed = parseNpyHeader(header.subarray(begin, begin + byteLength), { isLatin1 });
+    checkDataByteLength(parsed, member.byteLength - begin - byteLength);
+    progress.add(begin + byteLength);
+    // The dtype is only of the arrays that have none.
+    const { dtype, ...others } = options;
+    const allocate = arrayAllocator(parsed, {
+      ...others,
+      ...parsed.dtype === undefined && dtype !== undefined ? { dtype } : {},
+    });
+    return await filled(allocate(), async (array) => {
+      const { signal } = options;
+      await fillInOrder(array, { data, header: parsed, signal, onPiece: (length) => progress.add(length) });
+      // The checksum is that of all bytes: there must not be any more.
+      await data.read(1);
+    });
+  } finally {
+    await pieces.return(undefined);
+  }
+}

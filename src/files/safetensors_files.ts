@@ -1,0 +1,367 @@
+/**
+ * Tensors in safetensors files, read into device memory and written from there.
+ *
+ * @module
+ */
+import type { CudaStream, DeviceArray, DeviceBuffer, TypedArray } from "../../mod.ts";
+import { elementTypeOf } from "../memory/dtypes.ts";
+import { checkOptions, type KnownOptions, shown, suggestName, whatIs } from "../support/validation.ts";
+import { throwIfAborted } from "../support/waiting/waiting.ts";
+import { type ByteSource, type FileSource, openSource } from "./byte_source.ts";
+import { maximumWriters, readRanges, type SourceRange, type TransferRange, writeRanges } from "./device_transfers.ts";
+import {
+  fileOptionNames,
+  type FileOptions,
+  fileReadOptionNames,
+  type FileReadOptions,
+  memoryFor,
+} from "./file_options.ts";
+import { writeNewFile } from "./new_file.ts";
+import { checkIsArray, type FileWriteOptions, filled, finishedBefore, reading } from "./npy_arrays.ts";
+import { pathBeside, writeFully } from "./runtime_files.ts";
+import { encodeSafetensorsHeader, readSafetensorsHeader, type SafetensorsTensor } from "./safetensors_header.ts";
+import { readSafetensorsIndex } from "./safetensors_index.ts";
+import { layOutTensors, type TensorRun } from "./tensor_layout.ts";
+
+/** Options of `openSafetensors`. */
+export interface OpenSafetensorsOptions {
+  /** The names of the tensors to read. Defaults to all. */
+  names?: Iterable<string>;
+}
+
+/** Options of `readSafetensors`. */
+export interface ReadSafetensorsOptions extends FileReadOptions, OpenSafetensorsOptions {}
+
+/** Options of `writeSafetensors`. */
+export interface WriteSafetensorsOptions extends FileWriteOptions {
+  /** What the file says about itself, such as `{ format: "pt" }`. */
+  metadata?: Readonly<Record<string, string>> | ReadonlyMap<string, string>;
+}
+
+/** Options of `SafetensorsFile.load`. */
+export interface LoadSafetensorsOptions extends FileOptions {
+  /** The stream whose work so far is waited for before the memory is filled. Defaults to the buffer's own. */
+  stream?: CudaStream;
+}
+
+const openOptions: KnownOptions<OpenSafetensorsOptions> = { action: "open a safetensors file", names: { names: true } };
+const readOptions: KnownOptions<ReadSafetensorsOptions> = {
+  action: "read a safetensors file",
+  names: { ...fileReadOptionNames, names: true },
+};
+const loadOptions: KnownOptions<LoadSafetensorsOptions> = {
+  action: "load a safetensors file",
+  names: { ...fileOptionNames, stream: true },
+};
+const writeOptions: KnownOptions<WriteSafetensorsOptions> = {
+  action: "write a safetensors file",
+  names: { ...fileOptionNames, stream: true, metadata: true },
+};
+
+/** A file of tensors, and what is read of it. */
+interface Shard {
+  readonly source: ByteSource;
+  readonly dataOffset: number;
+  readonly runs: readonly TensorRun[];
+}
+
+/**
+ * A safetensors file, or several by their index, that was opened by `openSafetensors`: what it says, and where its
+ * tensors will lie in memory.
+ */
+export class SafetensorsFile implements AsyncDisposable {
+  /** The tensors, in the order of the file. Each has its place in the memory that `load` fills, aligned to 256 bytes. */
+  readonly tensors: readonly SafetensorsTensor[];
+  /** What the file says about itself. */
+  readonly metadata: ReadonlyMap<string, string>;
+  /** The size in bytes of the memory that `load` fills. */
+  readonly byteLength: number;
+  readonly #shards: readonly Shard[];
+  readonly #name: string;
+  #isClosed = false;
+
+  /**
+   * Files come from `openSafetensors`.
+   *
+   * @ignore
+   */
+  constructor(name: string, shards: readonly Shard[], contents: {
+    tensors: readonly SafetensorsTensor[];
+    metadata: ReadonlyMap<string, string>;
+    byteLength: number;
+  }) {
+    this.#name = name;
+    this.#shards = shards;
+    this.tensors = contents.tensors;
+    this.metadata = contents.metadata;
+    this.byteLength = contents.byteLength;
+  }
+
+  /**
+   * Reads the tensors into memory, each to its place. Resolves when all of them are there, for every stream. The bytes
+   * between tensors stay as they are.
+   *
+   * @param buffer Memory of at least `byteLength` bytes, such as that of a store.
+   * @throws {RangeError} If the buffer is smaller
+   * @throws {ReferenceError} If the file was closed, or the buffer was freed
+   * @throws {Error} If the file cannot be read or was cut, with the reason
+   */
+  async load(buffer: DeviceBuffer, options: LoadSafetensorsOptions = {}): Promise<void> {
+    checkOptions(options, loadOptions);
+    if (this.#isClosed) throw new ReferenceError(`Cannot read ${this.#name}: it was closed`);
+    if (buffer.byteLength < this.byteLength) {
+      throw new RangeError(
+        `Cannot read ${this.#name} into ${buffer.byteLength} bytes of memory: its tensors need ${this.byteLength}`,
+      );
+    }
+    await finishedBefore([buffer], options);
+    const ranges = this.#shards.flatMap(({ source, dataOffset, runs }) =>
+      runs.map(({ sourceOffset, targetOffset, byteLength }): SourceRange => (
+        { source, fileOffset: dataOffset + sourceOffset, byteLength, buffer, byteOffset: targetOffset }
+      ))
+    );
+    const { signal, onProgress } = options;
+    await readRanges(ranges, {
+      ...signal === undefined ? {} : { signal },
+      ...onProgress === undefined ? {} : { onProgress },
+      what: `the read of ${this.#name}`,
+    });
+  }
+
+  /** Closes the file. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    for (const { source } of this.#shards) await source[Symbol.asyncDispose]();
+  }
+}
+
+/**
+ * The tensors of a safetensors file in device memory, by name, in the order of the file: a `Map` of arrays, which are
+ * views of one buffer. Comes from `readSafetensors`. Disposing of it frees the memory of all.
+ */
+export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implements Disposable {
+  /** The memory of all tensors, such as to offer it to other processes. */
+  readonly buffer: DeviceBuffer;
+  /** What the file says about itself. */
+  readonly metadata: ReadonlyMap<string, string>;
+
+  /**
+   * Tensors come from `readSafetensors`.
+   *
+   * @ignore
+   */
+  constructor(buffer: DeviceBuffer, { tensors, metadata }: Pick<SafetensorsFile, "tensors" | "metadata">) {
+    super();
+    this.buffer = buffer;
+    this.metadata = metadata;
+    for (const { name, dtype, shape, byteOffset, byteLength } of tensors) {
+      const { type } = elementTypeOf(dtype)!;
+      this.set(name, buffer.subarray(byteOffset, byteOffset + byteLength).as(type, { shape, dtype }));
+    }
+  }
+
+  /** Frees the memory, in the order of its stream. */
+  [Symbol.dispose](): void {
+    this.buffer[Symbol.dispose]();
+  }
+}
+
+/**
+ * Reads a safetensors file into device memory: one allocation for all tensors, each aligned to 256 bytes. For a model in
+ * several files, give the path of its index, such as `model.safetensors.index.json`.
+ *
+ * Several pieces are read at once, through page-locked memory. Everything that the file says is checked before memory
+ * is allocated.
+ *
+ * @param source The path or URL of the file or of an index, or the bytes of a file.
+ * @param options Where the memory comes from, `pool` or `device`, and the names of the tensors if not all are needed.
+ * @returns A `Map` of arrays with their shapes and dtypes. Elements without a typed array, such as those of
+ * `"bfloat16"`, are seen as unsigned integers.
+ * @throws {TypeError} If neither `pool` nor `device` is given, or an option has a wrong value
+ * @throws {RangeError} If there is no tensor of a name in `names`
+ * @throws {Error} If the file cannot be read, or is not a safetensors file; the message says which of its values is
+ * wrong. Nothing stays allocated
+ * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
+ *
+ * @example
+ * ```ts
+ * // deno run --allow-ffi --allow-read=/tmp --allow-write=/tmp model.ts
+ * import { open } from "./mod.ts";
+ * import { readSafetensors, writeSafetensors } from "./safetensors.ts";
+ *
+ * using cuda = open();
+ * using pool = cuda.device(0).createPool();
+ * using weight = pool.allocateArray(Uint16Array, { shape: [2, 2], dtype: "bfloat16" });
+ * weight.fill(0x3f80);
+ * await writeSafetensors({ weight }, "/tmp/model.safetensors", { metadata: { format: "pt" } });
+ *
+ * using tensors = await readSafetensors("/tmp/model.safetensors", { pool });
+ * for (const [name, { dtype, shape }] of tensors) console.log(name, dtype, shape);
+ * ```
+ */
+export async function readSafetensors(source: FileSource, options: ReadSafetensorsOptions): Promise<DeviceTensors> {
+  checkOptions(options, readOptions);
+  const { pool, stream } = memoryFor(options, readOptions.action);
+  const { names, signal, onProgress } = options;
+  throwIfAborted(signal, "the read of a safetensors file");
+  await using file = await openSafetensors(source, names === undefined ? {} : { names });
+  // A file of empty tensors has memory nevertheless, for their addresses.
+  return await filled(new DeviceTensors(pool.allocate(Math.max(1, file.byteLength), stream), file), async (tensors) => {
+    await file.load(tensors.buffer, {
+      ...signal === undefined ? {} : { signal },
+      ...onProgress === undefined ? {} : { onProgress },
+    });
+  });
+}
+
+/**
+ * Opens a safetensors file and checks all that it says, without reading its tensors: to see what it has, or to load it
+ * into memory that is not from a pool, such as that of a store.
+ *
+ * @param source The path or URL of the file or of an index, or the bytes of a file.
+ * @throws {TypeError} If the source is none of them, or an option has a wrong value
+ * @throws {RangeError} If there is no tensor of a name in `names`
+ * @throws {Error} If the file cannot be read, or is not a safetensors file; the message says which of its values is
+ * wrong
+ *
+ * @example
+ * ```ts
+ * // deno run --allow-ffi --allow-read=/tmp --allow-write=/tmp model.ts
+ * import { open } from "./mod.ts";
+ * import { openSafetensors, writeSafetensors } from "./safetensors.ts";
+ *
+ * using cuda = open();
+ * using pool = cuda.device(0).createPool();
+ * using bias = pool.allocateArray(new Float32Array([1, 2, 3]));
+ * await writeSafetensors({ bias }, "/tmp/bias.safetensors");
+ *
+ * await using file = await openSafetensors("/tmp/bias.safetensors");
+ * using memory = cuda.device(0).allocate(file.byteLength);
+ * await file.load(memory, { onProgress: ({ loaded, total }) => console.log(`${loaded} of ${total} bytes`) });
+ * ```
+ */
+export async function openSafetensors(
+  source: FileSource,
+  options: OpenSafetensorsOptions = {},
+): Promise<SafetensorsFile> {
+  checkOptions(options, openOptions);
+  await using opened = new AsyncDisposableStack();
+  const first = opened.use(await openSource(source));
+  const files = first.path?.endsWith(".json") === true
+    ? await openShards(first, (each) => opened.use(each))
+    : [{ source: first, names: undefined }];
+  // The index is not read any more.
+  if (files[0]?.source !== first) await first[Symbol.asyncDispose]();
+  const wanted = namesOf(options.names);
+  const shards: Shard[] = [];
+  const all: SafetensorsTensor[] = [];
+  const tensors: SafetensorsTensor[] = [];
+  const metadata = new Map<string, string>();
+  let byteLength = 0;
+  for (const { source, names } of files) {
+    const header = await reading(source.name, async () => {
+      const header = await readSafetensorsHeader(source);
+      const found = new Set(header.tensors.map(({ name }) => name));
+      const missing = names?.difference(found).values().next().value;
+      if (missing !== undefined) {
+        throw new Error(`it has no tensor ${shown(missing)}, which the index says is in it; get both anew`);
+      }
+      return header;
+    });
+    // A tensor that the index does not name, or has in another file, is not part of the model.
+    const own = header.tensors.filter(({ name }) => names?.has(name) ?? true);
+    all.push(...own);
+    const layout = layOutTensors(own.filter(({ name }) => wanted?.has(name) ?? true), byteLength);
+    byteLength = layout.end;
+    tensors.push(...layout.tensors);
+    shards.push({ source, dataOffset: header.dataOffset, runs: layout.runs });
+    for (const [key, value] of header.metadata) metadata.set(key, value);
+  }
+  const known = all.map(({ name }) => name);
+  const unknown = wanted?.difference(new Set(known)).values().next().value;
+  if (unknown !== undefined) {
+    throw new RangeError(
+      `Cannot read ${shown(unknown)} of ${first.name}: it has no such tensor: ${
+        suggestName(unknown, known, "there are")
+      }`,
+    );
+  }
+  opened.move();
+  return new SafetensorsFile(first.name, shards, { tensors, metadata, byteLength });
+}
+
+/**
+ * Writes arrays to a safetensors file. The file appears at its path when all of it is on the disk; a file that was there
+ * is replaced then. As other libraries do, it begins with the widest types, so that all tensors are aligned.
+ *
+ * @param tensors The arrays by their names: an object, a `Map`, or what `readSafetensors` returned. They must not change
+ * until the promise resolves.
+ * @param path The path or `file:` URL of the file.
+ * @throws {TypeError} If one is not a DeviceArray, the format has no name for its dtype, or an option has a wrong value
+ * @throws {ReferenceError} If an array was freed
+ * @throws {Error} If the file cannot be written, with the runtime's reason. Nothing stays at the path
+ */
+export async function writeSafetensors(
+  tensors: Readonly<Record<string, DeviceArray<TypedArray>>> | ReadonlyMap<string, DeviceArray<TypedArray>>,
+  path: string | URL,
+  options: WriteSafetensorsOptions = {},
+): Promise<void> {
+  checkOptions(options, writeOptions);
+  const entries = tensors instanceof Map ? [...tensors] : Object.entries(tensors);
+  for (const [name, array] of entries) checkIsArray(array, `write ${shown(name)}`);
+  const bitsOf = ({ dtype }: DeviceArray<TypedArray>) => elementTypeOf(dtype)!.bits;
+  entries.sort(([a, first], [b, second]) => bitsOf(second) - bitsOf(first) || (a < b ? -1 : 1));
+  let end = 0;
+  const described = entries.map(([name, { dtype, shape, byteLength }]): SafetensorsTensor => {
+    end += byteLength;
+    return { name, dtype, shape, byteOffset: end - byteLength, byteLength };
+  });
+  const header = encodeSafetensorsHeader({ metadata: metadataOf(options.metadata), tensors: described });
+  await finishedBefore(entries.map(([, array]) => array), options);
+  await writeNewFile(path, async (file, openAgain) => {
+    await writeFully(file, header, 0);
+    const handles = [file];
+    while (handles.length < maximumWriters && end >= handles.length * 16 * 2 ** 20) handles.push(await openAgain());
+    const ranges = described.map(({ byteOffset, byteLength }, index): TransferRange => (
+      { fileOffset: header.length + byteOffset, byteLength, buffer: entries[index]![1], byteOffset: 0 }
+    ));
+    await writeRanges(handles, ranges.filter(({ byteLength }) => byteLength > 0), {
+      ...options.signal === undefined ? {} : { signal: options.signal },
+      ...options.onProgress === undefined ? {} : { onProgress: options.onProgress },
+      what: `the write of ${shown(String(path))}`,
+    });
+  });
+}
+
+async function openShards(
+  index: ByteSource,
+  keep: (source: ByteSource) => ByteSource,
+): Promise<{ source: ByteSource; names: ReadonlySet<string> }[]> {
+  const files = await reading(index.name, () => readSafetensorsIndex(index));
+  const shards = [];
+  for (const [file, names] of files) {
+    shards.push({ source: keep(await openSource(pathBeside(index.path!, file))), names });
+  }
+  return shards;
+}
+
+function namesOf(names: Iterable<string> | undefined): ReadonlySet<string> | undefined {
+  if (names === undefined) return undefined;
+  if (typeof names === "string") throw new TypeError(`Cannot use a string as names: give [${shown(names)}]`);
+  if (typeof names?.[Symbol.iterator] !== "function") {
+    throw new TypeError(`Cannot use ${whatIs(names)} as names: give an array of strings`);
+  }
+  return new Set(names);
+}
+
+function metadataOf(metadata: WriteSafetensorsOptions["metadata"] = {}): ReadonlyMap<string, string> {
+  if (typeof metadata !== "object" || metadata === null) {
+    throw new TypeError(`Cannot use ${whatIs(metadata)} as metadata: give an object of strings`);
+  }
+  const members = new Map(metadata instanceof Map ? metadata : Object.entries(metadata));
+  for (const [key, value] of members) {
+    if (typeof value === "string") continue;
+    throw new TypeError(`Cannot write ${shown(key)} of the metadata: it is ${whatIs(value)}, and must be a string`);
+  }
+  return members;
+}

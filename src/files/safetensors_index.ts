@@ -1,0 +1,54 @@
+/**
+ * The index of a model whose tensors are in several safetensors files: a JSON file with the file of each tensor.
+ *
+ * @module
+ */
+import { shown } from "../support/validation.ts";
+import { bytesAt, type ByteSource } from "./byte_source.ts";
+
+/** Maximum size of an index in bytes: that of a million tensors. */
+const maximumByteLength = 200_000_000;
+
+/**
+ * Reads an index. Returns the names of the tensors in each file.
+ *
+ * @throws {Error} If it is not an index, or names files elsewhere than beside it
+ */
+export async function readSafetensorsIndex(source: ByteSource): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const { byteLength } = source;
+  if (byteLength > maximumByteLength) {
+    refuse(`it has ${byteLength} bytes, and an index may have ${maximumByteLength}`);
+  }
+  let index: unknown;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await bytesAt(source, 0, byteLength));
+    index = JSON.parse(text);
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith("Cannot")) throw error;
+    refuse(`it is not JSON (${(error as Error).message})`);
+  }
+  const map = memberOf(index, "weight_map");
+  if (typeof map !== "object" || map === null || Array.isArray(map)) refuse("it has no object weight_map");
+  const files = new Map<string, Set<string>>();
+  for (const [tensor, file] of Object.entries(map as Record<string, unknown>)) {
+    if (typeof file !== "string") refuse(`its weight_map has ${shown(file)} as the file of ${shown(tensor)}`);
+    // Files of anywhere else are none of the model's.
+    if (!/^[^/\\\0]+\.safetensors$/.test(file)) {
+      refuse(`its weight_map has ${shown(file)} as the file of ${shown(tensor)}, which is not one beside the index`);
+    }
+    const tensors = files.get(file);
+    if (tensors === undefined) files.set(file, new Set([tensor]));
+    else tensors.add(tensor);
+  }
+  return files;
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}
+
+function refuse(reason: string): never {
+  throw new Error(`it is not the index of a model: ${reason}`);
+}
