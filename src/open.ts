@@ -26,6 +26,7 @@ import {
   shown,
   whatIs,
 } from "./support/validation.ts";
+import { addDisplays, addDisplayToReport } from "./notebook/displays.ts";
 import { Session } from "./session.ts";
 import { instructionSupport, SoftwareDriver } from "./software/software_driver.ts";
 import {
@@ -224,7 +225,9 @@ export function open(options: OpenOptions = {}): Cuda {
       withHostReads: choiceFrom("POOLPASS_SANITIZE_HOST_READS", ["0", "1"]) === "1",
       instruments: choiceFrom("POOLPASS_SANITIZE_INSTRUMENT", ["0", "1"]) === "1",
     };
-    const sanitizer = wanted && new Sanitizer(wanted.checks, options.onReport, outputsOfEnvironment(), kernels);
+    const outputs = { ...outputsOfEnvironment(), prepare: addDisplayToReport };
+    const sanitizer = wanted && new Sanitizer(wanted.checks, options.onReport, outputs, kernels);
+    addDisplays();
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";

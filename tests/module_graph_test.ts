@@ -77,10 +77,13 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     ...seam,
     ...["transport/", "protocol/", "channel/", "exporter/", "importer/"].map((layer) => `src/sharing/${layer}`),
   ]],
+  // Notebooks show the objects, which know nothing of notebooks.
+  ["src/notebook/", [...seam, ...objects, "src/sanitizer/reporting/"]],
   ["src/open.ts", [
     ...nativeLayer,
     ...seam,
     ...objects,
+    "src/notebook/",
     "src/compile/",
     "src/sanitizer/",
     "ffi/nccl/",

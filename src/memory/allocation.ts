@@ -57,6 +57,11 @@ export interface AllocationOwner {
    */
   useEnd?: string | undefined;
   /**
+   * Returns why the process that lends the memory is gone; undefined while it is connected. Memory that was imported by
+   * a fabric handle is then invalid. Only for memory that an `Importer` has mapped.
+   */
+  lenderEnd?(): string | undefined;
+  /**
    * Returns a device's access to the memory. Only for memory in an address range, in which access is set separately for
    * each device.
    */

@@ -71,9 +71,10 @@ export class Sanitizer {
     this.#checks = checks;
     this.#hasListener = onReport !== undefined;
     this.#outputs = outputs;
-    const { log, suppressions } = outputs;
+    const { log, prepare, suppressions } = outputs;
     const handle = onReport ?? ((report) => this.#print(report));
     const onEach = (report: SanitizerReport) => {
+      prepare?.(report);
       log?.add(report);
       handle(report);
     };

@@ -13,6 +13,7 @@ export const smallFolders: readonly string[] = [
   "docs",
   "files",
   "mistakes",
+  "notebook",
   "ptx",
   "support",
   "types",

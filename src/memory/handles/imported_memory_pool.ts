@@ -37,6 +37,9 @@ export let isUnused: (pool: ImportedMemoryPool) => boolean;
 /** Calls `callback` once, when the imported pool is disposed. Replaces an earlier callback. */
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
+/** Sets the function that buffers of the pool have as `AllocationOwner.lenderEnd`. */
+export let setLenderEnd: (pool: ImportedMemoryPool, lenderEnd: () => string | undefined) => void;
+
 const refusalToClone = cloneRefusal("an ImportedMemoryPool", shareOrOpen);
 
 /**
@@ -70,6 +73,7 @@ export class ImportedMemoryPool implements Disposable {
     whenImportedPoolDisposed = (pool, callback) => {
       pool.#onDispose = callback;
     };
+    setLenderEnd = (pool, lenderEnd) => void (pool.#owner.lenderEnd = lenderEnd);
     printAs(this, "ImportedMemoryPool", (pool) => {
       const isDisposed = pool.#handle === undefined || pool.#session.hasEnded;
       const state = isDisposed ? "disposed" : `${pool.#mappings.size} mapped`;

@@ -49,6 +49,9 @@ import {
 } from "../../support/validation.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 
+/** Returns the device that a kernel was loaded on. */
+export let deviceOfKernel: (kernel: CudaKernel) => CudaDevice;
+
 const refusalToClone = cloneRefusal("a CudaKernel", openInWorker);
 
 /**
@@ -91,6 +94,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   #cacheConfig: CacheConfig = "none";
 
   static {
+    deviceOfKernel = (kernel) => kernel.#device;
     refuseNewProperties(this, { name: "CudaKernel", fields: ["cloneRefusal", "name"], instead: optInInstead });
     printAs(this, "CudaKernel", (kernel) => {
       const types = kernel.#typeNames();

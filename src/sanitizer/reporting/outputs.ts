@@ -74,6 +74,8 @@ export class ReportLog {
 
 /** What a sanitizer does with reports in addition to calling its listener. */
 export interface Outputs {
+  /** Called with each new report before anyone else gets it. */
+  readonly prepare?: ((report: SanitizerReport) => void) | undefined;
   /** The suppressions: mistakes that match one are counted but not reported. */
   readonly suppressions?: Suppressions | undefined;
   /** The log in the file that `POOLPASS_SANITIZE_REPORT` names. */

@@ -10,7 +10,11 @@ import { ignoreLoss } from "../../support/driver_errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { shareableAdvice } from "../../memory/handles/export_data.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
-import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/handles/imported_memory_pool.ts";
+import {
+  type ImportedMemoryPool,
+  setLenderEnd,
+  whenImportedPoolDisposed,
+} from "../../memory/handles/imported_memory_pool.ts";
 import {
   checkMaximum,
   checkMilliseconds,
@@ -146,6 +150,8 @@ export class Importer implements AsyncDisposable {
     map: (state, options) => this.#map(state, options),
     importPool: (state) => this.#importPool(state),
   };
+  /** Returns why the connection has ended; undefined before. */
+  readonly #lenderEnd = (): string | undefined => this.#end && (this.#end.error?.message ?? "the exporter has closed");
   /** Whether some memory could not be released, because the device is lost or its `Cuda` object was disposed. */
   #isStuck = false;
   /** Set once the connection is closed. `error` is undefined if the connection was closed normally. */
@@ -487,6 +493,7 @@ export class Importer implements AsyncDisposable {
     let whole: DeviceBuffer | undefined;
     try {
       whole = this.#memory.map(state.message.allocation);
+      allocationOf(whole).owner.lenderEnd = this.#lenderEnd;
       if (state.isReady || this.#remoteEvents.isKnownToHaveFired(state.message.readyEvent)) return make(whole);
     } catch (error) {
       this.#abandon(state, whole);
@@ -684,6 +691,7 @@ export class Importer implements AsyncDisposable {
     const ownerOfOffer: AllocationOwner = {
       isHostMemory: owner.isHostMemory ?? false,
       ...owner.accessOf === undefined ? {} : { accessOf: owner.accessOf },
+      lenderEnd: this.#lenderEnd,
       release: (_address, _byteLength, onto) => {
         this.#mapped.delete(buffer);
         try {
@@ -725,6 +733,7 @@ export class Importer implements AsyncDisposable {
     const pool = this.#memory.importPool(message.pool);
     this.#offers.hold(state);
     this.#mapped.add(pool);
+    setLenderEnd(pool, this.#lenderEnd);
     whenImportedPoolDisposed(pool, () => {
       this.#mapped.delete(pool);
       this.#offers.release(state, 0);
