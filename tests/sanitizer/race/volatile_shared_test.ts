@@ -84,6 +84,21 @@ const loops: Readonly<Record<string, { readonly reader: string; readonly polls: 
     setp.eq.u32 %p1, %r3, 0;
     @%p1 bra AGAIN;`,
   },
+  "a variable in memory, as compilers have it without optimizations": {
+    polls: true,
+    reader: `
+    mov.u32 %r3, 0;
+    st.local.u32 [variable], %r3;
+  AGAIN:
+    ld.volatile.shared.u32 %r2, [first];
+    setp.eq.u32 %p1, %r2, 0;
+    @%p1 bra NEXT;
+    st.local.u32 [variable], 1;
+  NEXT:
+    ld.local.u32 %r3, [variable];
+    setp.eq.u32 %p1, %r3, 0;
+    @%p1 bra AGAIN;`,
+  },
   "a limited number of attempts": {
     polls: true,
     reader: `
@@ -141,6 +156,7 @@ function between(writer: string, reader: string): string {
   .reg .b32 %r<4>;
   .shared .align 4 .b32 first;
   .shared .align 4 .b32 second;
+  .local .align 4 .b32 variable;
   mov.u32 %r0, %tid.x;
   setp.ne.u32 %p0, %r0, 0;
   @%p0 bra OTHER;

@@ -6,7 +6,7 @@
  */
 import { postorder, predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { registersOfInstruction, registersRead, registersSet } from "../../../ptx/analysis/definitions_and_uses.ts";
-import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { AnalyzedFlow, FlowBlock, KernelFlows } from "./function_flow.ts";
 
 /** The place of an instruction that sets a register: its basic block, and its index among the block's instructions. */
@@ -54,7 +54,10 @@ export function findPollingLoads(flows: KernelFlows): ReadonlySet<ResolvedInstru
       );
       addDeciding(polling, analysis.blocks, { deciding, controllers });
     }
-    for (const load of loads) if ([...polling].some((other) => haveSameAddress(load, other))) found.add(load);
+    for (const load of loads) {
+      const isPeeled = () => [...polling].some(({ operands }) => isSameAddress(load.operands[1], operands[1]));
+      if (polling.has(load) || isPeeled()) found.add(load);
+    }
   }
   return found;
 }
@@ -106,8 +109,7 @@ function storesTo({ form, operands: [address] }: ResolvedInstruction, names: Rea
     address.base.space === "param" && names.has(address.base.name);
 }
 
-function haveSameAddress({ operands: [, a] }: ResolvedInstruction, { operands: [, b] }: ResolvedInstruction): boolean {
-  if (a === b) return true;
+function isSameAddress(a: ResolvedOperand | undefined, b: ResolvedOperand | undefined): boolean {
   return a?.kind === "address" && b?.kind === "address" && a.base === b.base && a.offset === b.offset;
 }
 
@@ -133,8 +135,8 @@ function controllersOf({ analysis: { blocks, postDominators } }: AnalyzedFlow): 
 }
 
 /**
- * Adds the volatile loads in `blocks` on which the registers `deciding` depend, through other registers and through the
- * branches between the blocks.
+ * Adds the volatile loads in `blocks` on which the registers `deciding` depend, through other registers, through memory
+ * at the same address, and through the branches between the blocks.
  */
 function addDeciding(
   found: Set<ResolvedInstruction>,
@@ -146,8 +148,10 @@ function addDeciding(
 ): void {
   const instructions = new Map(blocks.map((block) => [block, instructionsIn([block])]));
   const definitions = new Map<Register, Definition[]>();
+  const stores: Definition[] = [];
   for (const [block, all] of instructions) {
     all.forEach((instruction, index) => {
+      if (instruction.form.traits.access === "write") stores.push({ block, index });
       for (const register of registersSet(instruction)) {
         const others = definitions.get(register);
         if (others === undefined) definitions.set(register, [{ block, index }]);
@@ -162,7 +166,16 @@ function addDeciding(
     if (visited.has(instruction)) return;
     visited.add(instruction);
     if (isVolatileLoad(instruction)) found.add(instruction);
-    else for (const register of registersRead(instruction)) uses.push({ register, block, index });
+    else {
+      for (const register of registersRead(instruction)) uses.push({ register, block, index });
+      // Without optimizations, compilers keep variables in memory.
+      if (instruction.form.traits.access === "read") {
+        const [, from] = instruction.operands;
+        for (const store of stores) {
+          if (isSameAddress(from, instructions.get(store.block)![store.index]!.operands[0])) visit(store);
+        }
+      }
+    }
     if (instruction.predicate !== undefined) uses.push({ register: instruction.predicate.register, block, index });
     for (const controller of controllers.get(block)!) {
       if (instructions.has(controller)) uses.push(...usesOfTerminator(controller));
