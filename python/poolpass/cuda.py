@@ -20,6 +20,8 @@ LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # DLPack's stream for "do not synchronize".
 NO_STREAM = -1
 
+# The bytes with which the UUIDs of software devices begin, in all languages.
+SOFTWARE_UUID = b"poolpass softwa"
 WITHOUT_GPU = "without a GPU, set POOLPASS_DRIVER=software"
 
 # Reentrant, as all locks that a finalizer may need: it may run while its thread has them.
@@ -97,12 +99,18 @@ class Cuda:
 
     def device_of_uuid(self, uuid: bytes) -> int:
         """Returns the ordinal in this process of the device with a UUID."""
-        if uuid not in self.uuids:
-            raise SharingError(
-                "device-not-visible",
-                f"Cannot use device {format_uuid(uuid)}: this process does not see it; see CUDA_VISIBLE_DEVICES",
-            )
-        return self.uuids.index(uuid)
+        if uuid in self.uuids:
+            return self.uuids.index(uuid)
+        is_software = uuid.startswith(SOFTWARE_UUID)
+        if is_software and self.driver == "cuda":
+            why = "it is the software device; set POOLPASS_DRIVER=software in this process, too"
+        elif not is_software and self.driver == "software":
+            why = "it is a GPU, and this process has POOLPASS_DRIVER=software; set it in all processes, or in none"
+        elif is_software:
+            why = "this process has the first software device only; set POOLPASS_SOFTWARE_DEVICES=1 in the other one"
+        else:
+            why = "this process does not see it; see CUDA_VISIBLE_DEVICES"
+        raise SharingError("device-not-visible", f"Cannot use device {format_uuid(uuid)}: {why}")
 
     def device_of_address(self, address: int) -> int:
         """Returns the ordinal of the device that memory lies on."""

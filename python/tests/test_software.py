@@ -88,6 +88,21 @@ with MemoryPool() as pool:
 """
         self.run_here(program)
 
+    def test_devices_of_other_processes_are_named(self) -> None:
+        program = """
+from poolpass import SharingError
+from poolpass.cuda import cuda
+assert cuda().device_of_uuid(b"poolpass softwa\\0") == 0
+for uuid in b"poolpass softwa\\1", bytes(16):
+    try:
+        cuda().device_of_uuid(uuid)
+    except SharingError as error:
+        print(error)
+"""
+        first, second = self.run_here(program).splitlines()
+        self.assertRegex(first, "this process has the first software device only")
+        self.assertRegex(second, "it is a GPU, and this process has POOLPASS_DRIVER=software")
+
     def test_freed_memory_is_used_again(self) -> None:
         program = """
 import os

@@ -8,7 +8,7 @@ import numpy
 
 class Tensor:
     def __init__(self, array: Any):
-        self.array = numpy.asarray(array, copy=None)
+        self.array = numpy.asarray(array)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.array.__dlpack__(**options)
