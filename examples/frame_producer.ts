@@ -61,7 +61,7 @@ async function main(signal: AbortSignal): Promise<void> {
     minimumConsumers: consumers,
     metadata: { dtype: "uint32", shape: [Math.floor(byteLength / 4)] },
   });
-  say(name, `Waiting for ${consumers} consumers at ${socketPath}`);
+  say(name, `Waiting for ${consumers} ${consumers === 1 ? "consumer" : "consumers"} at ${socketPath}`);
 
   let begin = NaN;
   for (let frame = 1; frame <= frames; frame++) {

@@ -192,7 +192,7 @@ function print(trainings: readonly Training[]): void {
     const differences = trainings.flatMap(({ losses }) =>
       losses.map((loss, step) => Math.abs(loss - trainings[0]!.losses[step]!) / trainings[0]!.losses[step]!)
     );
-    console.log(`Losses differ by ${Math.max(...differences).toExponential(1)} of them at most`);
+    console.log(`The losses differ by at most ${Math.max(...differences).toExponential(1)} of their value`);
   }
   for (const [index, { size, parameters, checksum }] of trainings.entries()) {
     const who = size === 1 ? "1 rank has" : `All ${names[index]} have the same`;

@@ -59,7 +59,7 @@ function problemOfRun(words: readonly string[]): string | undefined {
   const program = readProjectFile(file === "cli/main.ts" ? `cli/${command}/${command}.ts` : file);
   for (const word of words.slice(index + 1).filter((word) => word.startsWith("--"))) {
     const option = word.replace(/=.*/, "");
-    if (!program.includes(option)) return `${file} has no option ${option}`;
+    if (option !== "--help" && !program.includes(option)) return `${file} has no option ${option}`;
   }
   return undefined;
 }

@@ -34,6 +34,7 @@ export const pages: readonly string[] = [
   "CONTRIBUTING.md",
   "SECURITY.md",
   ...filesBelow("docs/", ".md"),
+  "bench/README.md",
   "examples/README.md",
   "kernels/README.md",
   "src/sharing/protocol/PROTOCOL.md",
