@@ -29,7 +29,7 @@ export function sequence(...parts: readonly Html[]): Html {
 
 /** Returns text of several lines, in which all characters have the same width. */
 export function preformatted(lines: string): Html {
-  return { html: `<pre style="white-space:pre-wrap;${margin}">${escapeHtml(lines)}</pre>` };
+  return { html: `<pre style="white-space:pre-wrap;word-break:normal;${margin}">${escapeHtml(lines)}</pre>` };
 }
 
 /** Returns a table with a title and a row for each field. */
