@@ -40,7 +40,7 @@ const pythonPath = fileURLToPath(new URL("../../python", import.meta.url));
  * importer has descriptors for, but not for twice as many.
  */
 const languages: readonly (readonly [language: string, skip: string | false, start: Start, fitting: number])[] = [
-  ["TypeScript", false, (args, options) => startCommand(scriptCommand(`${script}.ts`, args, anything), options), 25],
+  ["TypeScript", false, (args, options) => startCommand(scriptCommand(`${script}.ts`, args, anything), options), 20],
   ["Python", noPython, startPython, 40],
 ];
 type Start = (args: readonly string[], options?: { readonly descriptorLimit?: number }) => ChildProcess;
