@@ -25,6 +25,7 @@ const root = new URL("../../", import.meta.url);
 interface Reflection {
   name: string;
   comment?: { readonly blockTags: unknown[] };
+  sources?: readonly { readonly fileName: string }[];
   readonly kind: number;
   readonly frontmatter: Record<string, string>;
   readonly children: readonly Reflection[];
@@ -105,9 +106,10 @@ export async function buildSite(folder: URL): Promise<void> {
     for (const module of project.children) {
       const [specifier, path] = Object.entries(modules).find(([, path]) => path === `./${module.name}.ts`)!;
       if (path.startsWith("./kernels/")) {
-        // The documentation of a kernel is the comment at the beginning of its source.
+        // The documentation of a kernel is the comment at the beginning of its source, where examples are indented.
         const [comment] = /^(?:\/\/.*\n)*/.exec(read(path.replace(/\.ts$/, ".cu")))!;
-        module.comment = new Models.Comment([{ kind: "text", text: comment.replaceAll(/^\/\/ ?/gm, "") }]);
+        const text = comment.replaceAll(/^\/\/ ?/gm, "").replaceAll(/(?:^ .*\n)+/gm, "\n```text\n$&```\n");
+        module.comment = new Models.Comment([{ kind: "text", text }]);
       }
       if (specifier === ".") {
         for (const child of module.children) tag(child, "@category", sections.get(child.name)!);
@@ -149,6 +151,10 @@ export async function buildSite(folder: URL): Promise<void> {
   app.renderer.defineRouter("repository", RepositoryRouter);
 
   const project = await app.convert();
+  for (const reflection of Object.values<Reflection>(project.reflections)) {
+    // What TypeScript's own files declare, such as the constructor of an error, has no source in the repository.
+    if (reflection.sources?.some(({ fileName }) => fileName.startsWith("../"))) delete reflection.sources;
+  }
   const first: Part[] = project.readme;
   Object.assign(first[0]!, { text: first[0]!.text.replace(/^# .*\n/, "") }); // TypeDoc writes a title above it
   const parts: Part[] = [...first, ...project.documents.flatMap(({ content }: { content: Part[] }) => content)];

@@ -49,6 +49,10 @@ test("deno task docs builds every page and every name of mod.ts into a site whos
   const internal = [...links, ...found].filter(({ protocol }) => protocol === "file:");
   assert(internal.length > 10_000, "Links were found");
   assertEquals([...new Set(internal.filter(isBroken).map(({ href }) => href))], []);
+  const toSources = [...html.values()].flatMap((text) => [...text.matchAll(/="[^"#]*\/blob\/main\/([^"#]*)/g)]);
+  const paths = new Set(toSources.map(([, path]) => path!));
+  assert(paths.size > 50, "Links to sources were found");
+  assertEquals([...paths].filter((path) => path.includes("..") || !existsSync(new URL(path, root))), []);
 
   const words = new Set(index.invertedIndex.map(([word]) => word));
   const results = new Set(rows.map(({ name, parent }) => `${parent}.${name}`));
