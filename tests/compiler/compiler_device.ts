@@ -147,17 +147,25 @@ export function refusalOf(ptx: string): { readonly error: PtxError; readonly par
  * @param gangWidth runs kernels in gangs of this width; throws if that is not possible
  * @param instructions replaces the instructions of the software device
  * @param decide makes kernels look for what is uninitialized; called where that decides something, with the line
+ * @param partBytes divides kernels whose threads may wait into parts of this size
  */
 export function load(
   ptx: string,
-  { gangWidth, instructions = instructionSet, decide }: {
+  { gangWidth, instructions = instructionSet, decide, partBytes }: {
     gangWidth?: GangWidth | undefined;
     instructions?: InstructionSet;
     decide?: ((line: number) => void) | undefined;
+    partBytes?: number | undefined;
   } = {},
 ): TestModule {
   const kernelChecks: ReadonlySet<"initialization"> = new Set(decide === undefined ? [] : ["initialization"]);
-  const { wasm, kernels, refusals, image } = compilePtx(ptx, { gangs: "always", instructions, kernelChecks });
+  const division = partBytes === undefined ? {} : { dividedAbove: 0, partBytes };
+  const { wasm, kernels, refusals, image } = compilePtx(ptx, {
+    gangs: "always",
+    instructions,
+    kernelChecks,
+    ...division,
+  });
   for (const refusal of refusals.values()) throw refusal;
   const placed = place(image);
   const imports = {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { type BasicBlock, dominatorTree } from "../../src/ptx/analysis/control_flow_graph.ts";
 import { liveRegisters } from "../../src/ptx/analysis/definitions_and_uses.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
@@ -106,6 +106,158 @@ ${names.map(() => call).join("\n")}
 ret;
 }`);
   assertEquals([...kernels.keys()], ["test"]);
+});
+
+/** The number of a large kernel's threads, all in one block. */
+const threadCount = 64;
+
+/** A kernel whose threads each compute one number. */
+interface LargeKernel {
+  readonly ptx: string;
+  /** What a correct kernel writes. */
+  expected(): Uint32Array;
+}
+
+/** A kernel around a body that computes `%acc` from the thread's number `%t`. */
+function largeKernel(registers: number, body: readonly string[]): string {
+  return `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry test(.param .u64 output) {
+.reg .pred %p<${registers}>; .reg .b32 %r<${registers}>; .reg .b32 %t, %own, %other, %acc; .reg .b64 %rd<4>;
+.shared .align 4 .b8 tile[${4 * threadCount}];
+mov.u32 %t, %tid.x; mov.u32 %own, tile; mad.lo.u32 %own, %t, 4, %own; xor.b32 %other, %own, 128;
+ld.param.u64 %rd1, [output]; mul.wide.u32 %rd2, %t, 4; add.u64 %rd3, %rd1, %rd2;
+${body.join("\n")}
+st.global.u32 [%rd3], %acc;
+ret;
+}`;
+}
+
+/**
+ * A kernel like those that select the smallest of many values with whole warps, unrolled: it has `live` values at once,
+ * which it exchanges between lanes, and now and then between warps.
+ */
+function unrolledSort({ live, shuffles }: { readonly live: number; readonly shuffles: number }): LargeKernel {
+  const body: string[] = [];
+  let next = 0;
+  const set = (instruction: (register: string) => string): string => {
+    const register = `%r${next++}`;
+    body.push(instruction(register));
+    return register;
+  };
+  const values = Array.from(
+    { length: live },
+    (_, index) => set((r) => `mad.lo.u32 ${r}, %t, ${2 * index + 1}, ${index};`),
+  );
+  for (let step = 0; step < shuffles; step++) {
+    const index = step % live, other = (step + 1) % live;
+    const old = values[index]!;
+    const shuffled = set((r) => `shfl.sync.bfly.b32 ${r}, ${old}, ${1 << step % 5}, 31, -1;`);
+    body.push(`setp.lt.u32 %p${step}, ${old}, ${shuffled};`);
+    const least = set((r) => `selp.b32 ${r}, ${old}, ${shuffled}, %p${step};`);
+    const low = set((r) => `min.u32 ${r}, ${least}, ${values[other]};`);
+    values[other] = set((r) => `max.u32 ${r}, ${least}, ${values[other]};`);
+    values[index] = set((r) => `mad.lo.u32 ${r}, ${low}, 3, ${values[other]};`);
+    if (step % 20 > 0) continue;
+    body.push(`st.shared.u32 [%own], ${values[index]};`, "bar.sync 0;");
+    values[index] = set((r) => `ld.shared.u32 ${r}, [%other];`);
+    body.push("bar.sync 0;");
+  }
+  body.push("mov.u32 %acc, 0;", ...values.map((value) => `mad.lo.u32 %acc, %acc, 31, ${value};`));
+  const expected = () => {
+    const threads = (valueOf: (thread: number) => number) =>
+      Uint32Array.from({ length: threadCount }, (_, t) => valueOf(t));
+    const values = Array.from({ length: live }, (_, index) => threads((t) => t * (2 * index + 1) + index));
+    for (let step = 0; step < shuffles; step++) {
+      const old = values[step % live]!, other = values[(step + 1) % live]!;
+      const least = threads((t) => Math.min(old[t]!, old[t ^ 1 << step % 5]!));
+      const low = threads((t) => Math.min(least[t]!, other[t]!)), high = threads((t) => Math.max(least[t]!, other[t]!));
+      const sum = threads((t) => Math.imul(low[t]!, 3) + high[t]!);
+      values[(step + 1) % live] = high;
+      values[step % live] = step % 20 > 0 ? sum : threads((t) => sum[t ^ 32]!);
+    }
+    return threads((t) => values.reduce((sum, value) => Math.imul(sum, 31) + value[t]!, 0));
+  };
+  return { ptx: largeKernel(Math.max(next, shuffles), body), expected };
+}
+
+/** A kernel of many instructions in a row, without anything that threads wait for. */
+function straightCode(lines: number): LargeKernel {
+  const body = ["mov.u32 %acc, %t;", "mov.u32 %r0, 1;"];
+  for (let line = 0; line < lines; line++) {
+    body.push(`prmt.b32 %acc, %acc, %r0, %acc;`, `mad.lo.u32 %r0, %acc, 5, %r0;`);
+  }
+  const expected = () =>
+    Uint32Array.from({ length: threadCount }, (_, thread) => {
+      let [acc, value] = [thread, 1];
+      for (let line = 0; line < lines; line++) {
+        acc = permuted(acc, value, acc);
+        value = Math.imul(acc, 5) + value >>> 0;
+      }
+      return acc;
+    });
+  return { ptx: largeKernel(1, body), expected };
+}
+
+/** The result of `prmt.b32`. */
+function permuted(a: number, b: number, selector: number): number {
+  let result = 0;
+  for (let byte = 0; byte < 4; byte++) {
+    const choice = selector >>> 4 * byte & 15;
+    const chosen = ((choice & 4) === 0 ? a : b) >>> 8 * (choice & 3) & 0xff;
+    result |= ((choice & 8) === 0 ? chosen : (chosen >>> 7) * 0xff) << 8 * byte;
+  }
+  return result >>> 0;
+}
+
+/** What a kernel writes, with or without the sanitizer, which must have nothing to report. */
+function written({ ptx }: LargeKernel, sanitize: boolean): Uint32Array {
+  const reports: string[] = [];
+  using cuda = open({ driver: "software", sanitize, onReport: ({ message }) => reports.push(message) });
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using output = pool.allocate(4 * threadCount, stream);
+  using module = gpu.loadModule(ptx);
+  module.kernel("test").launch({ grid: 1, block: threadCount, stream }, output);
+  const result = output.readSync(Uint32Array);
+  assertEquals(reports, []);
+  return result;
+}
+
+for (const sanitize of [false, true]) {
+  const how = sanitize ? " under the sanitizer" : "";
+  test(`hundreds of shuffles among many live registers${how}`, () => {
+    const kernel = unrolledSort({ live: 48, shuffles: sanitize ? 100 : 200 });
+    assertEquals(written(kernel, sanitize), kernel.expected());
+  });
+  test(`thousands of shuffles among many live registers${how}`, { long: true }, () => {
+    const kernel = unrolledSort({ live: 64, shuffles: sanitize ? 5000 : 10_000 });
+    assertEquals(written(kernel, sanitize), kernel.expected());
+  });
+  test(`straight code of more bytes than engines allow in a function${how}`, { long: true }, () => {
+    const kernel = straightCode(40_000);
+    assertEquals(written(kernel, sanitize), kernel.expected());
+  });
+}
+
+test("the code of a shuffle grows with the registers that change, not with those that are live", () => {
+  const bytes = (live: number, shuffles: number) =>
+    compilePtx(unrolledSort({ live, shuffles }).ptx, { dividedAbove: 0 }).wasm.length;
+  const perShuffle = [10, 100].map((live) => (bytes(live, 300) - bytes(live, 200)) / 100);
+  assert(perShuffle.every((count) => count < 220), perShuffle.join());
+});
+
+test("threads of large kernels keep few registers, which share their places", () => {
+  const { savedBytes } = compilePtx(unrolledSort({ live: 40, shuffles: 300 }).ptx).kernels.get("test")!;
+  assert(savedBytes < 1000, `${savedBytes}`);
+});
+
+test("a kernel that cannot be divided is refused, and the error says what to do", { long: true }, () => {
+  const { ptx } = straightCode(40_000);
+  const message = compilePtx(ptx, { partBytes: Infinity }).refusals.get("test")?.message ?? "";
+  assert(/ \d+ bytes of WebAssembly, and engines allow at most 7654321; unroll its loops less/.test(message), message);
 });
 
 /** A chain of blocks. Each can leave it for the last one. */

@@ -244,8 +244,8 @@ test("random graphs of blocks that wait, most of them irreducible, match an inte
   const [out, source] = [allocate(96 * 8), allocate(4)];
   for (let round = 0; round < (isLong ? 150 : 30); round++) {
     const { ptx, run } = randomGraph(below);
-    const module = load(ptx);
-    for (const seed of [1, 0xdeadbeef]) {
+    const modules = [load(ptx), load(ptx, { partBytes: 300 })];
+    for (const [seed, module] of [1, 0xdeadbeef].flatMap((seed) => modules.map((module) => [seed, module] as const))) {
       source.view.setUint32(0, seed, true);
       module.run("test", {
         block: [96, 1, 1],

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { assertEquals } from "@std/assert";
 import { allocate, firstBodyLine, load, testModule } from "./compiler_device.ts";
 
 /** The number of threads, and what they read and write. */
@@ -37,14 +38,26 @@ ${body}`).replace(".visible", `${declarations}\n.visible`);
 /** The line of a body's first line in {@linkcode threadsModule} without declarations. */
 export const firstThreadsLine: number = firstBodyLine + 11;
 
-/** Runs one block, and returns what its threads wrote, thread after thread. */
+/** The size of the parts into which kernels are divided: so small that almost every loop and branch spans several. */
+const partBytes = 300;
+
+/**
+ * Runs one block, and returns what its threads wrote, thread after thread. Runs the kernel again, divided into parts as
+ * large kernels are, and checks that its threads write the same.
+ */
 export function runThreads(body: string, options: ThreadsOptions): number[] {
+  const written = runOnce(body, options);
+  assertEquals(runOnce(body, options, partBytes), written, "The divided kernel writes something else");
+  return written;
+}
+
+function runOnce(body: string, options: ThreadsOptions, partBytes?: number): number[] {
   const { block, input = [], words = 1 } = options;
   const source = allocate(Math.max(4, input.length * 4));
   Array.from(input).forEach((value, index) => source.view.setUint32(index * 4, value, true));
   const count = block[0] * block[1] * block[2] * words;
   const out = allocate(count * 4);
-  load(threadsModule(body, options)).run("test", {
+  load(threadsModule(body, options), { partBytes }).run("test", {
     block,
     parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
   });

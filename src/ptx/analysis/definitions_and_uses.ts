@@ -267,13 +267,13 @@ function occurrencesOf<Name>(
  * Lists of numbers, one list per key. The numbers of key `k` are the elements of `values` from index `begins[k]` up to,
  * but not including, `begins[k + 1]`, in the order in which they were added.
  */
-interface Groups {
+export interface Groups {
   readonly begins: Uint32Array;
   readonly values: Uint32Array;
 }
 
 /** Collects pairs of a key and a number. Faster than one array per key, because there may be many keys. */
-class Pairs {
+export class Pairs {
   readonly #keys: number[] = [];
   readonly #values: number[] = [];
 

@@ -142,6 +142,11 @@ export const threadRecord = {
   mask: 24,
   first: 28,
   second: 32,
+  /**
+   * For a thread that continues in another part of its kernel: the number of spin-loop iterations left before the
+   * thread yields. 0 for a thread that has been suspended.
+   */
+  spins: 36,
   value: 40,
   /** The first of the request's results, `result` and `predicate`, which the scheduler writes. */
   result: 48,

@@ -13,9 +13,9 @@
  * 7. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
  * 8. `webassembly/` encodes the result.
  *
- * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
- * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
- * (`codegen/code_generator.ts`). Every stage takes O(n) or O(n log n) time for a kernel of n instructions, as `deno
+ * A kernel and the functions that it calls become one WebAssembly function, or several if they are large
+ * (`codegen/kernel_parts.ts`). Threads are coroutines: at a suspend point, a thread saves its live registers and leaves
+ * the function, which begins with a switch on where the thread resumes (`codegen/code_generator.ts`). Every stage takes O(n) or O(n log n) time for a kernel of n instructions, as `deno
  * task bench scaling` measures. `../abi/` defines the interface between compiled kernels and their caller.
  *
  * @module
@@ -46,7 +46,13 @@ import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
 import { architectureOf, checkHeader, type PtxDialect } from "./typing/supported_ptx.ts";
 import { UnsupportedPtxError } from "../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
-import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
+import {
+  encodeModule,
+  type FunctionDefinition,
+  isOfPossibleSize,
+  maximumFunctionBytes,
+  maximumFunctionLocals,
+} from "./webassembly/module_encoder.ts";
 
 export { hostFunctionImports } from "./helpers/helper_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
@@ -194,10 +200,6 @@ export interface GangKernel {
 const memoryPages = 65536;
 const maximumSharedBytes = 227 * 1024;
 const maximumLocalBytes = 512 * 1024;
-/** The maximum number of locals of a WebAssembly function that engines accept, including its parameters. */
-const maximumFunctionLocals = 50_000;
-/** The maximum code size of a WebAssembly function that engines accept, in bytes. */
-const maximumFunctionBytes = 7_654_321;
 /**
  * The maximum code size of a gang kernel with more than `manyDivergencePoints` resume points, in bytes. Larger kernels
  * run thread by thread, because engines took 7 GB of memory to compile 5 MB of such code.
@@ -245,6 +247,8 @@ export function compilePtx(
     kernelChecks: new Set(),
     variesThreads: false,
     checksWrites: false,
+    dividedAbove: 100_000,
+    partBytes: 100_000,
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();
@@ -255,9 +259,10 @@ export function compilePtx(
     if (kernel.kind !== "entry" || kernel.body === undefined) continue;
     if (kernels.has(name) || refusals.has(name)) throw new PtxError(line, `cannot define the kernel "${name}" twice`);
     try {
-      const { compiled, definition } = compileKernel(kernel, { module, isOptimized, options: all });
-      kernels.set(name, compiled);
-      definitions.push(definition);
+      const functionIndex = helperCount + definitions.length;
+      const generated = compileKernel(kernel, { module, isOptimized, functionIndex, options: all });
+      kernels.set(name, generated.compiled);
+      definitions.push(...generated.definitions);
     } catch (error) {
       if (!(error instanceof UnsupportedPtxError)) throw error;
       refusals.set(name, error);
@@ -284,8 +289,14 @@ function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<A
 
 function compileKernel(
   kernel: FunctionDeclaration,
-  { module, isOptimized, options }: { module: ModuleScope; isOptimized: boolean; options: EmitOptions },
-): { compiled: CompiledKernel; definition: FunctionDefinition } {
+  { module, isOptimized, functionIndex, options }: {
+    readonly module: ModuleScope;
+    readonly isOptimized: boolean;
+    /** The index that the kernel's first WebAssembly function will have in the module. */
+    readonly functionIndex: number;
+    readonly options: EmitOptions;
+  },
+): { compiled: CompiledKernel; definitions: readonly FunctionDefinition[] } {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
   const threads = threadsPerBlock(kernel, module.dialect);
   const written = resolveKernel(kernel, {
@@ -305,29 +316,33 @@ function compileKernel(
     const bodies = [resolved.kernel, ...resolved.callees.values()];
     const isCooperative = bodies.some((body) => instructionsOf(body).some(findsWorkspace));
     const common = { name, parameters, parameterBytes, ...threads, sharedBytes, findsWorkspace: isCooperative };
-    const compileFor = (points: LockstepPoints) => {
+    const compileFor = (points: LockstepPoints, functionIndex: number) => {
       const context: GeneratorContext = {
         parameterBytes,
         constants: module.image.constants,
         addressed: module.addressed,
         flows,
         lockstep: points.instructions,
+        functionIndex,
         options,
       };
-      const { definition, ...generated } = generateKernel(name, resolved, context);
+      const { definitions, ...generated } = generateKernel(name, resolved, context);
       limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
-      checkSize(kernel, definition);
+      for (const definition of definitions) checkSize(kernel, definition);
+      const codeBytes = definitions.reduce((sum, { code }) => sum + code.length, 0);
+      // The code for gangs is larger than that for single threads.
+      const isTooLargeForGangs = definitions.length > 1 && codeBytes > maximumGangBytes;
       const lockstepPointCount = points.instructions.size;
       // If the order of the accesses of a warp's lanes matters, all lanes must be in one gang.
       const compileGangs = (width: GangWidth) =>
-        options.gangs === false || (lockstepPointCount > 0 && width < 32)
+        options.gangs === false || isTooLargeForGangs || (lockstepPointCount > 0 && width < 32)
           ? undefined
           : compileGangKernel(resolved, { ...context, width });
       const compileForLaunch = (rules: LaunchRules): KernelForLaunch | undefined => {
         const others = points.under(rules);
         if (others === points) return undefined;
-        const { definition, compiled } = compileFor(others);
-        return { wasm: encodeKernels([definition]), kernel: compiled };
+        const { definitions, compiled } = compileFor(others, helperCount);
+        return { wasm: encodeKernels(definitions), kernel: compiled };
       };
       const compiled: CompiledKernel = {
         ...common,
@@ -339,10 +354,9 @@ function compileKernel(
         compileForLaunch,
         compileGangs,
       };
-      return { definition, compiled };
+      return { definitions, compiled };
     };
-    const { definition, compiled } = compileFor(findLockstepPoints(resolved, { flows, addressed: module.addressed }));
-    return { compiled, definition };
+    return compileFor(findLockstepPoints(resolved, { flows, addressed: module.addressed }), functionIndex);
   } catch (error) {
     if (!(error instanceof StructureError)) throw error;
     throw new UnsupportedPtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
@@ -368,8 +382,8 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   const generated = unlessTooDeep(() => generateGangKernel("threads", resolved, { ...context, indices }));
   if (generated === undefined) return undefined;
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
-  const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
-  const definitions = [definition, scalarExit, reconverge, gangs];
+  const { localBytes, savedBytes, frameBytes, resumeLines, suspensions } = resumable;
+  const definitions = [...resumable.definitions, scalarExit, reconverge, gangs];
   if (!definitions.every(isOfPossibleSize)) return undefined;
   if (gangs.code.length > maximumGangBytes && resumeLines.length > manyDivergencePoints) return undefined;
   const wasm = encodeKernels(definitions);
@@ -384,10 +398,6 @@ function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefi
     if (error instanceof StructureError) return undefined;
     throw error;
   }
-}
-
-function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
-  return type.parameters.length + locals.length <= maximumFunctionLocals && code.length <= maximumFunctionBytes;
 }
 
 function threadsPerBlock(
@@ -419,19 +429,22 @@ function threadsPerBlock(
   return { maxThreadsPerBlock, requiredThreads };
 }
 
+/** What to do about a kernel that is too large. */
+const wayOut = "unroll its loops less (#pragma unroll 1), or make several kernels of it";
+
 /** Throws if a compiled kernel exceeds an engine's limits. */
 function checkSize({ name, line }: FunctionDeclaration, { type, locals, code }: FunctionDefinition): void {
   const count = type.parameters.length + locals.length;
   if (count > maximumFunctionLocals) {
     throw new UnsupportedPtxError(
       line,
-      `cannot compile "${name}": with its registers it needs ${count} locals, and engines allow at most ${maximumFunctionLocals}`,
+      `cannot compile "${name}": with its registers it needs ${count} locals, and engines allow at most ${maximumFunctionLocals}; ${wayOut}`,
     );
   }
   if (code.length > maximumFunctionBytes) {
     throw new UnsupportedPtxError(
       line,
-      `cannot compile "${name}": it is ${code.length} bytes of WebAssembly, and engines allow at most ${maximumFunctionBytes}`,
+      `cannot compile "${name}": it is ${code.length} bytes of WebAssembly, and engines allow at most ${maximumFunctionBytes}; ${wayOut}`,
     );
   }
 }

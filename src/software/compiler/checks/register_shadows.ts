@@ -175,6 +175,7 @@ export class RegisterShadows {
         if (shadow.type.bits === 64) this.#e.code.i64(0n);
         else this.#e.code.i32(0);
         this.#e.code.set(this.#e.registerLocal(shadow));
+        this.#e.emitConditionally(() => this.#e.noteDefinition(shadow));
       }
     });
   }

@@ -90,14 +90,22 @@ export function lineOf({ instructions, line }: FlowBlock): number | undefined {
   return instructions[0]?.instruction?.line ?? line;
 }
 
-/** Ends a basic block with a switch on the resume index of a thread or gang. Returns the code that pushes the index. */
+/**
+ * Ends a basic block with a switch on the resume index of a thread or gang. Returns the code that pushes the index.
+ *
+ * @param first the resume index of the first target
+ */
 export function switchOnResumeIndex(
   e: FunctionEmitter,
   block: FlowBlock,
   targets: readonly FlowBlock[],
+  first = 0,
 ): EmittedCode {
   block.terminator = { kind: "switch", on: { instruction: undefined, emit: () => {} }, targets };
-  return e.emitSeparately(() => e.getFixed("resumeIndex"));
+  return e.emitSeparately(() => {
+    e.getFixed("resumeIndex");
+    if (first !== 0) e.code.i32(first).ops("i32Sub");
+  });
 }
 
 /** Returns the registers that a basic block uses and defines, including the uses of its branch condition. */

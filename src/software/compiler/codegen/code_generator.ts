@@ -7,6 +7,10 @@
  * index of the basic block where it resumes. The body begins with a switch on this index. Calls use the same mechanism:
  * the caller saves its live registers, and the callee returns through the switch.
  *
+ * A large kernel becomes several WebAssembly functions, its parts (`kernel_parts.ts`). A thread that continues in another
+ * part leaves the function, too. In such a kernel, a thread saves only registers that have changed, and restores only
+ * registers that it needs (`kept_registers.ts`).
+ *
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
@@ -23,9 +27,17 @@ import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import { beginUninitialized } from "../checks/frame_shadows.ts";
 import { trackedRegisters } from "../checks/tracked_registers.ts";
 import { callTarget, stackDepth } from "../typing/call_layout.ts";
-import { newBlock, redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import {
+  mapTargets,
+  newBlock,
+  redirect,
+  reversePostorder,
+  successors,
+} from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
-import { type LiveInterval, runType } from "./locals.ts";
+import { type LiveInterval, partType, runType } from "./locals.ts";
+import { estimatedBytes, KernelParts, splitLongBlocks } from "./kernel_parts.ts";
+import { keptRegisters } from "./kept_registers.ts";
 import { type EmitOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
 import { type ParameterOffsets, parameterOffsets, pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
 import {
@@ -39,7 +51,7 @@ import {
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
-import { emitBlocks, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
+import { emitBlocks, emitFuel, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { impliedChecks } from "./implied_checks.ts";
 import { knownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
@@ -49,18 +61,19 @@ import { type CallSite, exited, savedHeader, type Suspension, threadRecord } fro
 import { findsReservedShared } from "../instructions/special_registers.ts";
 import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { initializePredicated, liveIntervals } from "../control_flow/live_intervals.ts";
-import { makeReducible } from "../control_flow/structured_code.ts";
+import { makeReducible, StructureError } from "../control_flow/structured_code.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
-import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
+import { emitSuspendableThreads, emitWholeBlocks, type ResumeIndices, runParts } from "./thread_loops.ts";
 import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
 import { findPollingLoads } from "../control_flow/polling_loads.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import { roundUp } from "../../../support/rounding.ts";
-import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
+import { type FunctionDefinition, isOfPossibleSize } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to a WebAssembly function, and the properties of the kernel that the function's caller needs. */
 export interface GeneratedKernel {
-  readonly definition: FunctionDefinition;
+  /** The WebAssembly functions of the kernel. The last one is exported. */
+  readonly definitions: readonly FunctionDefinition[];
   /**
    * The suspensions: the points where threads may be suspended. If undefined, each thread runs to completion without
    * interruption, and one call of the function runs many blocks.
@@ -118,6 +131,8 @@ export interface GeneratorContext {
   readonly flows: KernelFlows;
   /** The instructions before which the lanes of a warp wait for each other. */
   readonly lockstep: ReadonlySet<CompiledInstruction>;
+  /** The index that the kernel's first WebAssembly function will have in its module. */
+  readonly functionIndex: number;
   readonly options: EmitOptions;
 }
 
@@ -133,9 +148,33 @@ const unboundedStackBytes = 16384;
  */
 const mostSavedRegisters = 2 ** 17;
 
-/** Compiles a kernel to a WebAssembly function named `name`. */
+/**
+ * Compiles a kernel to a WebAssembly function named `name`. If that function is too large, or its control flow nests too
+ * deeply, the kernel is divided into parts, each of which becomes a function, and the function named `name` calls them.
+ */
 export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
-  return new KernelGenerator(resolved, context).generate(name);
+  const whole = generateIfPossible(name, new KernelGenerator(resolved, context, { isDivided: "if large" }));
+  if (whole !== undefined) return whole;
+  const { partBytes } = context.options;
+  for (const fraction of [1, 10]) {
+    const options = { ...context.options, partBytes: partBytes / fraction };
+    const generator = new KernelGenerator(resolved, { ...context, options }, { isDivided: true });
+    const divided = generateIfPossible(name, generator);
+    if (divided !== undefined) return divided;
+  }
+  const options = { ...context.options, partBytes: partBytes / 100 };
+  return new KernelGenerator(resolved, { ...context, options }, { isDivided: true }).generate(name);
+}
+
+/** Returns the result of a generator. Undefined if engines do not accept the kernel in this form. */
+function generateIfPossible(name: string, generator: KernelGenerator): GeneratedKernel | undefined {
+  try {
+    const generated = generator.generate(name);
+    return generated.definitions.every(isOfPossibleSize) ? generated : undefined;
+  } catch (error) {
+    if (error instanceof StructureError) return undefined;
+    throw error;
+  }
 }
 
 /**
@@ -147,7 +186,7 @@ export function generateResumableKernel(
   resolved: ResolvedKernel,
   { divergencePoints, ...context }: GeneratorContext & { readonly divergencePoints: readonly DivergencePoint[] },
 ): ResumableKernel | undefined {
-  return new KernelGenerator(resolved, context, divergencePoints).generateResumable(name);
+  return new KernelGenerator(resolved, context, { divergencePoints }).generateResumable(name);
 }
 
 /** A function of the kernel whose code has been emitted. */
@@ -159,6 +198,21 @@ interface GeneratedFunction {
   readonly savedBytes: number;
   /** Returns the registers that are live at the start of a basic block where threads resume. */
   readonly live: (block: FlowBlock) => readonly Register[];
+  /** Returns the registers to save at a suspend point. */
+  readonly saved: (point: Pick<SuspendPoint, "suspendBlock" | "resumeBlock">) => readonly Register[];
+  /** Returns the registers to restore at the start of a basic block where threads resume. */
+  readonly restored: (block: FlowBlock) => readonly Register[];
+  /** The jumps from one part of the kernel to another. */
+  readonly crossings: readonly Crossing[];
+}
+
+/** A jump from one part of a kernel to another. */
+interface Crossing {
+  /** The empty block that ends the part. */
+  readonly suspendBlock: FlowBlock;
+  /** The empty block before the target. All jumps to the target lead to it. */
+  readonly resumeBlock: FlowBlock;
+  readonly line: number;
 }
 
 /** A suspend point, the function that contains it, and the resume index of the point. */
@@ -174,6 +228,22 @@ interface Chooser {
   readonly block: FlowBlock;
   /** The locals that an indirect call sets before it jumps to the block. */
   readonly call: IndirectCall;
+}
+
+/** The part of a joined kernel that becomes one WebAssembly function, while the graph is built. */
+interface JoinedPart {
+  readonly dispatch: FlowBlock;
+  /** The blocks where threads start or resume, in the order of their resume indices. */
+  readonly targets: FlowBlock[];
+  /** The block that dispatches the part's indirect calls, if there are any. */
+  chooser: Chooser | undefined;
+}
+
+/** The graph of a WebAssembly function, which begins with a switch on the resume index. */
+interface Dispatch {
+  readonly entry: FlowBlock;
+  /** The resume indices of the blocks in the graph where threads start or resume. */
+  readonly indices: ResumeIndices;
 }
 
 class KernelGenerator {
@@ -213,11 +283,17 @@ class KernelGenerator {
   readonly #divergencePoints: readonly FlowBlock[];
   readonly #divergenceLines: readonly number[];
   readonly #resumePoints = new Map<FlowBlock, ResumePoint>();
+  /** The parts of the kernel, if it is divided. */
+  readonly #parts: KernelParts | undefined;
 
   constructor(
     resolved: ResolvedKernel,
     context: GeneratorContext,
-    divergencePoints: readonly DivergencePoint[] | undefined = undefined,
+    { divergencePoints, isDivided = false }: {
+      readonly divergencePoints?: readonly DivergencePoint[];
+      /** Whether to divide the kernel into parts. "if large": if its estimated size exceeds `dividedAbove`. */
+      readonly isDivided?: boolean | "if large";
+    } = {},
   ) {
     this.#resolved = resolved;
     this.#context = context;
@@ -250,11 +326,16 @@ class KernelGenerator {
         ? parameterOffsets(flow.entry, definitions)
         : new Map();
       this.#parameterOffsets.set(flow, offsets);
-      const readsToo = new Map([...offsets].map(([instruction, { offset }]) => [instruction, [offset]]));
-      this.#intervals.set(flow, liveIntervals(flow, readsToo));
     }
-    this.#isResumable = divergencePoints !== undefined ||
-      [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
+    const isSuspended = [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
+    this.#findIntervals();
+    // A kernel whose threads are never suspended is faster as a whole, and divided only if engines refuse it.
+    const divides = isDivided === "if large" ? isSuspended && this.#isLarge() : isDivided;
+    const { partBytes } = context.options;
+    if (divides && [...this.#flows.values()].filter((flow) => splitLongBlocks(flow, partBytes)).length > 0) {
+      this.#findIntervals();
+    }
+    this.#isResumable = divergencePoints !== undefined || divides || isSuspended;
     this.#divergencePoints = divergencePoints === undefined
       ? []
       : resumeBlocksAt(this.#flows.get(resolved.kernel)!, divergencePoints);
@@ -284,6 +365,23 @@ class KernelGenerator {
       this.#isResumable ? "record" : "x",
     );
     if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
+    this.#parts = divides ? new KernelParts(this.#emitter, partBytes) : undefined;
+  }
+
+  #findIntervals(): void {
+    for (const [flow, offsets] of this.#parameterOffsets) {
+      const readsToo = new Map([...offsets].map(([instruction, { offset }]) => [instruction, [offset]]));
+      this.#intervals.set(flow, liveIntervals(flow, readsToo));
+    }
+  }
+
+  /** Whether the kernel's estimated size exceeds the size above which kernels are divided. */
+  #isLarge(): boolean {
+    const { kernelChecks, dividedAbove } = this.#context.options;
+    const hasShadows = kernelChecks.has("initialization");
+    let bytes = 0;
+    for (const [flow, intervals] of this.#intervals) bytes += estimatedBytes(flow, { intervals, hasShadows });
+    return bytes > dividedAbove;
   }
 
   generate(name: string): GeneratedKernel {
@@ -297,22 +395,10 @@ class KernelGenerator {
 
   /** Joins the code of all functions into one WebAssembly function. */
   #finish(name: string): GeneratedKernel {
-    const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
-    const body = emitBlocks(this.#emitter, {
-      tree: makeReducible(entry),
-      code: this.#code,
-      before: this.#before,
-      behind: this.#behind,
-      conditions: this.#conditions,
-      fuelPerIteration: 1,
-    });
     const { kernel } = this.#resolved;
-    const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
-    const code = this.#isResumable
-      ? emitSuspendableThreads(this.#emitter, body, { localBytes, savedBytes })
-      : emitWholeBlocks(this.#emitter, body, kernel.frameBytes);
+    const { definitions, localBytes, savedBytes } = this.#emitFunctions(name);
     return {
-      definition: { type: runType, locals: this.#emitter.locals, code, exportName: name },
+      definitions,
       suspensions: this.#isResumable ? this.#suspensions : undefined,
       localBytes,
       frameBytes: kernel.frameBytes,
@@ -323,6 +409,47 @@ class KernelGenerator {
       hasReleases: this.#emitter.hasReleases,
       mayReadUnset: this.#mayReadUnset,
     };
+  }
+
+  /** Emits the kernel's WebAssembly functions. */
+  #emitFunctions(name: string): Pick<GeneratedKernel, "definitions" | "localBytes" | "savedBytes"> {
+    const e = this.#emitter;
+    if (!this.#isResumable) {
+      const body = this.#emitBody(this.#flows.get(this.#resolved.kernel)!.entry);
+      const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
+      const code = emitWholeBlocks(e, body, this.#resolved.kernel.frameBytes);
+      return { definitions: [{ type: runType, locals: e.locals, code, exportName: name }], localBytes, savedBytes };
+    }
+    const dispatches = this.#joinFunctions();
+    const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
+    if (this.#parts === undefined) {
+      const code = emitSuspendableThreads(e, this.#emitBody(dispatches[0]!.entry), { localBytes, savedBytes });
+      return { definitions: [{ type: runType, locals: e.locals, code, exportName: name }], localBytes, savedBytes };
+    }
+    const { functionIndex } = this.#context;
+    const definitions = dispatches.map(({ entry, indices }, part): FunctionDefinition => {
+      this.#usePart(part);
+      const code = emitSuspendableThreads(e, this.#emitBody(entry), { localBytes, savedBytes, part: indices });
+      return { type: partType, locals: e.locals, code };
+    });
+    const calls = dispatches.map(({ indices }, part) => ({ ...indices, functionIndex: functionIndex + part }));
+    return { definitions: [...definitions, runParts(name, calls)], localBytes, savedBytes };
+  }
+
+  /** Emits code for a part of the kernel from now on. Does nothing if the kernel is not divided. */
+  #usePart(part: number): void {
+    if (this.#parts !== undefined) this.#emitter.useLocals(this.#parts.locals[part]!);
+  }
+
+  #emitBody(entry: FlowBlock): Uint8Array {
+    return emitBlocks(this.#emitter, {
+      tree: makeReducible(entry),
+      code: this.#code,
+      before: this.#before,
+      behind: this.#behind,
+      conditions: this.#conditions,
+      fuelPerIteration: 1,
+    });
   }
 
   generateResumable(name: string): ResumableKernel | undefined {
@@ -393,6 +520,8 @@ class KernelGenerator {
     const registers = e.shadows && trackedRegisters(flow, { intervals, carry });
     const tracked = registers && beginUninitialized(flow, registers).tracked;
     if (registers?.mayReadUnset) this.#mayReadUnset = true;
+    // The memory in which a divided kernel keeps registers has arbitrary contents.
+    if (this.#parts !== undefined) entry.instructions.unshift(initializations(intervals));
     e.enterFunction(instructionsOf(resolved), intervals, {
       ...tracked === undefined ? {} : { tracked },
       parameterOffsets: this.#parameterOffsets.get(flow)!,
@@ -403,68 +532,215 @@ class KernelGenerator {
     // With shadow registers, runs of instructions are not emitted twice: if both copies were executed, the second copy
     // would read shadows that the first one has changed.
     const readers = e.shadows === undefined ? registerReaders(instructionsOf(resolved)) : undefined;
-    const blocks = reversePostorder(entry);
-    for (const block of blocks) {
-      this.#code.set(block, e.emitSeparately(() => emitSteps(e, block.instructions, readers)));
+    const emitBlock = (block: FlowBlock): number => {
+      const emitted = e.emitSeparately(() => emitSteps(e, block.instructions, readers));
+      this.#code.set(block, emitted);
       const { terminator } = block;
-      if (terminator.kind !== "branch" && terminator.kind !== "switch") continue;
-      const { on } = terminator;
-      if ("emit" in on) this.#conditions.set(block, e.emitSeparately(() => on.emit(e)));
-    }
+      if ((terminator.kind === "branch" || terminator.kind === "switch") && "emit" in terminator.on) {
+        const { on } = terminator;
+        this.#conditions.set(block, e.emitSeparately(() => on.emit(e)));
+      }
+      return emitted.code.end - emitted.code.begin;
+    };
+    if (this.#parts !== undefined) this.#parts.assign(entry, emitBlock);
+    else for (const block of reversePostorder(entry)) emitBlock(block);
+    const suspending = suspendPoints.filter(({ suspendBlock }) => this.#code.has(suspendBlock));
+    const crossings = this.#parts === undefined ? [] : this.#cutBetweenParts(flow, this.#parts);
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
     const resumeBlocks = [
-      ...suspendPoints.map(({ resumeBlock }) => resumeBlock),
+      ...new Set([...suspendPoints, ...crossings].map(({ resumeBlock }) => resumeBlock)),
       ...(isEntered ? this.#divergencePoints : []),
     ].filter((block) => this.#code.has(block));
     const live = resumeBlocks.length === 0
       ? () => []
       : liveRegisters({ entry, at: resumeBlocks, next: successors, use });
     const slots = new Map<Register, number>();
+    /** In a divided kernel, registers that share a local share a slot, too. */
+    const holderOf = (register: Register) => this.#parts === undefined ? register : e.holderOf(register);
     let end: number = savedHeader.byteLength;
     for (const resumeBlock of resumeBlocks) {
       e.checkHolders(live(resumeBlock));
       for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
-        slots.set(register, end);
-        end += 8;
+        const holder = holderOf(register);
+        let slot = slots.get(holder);
+        if (slot === undefined) {
+          slot = end;
+          end += 8;
+          slots.set(holder, slot);
+        }
+        slots.set(register, slot);
       }
     }
-    return { flow, slots, savedBytes: roundUp(end, 16), live };
+    const all = { flow, slots, savedBytes: roundUp(end, 16), live, crossings };
+    if (this.#parts === undefined) return { ...all, saved: ({ resumeBlock }) => live(resumeBlock), restored: live };
+    const ends = new Set([...suspending, ...crossings].map(({ suspendBlock }) => suspendBlock));
+    const { saved, restored } = keptRegisters<FlowBlock, Register>({
+      entry,
+      next: successors,
+      isSuspending: (block) => ends.has(block),
+      accesses: (block) => {
+        const { conditional } = this.#code.get(block)!;
+        return { ...use(block), conditional };
+      },
+    });
+    return { ...all, saved: ({ suspendBlock }) => saved(suspendBlock), restored };
   }
 
-  /** Joins all functions into one graph, which begins with a switch on the thread's resume index. */
-  #joinFunctions(): FlowBlock {
-    const suspendPoints: NumberedSuspendPoint[] = [];
-    const dispatch = newBlock<CompiledStep>();
-    const targets = [this.#functions.get(this.#resolved.kernel)!.flow.entry];
-    const lines = this.#resumeLines;
+  /** Ends the parts of a divided kernel: replaces the jumps from one part to another with crossings. */
+  #cutBetweenParts({ entry, suspendPoints }: FunctionFlow, parts: KernelParts): readonly Crossing[] {
+    const crossings: Crossing[] = [];
+    const suspending = new Set(suspendPoints.map(({ suspendBlock }) => suspendBlock));
+    const arrivals = new Map<FlowBlock, FlowBlock>();
+    const departures = new Map<FlowBlock, Map<number, FlowBlock>>();
+    const newEmptyBlock = (target: FlowBlock, part: number): FlowBlock => {
+      const block = blockBefore(target);
+      this.#code.set(block, this.#emitter.emitSeparately(() => {}));
+      parts.put(block, part);
+      return block;
+    };
+    for (const block of reversePostorder(entry)) {
+      if (suspending.has(block)) continue;
+      const part = parts.of(block);
+      block.terminator = mapTargets(block.terminator, (target) => {
+        if (parts.of(target) === part) return target;
+        const resumeBlock = arrivals.get(target) ?? newEmptyBlock(target, parts.of(target));
+        arrivals.set(target, resumeBlock);
+        const others = departures.get(target) ?? new Map<number, FlowBlock>();
+        departures.set(target, others);
+        let suspendBlock = others.get(part);
+        if (suspendBlock === undefined) {
+          suspendBlock = newEmptyBlock(resumeBlock, part);
+          others.set(part, suspendBlock);
+          crossings.push({ suspendBlock, resumeBlock, line: lineOf(target) ?? lineOf(block) ?? 0 });
+        }
+        return suspendBlock;
+      });
+    }
+    return crossings;
+  }
+
+  /**
+   * Joins all functions into one graph, which begins with a switch on the thread's resume index. If the kernel is
+   * divided, joins the functions into one graph for each part.
+   */
+  #joinFunctions(): readonly Dispatch[] {
+    const parts = this.#parts;
+    const partOf = (block: FlowBlock) => parts?.of(block) ?? 0;
+    const joined = Array.from({ length: parts?.locals.length ?? 1 }, (): JoinedPart => {
+      return { dispatch: newBlock(), targets: [], chooser: undefined };
+    });
+    const functions = [...this.#functions.values()];
+    const kernel = this.#functions.get(this.#resolved.kernel)!;
     const addressed = [...this.#context.addressed].flatMap((name) => {
       const callee = this.#resolved.callees.get(name);
-      if (callee === undefined) return [];
-      return [{ name, resumeIndex: targets.push(this.#functions.get(callee)!.flow.entry) - 1 }];
+      return callee === undefined ? [] : [{ name, entry: this.#functions.get(callee)!.flow.entry }];
     });
-    for (const owner of this.#functions.values()) {
-      for (const suspendPoint of owner.flow.suspendPoints) {
-        if (!this.#code.has(suspendPoint.suspendBlock)) continue;
-        const resumeIndex = targets.push(suspendPoint.resumeBlock) - 1;
-        lines[resumeIndex] = suspendPoint.line;
-        suspendPoints.push({ suspendPoint, owner, resumeIndex });
-      }
-    }
+    const suspendPoints = functions.flatMap((owner) =>
+      owner.flow.suspendPoints.flatMap((suspendPoint) =>
+        this.#code.has(suspendPoint.suspendBlock) ? { suspendPoint, owner } : []
+      )
+    );
+    const crossings = functions.flatMap((owner) => owner.crossings.map((crossing) => ({ ...crossing, owner })));
+    const entered = new Set([kernel.flow.entry, ...addressed.map(({ entry }) => entry)]);
+    if (parts !== undefined) { for (const { flow } of functions) entered.add(flow.entry); }
+    for (const { suspendPoint } of suspendPoints) entered.add(suspendPoint.resumeBlock);
+    for (const { resumeBlock } of crossings) entered.add(resumeBlock);
+    for (const block of this.#divergencePoints) entered.add(block);
+    for (const block of entered) joined[partOf(block)]!.targets.push(block);
+    const resumeIndices = new Map<FlowBlock, number>();
+    const indices = joined.map(({ targets }): ResumeIndices => {
+      const first = resumeIndices.size;
+      for (const block of targets) resumeIndices.set(block, resumeIndices.size);
+      return { first, count: targets.length };
+    });
+    const indexOf = (block: FlowBlock) => resumeIndices.get(block)!;
+    const lines = this.#resumeLines;
     this.#divergencePoints.forEach((block, index) => {
-      const resumeIndex = targets.push(block) - 1;
+      const resumeIndex = indexOf(block);
       lines[resumeIndex] = this.#divergenceLines[index]!;
       this.#resumeAt(block, { resumeIndex, request: 0 });
     });
-    let chooser: Chooser | undefined;
-    const chooserOnce = () => chooser ??= this.#newChooser(dispatch, addressed);
-    for (const numbered of suspendPoints) {
-      if (numbered.suspendPoint.request === undefined) this.#callFrom(numbered, chooserOnce);
-      else this.#suspendAt(numbered);
+    const callees = addressed.map(({ name, entry }) => ({ name, resumeIndex: indexOf(entry) }));
+    const leave = ({ suspendBlock, line }: Pick<SuspendPoint, "suspendBlock" | "line">, to: FlowBlock): FlowBlock => {
+      const isBackward = partOf(to) < partOf(suspendBlock);
+      return this.#leavingBlock({ resumeIndex: indexOf(to), line, isBackward });
+    };
+    for (const { suspendPoint, owner } of suspendPoints) {
+      const resumeIndex = indexOf(suspendPoint.resumeBlock);
+      lines[resumeIndex] = suspendPoint.line;
+      const numbered = { suspendPoint, owner, resumeIndex };
+      if (suspendPoint.request !== undefined) {
+        this.#suspendAt(numbered);
+        continue;
+      }
+      const part = partOf(suspendPoint.suspendBlock);
+      const own = joined[part]!;
+      this.#usePart(part);
+      this.#callFrom(numbered, {
+        chooserOnce: () => own.chooser ??= this.#newChooser(own.dispatch, callees),
+        enter: (entry) => partOf(entry) === part ? entry : leave(suspendPoint, entry),
+      });
     }
-    for (const { flow } of this.#functions.values()) this.#finishFunction(flow, dispatch);
-    this.#conditions.set(dispatch, switchOnResumeIndex(this.#emitter, dispatch, targets));
-    return blockBefore(dispatch);
+    for (const { suspendBlock, resumeBlock, owner, line } of crossings) {
+      const resumeIndex = indexOf(resumeBlock);
+      lines[resumeIndex] = line;
+      this.#behind.set(suspendBlock, () => this.#saveRegisters(owner, { suspendBlock, resumeBlock }));
+      suspendBlock.terminator = { kind: "jump", target: leave({ suspendBlock, line }, resumeBlock) };
+      this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
+    }
+    for (const { flow } of functions) this.#finishFunction(flow, joined[partOf(flow.returning)]?.dispatch);
+    return joined.map(({ dispatch, targets }, part) => {
+      const { first } = indices[part]!;
+      this.#usePart(part);
+      // The last target is selected if the resume index is in another part.
+      const others = parts === undefined ? [] : [this.#leavingBlock({ isBackward: true })];
+      this.#conditions.set(dispatch, switchOnResumeIndex(this.#emitter, dispatch, [...targets, ...others], first));
+      return { entry: blockBefore(dispatch), indices: indices[part]! };
+    });
+  }
+
+  /**
+   * Creates a basic block that ends a part of the kernel: the thread continues in another part, at the given resume
+   * index, or at the one in the local `resumeIndex`.
+   *
+   * @param options `isBackward`: whether the other part may precede this one. Every loop that spans several parts has
+   * such a block, which consumes the fuel for an iteration
+   */
+  #leavingBlock({ resumeIndex, line, isBackward }: {
+    readonly resumeIndex?: number;
+    readonly line?: number;
+    readonly isBackward: boolean;
+  }): FlowBlock {
+    const e = this.#emitter;
+    const block = newBlock<CompiledStep>();
+    this.#behind.set(block, () => {
+      if (resumeIndex !== undefined) {
+        e.code.i32(resumeIndex);
+        e.setFixed("resumeIndex");
+      }
+      if (isBackward) emitFuel(e, { fuelPerIteration: 1, line });
+      for (const field of ["resumeIndex", "spins"] as const) {
+        e.getFixed("record");
+        e.getFixed(field).memory("i32Store", threadRecord[field]);
+      }
+      this.#storeFrame();
+    });
+    return block;
+  }
+
+  /** Emits code that stores the offsets of the thread's frame and saved registers in its record. */
+  #storeFrame(): void {
+    const e = this.#emitter;
+    const store = (field: "saved" | "frame" | "stackPointer") => {
+      e.getFixed("record");
+      e.getFixed(field).memory("i32Store", threadRecord[field]);
+    };
+    if (e.sizes.hasFrames) {
+      store("saved");
+      store("frame");
+    }
+    if (e.sizes.hasStackPointer) store("stackPointer");
   }
 
   /** Makes a basic block of the kernel a resume point, which restores the registers that are live there. */
@@ -480,19 +756,11 @@ class KernelGenerator {
     const order = this.#order.get(suspendBlock) ?? 0;
     const number = this.#suspensions.push({ request: request!, line, order });
     this.#resumePoints.set(resumeBlock, { resumeIndex, request: number, live: owner.live(resumeBlock) });
-    const store = (field: "saved" | "frame" | "stackPointer") => {
-      e.getFixed("record");
-      e.getFixed(field).memory("i32Store", threadRecord[field]);
-    };
     this.#behind.set(suspendBlock, () => {
-      this.#saveRegisters(owner, resumeBlock);
+      this.#saveRegisters(owner, suspendPoint);
       e.getFixed("record").i32(resumeIndex).memory("i32Store", threadRecord.resumeIndex);
       e.getFixed("record").i32(number).memory("i32Store", threadRecord.request);
-      if (e.sizes.hasFrames) {
-        store("saved");
-        store("frame");
-      }
-      if (e.sizes.hasStackPointer) store("stackPointer");
+      this.#storeFrame();
     });
     suspendBlock.terminator = { kind: "exit" };
     this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
@@ -507,7 +775,14 @@ class KernelGenerator {
     return { block, call };
   }
 
-  #callFrom({ suspendPoint, owner, resumeIndex }: NumberedSuspendPoint, chooserOnce: () => Chooser): void {
+  /**
+   * @param options `chooserOnce` returns the block that dispatches the indirect calls of the same part; `enter` returns
+   * the block that leads to a function's entry
+   */
+  #callFrom(
+    { suspendPoint, owner, resumeIndex }: NumberedSuspendPoint,
+    { chooserOnce, enter }: { chooserOnce(): Chooser; enter(entry: FlowBlock): FlowBlock },
+  ): void {
     const e = this.#emitter;
     const { suspendBlock, resumeBlock } = suspendPoint;
     this.#callSites.set(resumeIndex, { order: this.#order.get(suspendBlock) ?? 0, savedBytes: owner.savedBytes });
@@ -517,7 +792,7 @@ class KernelGenerator {
     const pushCalleesSaved = () => e.getFixed("saved").i32(owner.savedBytes).ops("i32Add");
     this.#behind.set(suspendBlock, () => {
       e.begin(instruction);
-      this.#saveRegisters(owner, resumeBlock);
+      this.#saveRegisters(owner, suspendPoint);
       if (target.kind !== "function") noteTarget(e, instruction, chooserOnce().call);
       const frame = e.temporary("i32");
       pushNextFrame(e, frameBytes);
@@ -535,7 +810,7 @@ class KernelGenerator {
     suspendBlock.terminator = {
       kind: "jump",
       target: target.kind === "function"
-        ? this.#functions.get(this.#resolved.callees.get(target)!)!.flow.entry
+        ? enter(this.#functions.get(this.#resolved.callees.get(target)!)!.flow.entry)
         : chooserOnce().block,
     };
     this.#before.set(resumeBlock, () => {
@@ -550,7 +825,10 @@ class KernelGenerator {
   }
 
   /** Emits the code at a function's entry, return and exit. */
-  #finishFunction({ function: resolved, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
+  #finishFunction(
+    { function: resolved, entry, returning, exiting }: FunctionFlow,
+    dispatch: FlowBlock | undefined,
+  ): void {
     const e = this.#emitter;
     const isKernel = resolved.call === undefined;
     for (const block of isKernel ? [returning, exiting] : [exiting]) {
@@ -562,7 +840,7 @@ class KernelGenerator {
       e.getFixed("saved").memory("i32Load", savedHeader.resumeIndex);
       e.setFixed("resumeIndex");
     });
-    returning.terminator = { kind: "jump", target: dispatch };
+    if (dispatch !== undefined) returning.terminator = { kind: "jump", target: dispatch };
   }
 
   #enterCallee(resolved: ResolvedFunction): void {
@@ -582,9 +860,9 @@ class KernelGenerator {
     e.code.end();
   }
 
-  #saveRegisters(owner: GeneratedFunction, resumeBlock: FlowBlock): void {
+  #saveRegisters(owner: GeneratedFunction, point: Pick<SuspendPoint, "suspendBlock" | "resumeBlock">): void {
     const e = this.#emitter;
-    for (const register of owner.live(resumeBlock)) {
+    for (const register of owner.saved(point)) {
       e.getFixed("saved").get(e.registerLocal(register));
       e.code.memory(wholeStore[e.valueType(register)], owner.slots.get(register)!);
     }
@@ -592,11 +870,17 @@ class KernelGenerator {
 
   #restoreRegisters(owner: GeneratedFunction, resumeBlock: FlowBlock): void {
     const e = this.#emitter;
-    for (const register of owner.live(resumeBlock)) {
+    for (const register of owner.restored(resumeBlock)) {
       e.getFixed("saved").memory(wholeLoad[e.valueType(register)], owner.slots.get(register)!);
       e.code.set(e.registerLocal(register));
     }
   }
+}
+
+/** Returns a step that sets the registers to 0 that a function may read before it sets them. */
+function initializations(intervals: readonly LiveInterval[]): CompiledStep {
+  const unset = intervals.filter(({ begin }) => begin === 0).map(({ register }) => register);
+  return { instruction: undefined, emit: (e) => unset.forEach((register) => e.initialize(register)) };
 }
 
 /** Adds suspend points to spin loops, so that a thread yields after a limited number of iterations. */

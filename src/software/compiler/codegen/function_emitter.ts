@@ -17,7 +17,8 @@ import { orderBits } from "../../abi/check_state.ts";
 import { type Helper, helperIndex, imageAddressGlobal } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
-import { type FixedLocal, type LiveInterval, LocalPools, runType, shareLocals } from "./locals.ts";
+import { type FixedLocal, type LiveInterval, runType, shareLocals } from "./locals.ts";
+import { type ArgumentRange, FunctionLocals, type ParameterPointer } from "./function_locals.ts";
 import {
   chooseValueTypes,
   extend,
@@ -43,6 +44,8 @@ import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 /** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
   readonly code: CodePiece;
+  /** The registers that the code sets on some paths only. May include registers of `definitions`. */
+  readonly conditional: ReadonlySet<Register>;
 }
 
 const noRegisters: ReadonlySet<Register> = new Set();
@@ -98,6 +101,13 @@ export interface EmitOptions {
   readonly checksWrites: boolean;
   /** The run-time checks that kernels make. Not supported by gangs. */
   readonly kernelChecks: ReadonlySet<KernelCheckName>;
+  /**
+   * The estimated code size in bytes above which a kernel whose threads can be suspended is divided into parts, each of
+   * which becomes a WebAssembly function.
+   */
+  readonly dividedAbove: number;
+  /** The size in bytes that the code of a part should have. */
+  readonly partBytes: number;
 }
 
 /**
@@ -116,40 +126,6 @@ export interface StandIns {
 
 /** The addresses of accesses whose bounds earlier checks have verified. Their alignment may still need a check. */
 export type ImpliedChecks = ReadonlySet<ResolvedAddress>;
-
-/**
- * The locals that hold a pointer parameter of the kernel and the extent of its allocation, for accesses of one size.
- */
-export interface ParameterPointer {
-  /** The i64 local that holds the pointer. */
-  readonly pointer: number;
-  /** The i32 local that holds the pointer's offset in linear memory. */
-  readonly location: number;
-  /**
-   * The i64 local that holds how many consecutive addresses, starting at the pointer, can begin a `bytes`-byte access
-   * that stays within the pointer's allocation. The count is 0 if the pointer is misaligned or not in an allocation.
-   */
-  readonly reach: number;
-  /** The size of the accesses, in bytes. */
-  readonly bytes: number;
-}
-
-/** The i32 locals that describe the memory range that a parameter points into, for accesses of one size. */
-export interface ArgumentRange {
-  /** The offset of the parameter among the kernel's parameters, in bytes. */
-  readonly parameter: number;
-  /** The size of the accesses, in bytes. */
-  readonly bytes: number;
-  /** The local that holds the range's offset in linear memory. */
-  readonly begin: number;
-  /** The local that holds the range's size, in bytes. */
-  readonly length: number;
-  /**
-   * The local that holds how many byte offsets in the range can begin a `bytes`-byte access that stays within the
-   * range.
-   */
-  readonly room: number;
-}
 
 /** The ways in which an operand may deviate from the instruction's type. */
 export interface OperandOptions {
@@ -185,22 +161,10 @@ export class FunctionEmitter {
   /** How fault reports identify a thread: by its x index, or by the index of its thread record. */
   readonly #threads: FaultPlace["thread"];
   readonly #valueTypes = new Map<Register, ValueType>();
-  readonly #locals: LocalType[] = [];
-  readonly #registers = new Map<Register, number>();
   /** Maps a register to the register whose WebAssembly local it shares. */
   readonly #holders = new Map<Register, Register>();
-  /**
-   * The WebAssembly locals that hold registers. All PTX functions of a kernel use the same locals, because registers
-   * are saved across calls.
-   */
-  readonly #registerLocals = new LocalPools((type) => this.newLocal(type));
-  readonly #temporaries = new LocalPools((type) => this.newLocal(type));
-  readonly #fixed = new Map<FixedLocal, number>();
-  readonly #parameters = new Map<string, { local: number; offset: number; type: ScalarType }>();
-  readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
-  readonly #sharedCapacity = new Map<number, number>();
-  readonly #pointers = new Map<string, ParameterPointer>();
-  readonly #argumentRanges = new Map<string, ArgumentRange>();
+  /** The locals of the WebAssembly function for which code is emitted. */
+  #locals = new FunctionLocals(runType);
   #pointerOrigins: PointerOrigins = () => undefined;
   #parameterOffsets: ParameterOffsets = new Map();
   #impliedChecks: ImpliedChecks = new Set();
@@ -210,6 +174,7 @@ export class FunctionEmitter {
   #carry = newCarry();
   #uses: Set<Register> | undefined;
   #definitions: Set<Register> | undefined;
+  #conditional: Set<Register> | undefined;
   readonly #store = new CodeStore();
   /** Code writers that are not in use, to be reused by `emitSeparately`. */
   readonly #writers: CodeWriter[] = [];
@@ -226,17 +191,25 @@ export class FunctionEmitter {
 
   /** The types of all locals, without the function's parameters. */
   get locals(): readonly LocalType[] {
-    return this.#locals;
+    return this.#locals.types;
   }
 
   /** The kernel parameters that are loaded into locals at the start of the kernel. */
   get preloadedParameters(): Iterable<{ local: number; offset: number; type: ScalarType }> {
-    return this.#parameters.values();
+    return this.#locals.parameters.values();
   }
 
   /** The fixed locals that the code uses, with their indices. */
   get fixedLocals(): ReadonlyMap<FixedLocal, number> {
-    return this.#fixed;
+    return this.#locals.fixed;
+  }
+
+  /**
+   * Begins to emit code for another WebAssembly function, or continues to emit code for it: uses the given locals from
+   * now on.
+   */
+  useLocals(locals: FunctionLocals): void {
+    this.#locals = locals;
   }
 
   /**
@@ -273,7 +246,7 @@ export class FunctionEmitter {
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#underlyingPointerOf = underlyingPointers(instructions);
     this.#pointerOrigins = origins;
-    this.#registerLocals.releaseAll();
+    this.#locals.registerLocals.releaseAll();
     this.shadows?.enterFunction(tracked);
     const shadowIntervals = intervals.flatMap((interval) => {
       const shadow = this.shadows?.of(interval.register);
@@ -309,12 +282,14 @@ export class FunctionEmitter {
     this.code = writer;
     this.#uses = undefined;
     this.#definitions = undefined;
+    this.#conditional = undefined;
     emit();
     const uses = this.#uses ?? noRegisters;
     const definitions = this.#definitions ?? noRegisters;
+    const conditional = this.#conditional ?? noRegisters;
     this.code = code;
     this.#writers.push(writer);
-    return { code: writer.cutPiece(this.#store), uses, definitions };
+    return { code: writer.cutPiece(this.#store), uses, definitions, conditional };
   }
 
   /** Emits an instruction, within an `if` on its predicate if it has one. */
@@ -389,7 +364,7 @@ export class FunctionEmitter {
   /** Makes an instruction the current one, and releases all temporaries. */
   begin(instruction: CompiledInstruction): void {
     this.#current = instruction;
-    this.#temporaries.releaseAll();
+    this.#locals.temporaries.releaseAll();
   }
 
   /** Emits code that pushes the value of an instruction's predicate, as an i32. */
@@ -467,10 +442,10 @@ export class FunctionEmitter {
 
   /** Returns the local that holds a field of the launch record or of the thread. Creates the local on first use. */
   fixedLocal(name: FixedLocal): number {
-    let local = this.#standIns?.fixed.get(name) ?? this.#fixed.get(name);
+    let local = this.#standIns?.fixed.get(name) ?? this.#locals.fixed.get(name);
     if (local === undefined) {
       local = this.newLocal("i32");
-      this.#fixed.set(name, local);
+      this.#locals.fixed.set(name, local);
     }
     return local;
   }
@@ -486,22 +461,21 @@ export class FunctionEmitter {
 
   /** Returns a local that no other code uses during the current instruction. */
   temporary(type: LocalType): number {
-    return this.#temporaries.take(type);
+    return this.#locals.temporaries.take(type);
   }
 
   /** Creates a local that is never reused. */
   newLocal(type: LocalType): number {
-    this.#locals.push(type);
-    return runType.parameters.length + this.#locals.length - 1;
+    return this.#locals.add(type);
   }
 
   /** Returns the local that holds a kernel parameter's value, loaded at the start of the kernel. */
   parameterLocal(offset: number, type: ScalarType): number {
     const key = `${offset} ${type.value} ${type.bits} ${type.kind === "signed"}`;
-    let parameter = this.#parameters.get(key);
+    let parameter = this.#locals.parameters.get(key);
     if (parameter === undefined) {
       parameter = { local: this.newLocal(type.value), offset, type };
-      this.#parameters.set(key, parameter);
+      this.#locals.parameters.set(key, parameter);
     }
     return parameter.local;
   }
@@ -601,11 +575,7 @@ export class FunctionEmitter {
    */
   rangeCache(base: ResolvedAddress["base"], bytes: number): { begin: number; count: number } {
     const root = base?.kind === "register" ? this.#underlyingPointerOf(base) : base;
-    let caches = this.#ranges.get(root);
-    if (caches === undefined) this.#ranges.set(root, caches = new Map());
-    let cache = caches.get(bytes);
-    if (cache === undefined) caches.set(bytes, cache = { begin: this.newLocal("i64"), count: this.newLocal("i64") });
-    return cache;
+    return this.#locals.rangeCache(root, bytes);
   }
 
   /**
@@ -620,19 +590,19 @@ export class FunctionEmitter {
   /** Returns the locals of a pointer parameter, for accesses of `bytes` bytes. Creates them on first use. */
   parameterPointer(parameter: number, bytes: number): ParameterPointer {
     const key = `${parameter} ${bytes}`;
-    let found = this.#pointers.get(key);
+    let found = this.#locals.pointers.get(key);
     if (found === undefined) {
       const pointer = this.parameterLocal(parameter, pointerType);
-      const other = [...this.#pointers.values()].find((other) => other.pointer === pointer);
+      const other = [...this.#locals.pointers.values()].find((other) => other.pointer === pointer);
       const location = other?.location ?? this.newLocal("i32");
-      this.#pointers.set(key, found = { pointer, location, reach: this.newLocal("i64"), bytes });
+      this.#locals.pointers.set(key, found = { pointer, location, reach: this.newLocal("i64"), bytes });
     }
     return found;
   }
 
   /** The pointer parameters that the code uses. */
   get parameterPointers(): Iterable<ParameterPointer> {
-    return this.#pointers.values();
+    return this.#locals.pointers.values();
   }
 
   /**
@@ -646,19 +616,19 @@ export class FunctionEmitter {
   /** Returns the locals of a parameter's memory range, for accesses of `bytes` bytes. Creates them on first use. */
   argumentRange(parameter: number, bytes: number): ArgumentRange {
     const key = `${parameter} ${bytes}`;
-    let range = this.#argumentRanges.get(key);
+    let range = this.#locals.argumentRanges.get(key);
     if (range === undefined) {
       this.fixedLocal("argumentRanges");
-      const other = [...this.#argumentRanges.values()].find((other) => other.parameter === parameter);
+      const other = [...this.#locals.argumentRanges.values()].find((other) => other.parameter === parameter);
       const begin = other?.begin ?? this.newLocal("i32"), length = other?.length ?? this.newLocal("i32");
-      this.#argumentRanges.set(key, range = { parameter, bytes, begin, length, room: this.newLocal("i32") });
+      this.#locals.argumentRanges.set(key, range = { parameter, bytes, begin, length, room: this.newLocal("i32") });
     }
     return range;
   }
 
   /** The memory ranges of parameters that the code uses. */
   get argumentRanges(): Iterable<ArgumentRange> {
-    return this.#argumentRanges.values();
+    return this.#locals.argumentRanges.values();
   }
 
   /** Whether an access is known to be within bounds, provided that its address is aligned. */
@@ -674,14 +644,14 @@ export class FunctionEmitter {
 
   /** Returns the local with the number of accesses of `bytes` bytes that fit in the block's shared memory. */
   sharedCapacity(bytes: number): number {
-    const local = this.#sharedCapacity.get(bytes) ?? this.newLocal("i32");
-    this.#sharedCapacity.set(bytes, local);
+    const local = this.#locals.sharedCapacity.get(bytes) ?? this.newLocal("i32");
+    this.#locals.sharedCapacity.set(bytes, local);
     return local;
   }
 
   /** The locals that `sharedCapacity` created, by the size of the access in bytes. */
   get sharedCapacityLocals(): ReadonlyMap<number, number> {
-    return this.#sharedCapacity;
+    return this.#locals.sharedCapacity;
   }
 
   /**
@@ -729,10 +699,10 @@ export class FunctionEmitter {
     const standIn = this.#standIns?.registers.get(register);
     if (standIn !== undefined) return standIn;
     const holder = this.holderOf(register);
-    let local = this.#registers.get(holder);
+    let local = this.#locals.registers.get(holder);
     if (local === undefined) {
-      local = this.#registerLocals.take(this.valueType(holder));
-      this.#registers.set(holder, local);
+      local = this.#locals.registerLocals.take(this.valueType(holder));
+      this.#locals.registers.set(holder, local);
     }
     return local;
   }
@@ -790,7 +760,8 @@ export class FunctionEmitter {
 
   /** Records that the emitted code sets a register without {@linkcode assign}. */
   noteDefinition(register: Register): void {
-    if (!this.#isConditional) (this.#definitions ??= new Set()).add(register);
+    if (this.#isConditional) (this.#conditional ??= new Set()).add(register);
+    else (this.#definitions ??= new Set()).add(register);
   }
 }
 

@@ -194,7 +194,7 @@ export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<
  * Numbers the basic blocks of a graph so that diverged threads reconverge if the threads at the lowest-numbered block
  * run first: a block precedes its successors, and a loop's blocks precede those after the loop.
  */
-function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, number> {
+export function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, number> {
   const order = new Map<BasicBlock<I>, number>();
   const all = postorder([entry], successors);
   const before = predecessors(all, successors);
@@ -223,7 +223,7 @@ function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, numbe
       if (component.length === 1) parts.push(root);
       else parts.push({ region: component, roots: [root] });
     }
-    regions.push(...parts.reverse());
+    for (const part of parts.reverse()) regions.push(part);
   }
   return order;
 }

@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { type FixedLocal, launchRecordLocal } from "./locals.ts";
-import type { ArgumentRange, FunctionEmitter } from "./function_emitter.ts";
+import { type FixedLocal, launchRecordLocal, runType } from "./locals.ts";
+import type { FunctionEmitter } from "./function_emitter.ts";
+import type { ArgumentRange } from "./function_locals.ts";
 import { fillShadow } from "../checks/memory_shadows.ts";
 import { helperIndex } from "../helpers/helper_functions.ts";
 import { loadOp } from "../instructions/memory/memory_instructions.ts";
@@ -17,6 +18,7 @@ import {
   threadStarts,
 } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** The number of iterations of a spin loop before a thread yields. */
 const spinsBeforeYield = 64;
@@ -117,26 +119,41 @@ function emitVariedIndex(
   code.get(count).i32(1).ops("i32Sub").get(index).ops("i32Sub").set(index).end();
 }
 
+/** The resume indices of a part of a kernel: `count` indices from `first` on. */
+export interface ResumeIndices {
+  readonly first: number;
+  readonly count: number;
+}
+
 /**
  * Emits code that runs each runnable thread among those specified by the launch record, until it exits or is suspended.
+ *
+ * @param options `part`: for a part of a kernel, its resume indices. The code of a part begins with the thread that is
+ * its argument. It stops at a thread that is in another part of the kernel, and returns the number of that thread
  */
 export function emitSuspendableThreads(
   e: FunctionEmitter,
   body: Uint8Array,
-  { localBytes, savedBytes }: { localBytes: number; savedBytes: number },
+  { localBytes, savedBytes, part }: {
+    readonly localBytes: number;
+    readonly savedBytes: number;
+    readonly part?: ResumeIndices | undefined;
+  },
 ): Uint8Array {
   const code = new CodeWriter();
   const local = (name: FixedLocal) => e.fixedLocal(name);
-  const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "fuelLeft"] as const;
+  const first = part === undefined ? "firstThread" : "thread";
+  const names = [first, "lastThread", "threads", "localMemory", "savedRegisters", "fuelLeft"] as const;
   for (const name of names) local(name);
   emitPreloads(e, code, new Set());
   const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
-  code.get(local("firstThread")).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
+  code.get(local(first)).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
   code.get(local("threads")).ops("i32Add").set(local("record"));
   code.block().loop();
   code.get(local("thread")).get(local("lastThread")).ops("i32GeU").brIf(1);
   code.block();
   load("request").brIf(0);
+  if (part !== undefined) load("resumeIndex").i32(part.first).ops("i32Sub").i32(part.count).ops("i32GeU").brIf(2);
   load("threadIndex").i32(0x3ff).ops("i32And").set(local("threadX"));
   load("threadIndex").i32(10).ops("i32ShrU").i32(0x3ff).ops("i32And").set(local("threadY"));
   load("threadIndex").i32(20).ops("i32ShrU").set(local("threadZ"));
@@ -150,9 +167,16 @@ export function emitSuspendableThreads(
     memoryOf("savedRegisters", savedBytes).set(local("saved"));
   }
   if (e.sizes.hasStackPointer) load("stackPointer").set(local("stackPointer"));
-  code.i32(spinsBeforeYield).set(local("spins"));
+  if (part === undefined) {
+    code.i32(spinsBeforeYield).set(local("spins"));
+  } else {
+    // The field is 0 for a thread that has been suspended, and undefined for a thread that has not run yet.
+    load("spins").i32(1).ops("i32Sub").i32(spinsBeforeYield - 1).ops("i32And").i32(1).ops("i32Add").set(local("spins"));
+    code.get(local("record")).i32(0).memory("i32Store", threadRecord.spins);
+  }
   load("resumeIndex").set(local("resumeIndex"));
   code.append(body).end();
+  if (part !== undefined) load("request").ops("i32Eqz").brIf(1);
   code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
   code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
   code.br(0).end().end();
@@ -160,7 +184,46 @@ export function emitSuspendableThreads(
   if (e.fixedLocals.has("fuel")) {
     code.get(launchRecordLocal).get(local("fuel")).memory("i32Store", launchFieldOffset("fuelLeft"));
   }
+  if (part !== undefined) code.get(local("thread"));
   return code.finish();
+}
+
+/**
+ * Builds the function that runs the threads of a kernel that consists of several parts: for each thread, it calls the
+ * part that contains the thread's resume point, until the thread exits or is suspended.
+ *
+ * @param parts the function index and the resume indices of each part, in ascending order of the resume indices
+ */
+export function runParts(
+  exportName: string,
+  parts: readonly (ResumeIndices & { readonly functionIndex: number })[],
+): FunctionDefinition {
+  const code = new CodeWriter();
+  const [thread, lastThread, record, resumeIndex] = [1, 2, 3, 4] as const;
+  const load = (field: LaunchField) => code.get(launchRecordLocal).memory("i32Load", launchFieldOffset(field));
+  load("firstThread").set(thread);
+  load("lastThread").set(lastThread);
+  code.block().loop();
+  code.get(thread).get(lastThread).ops("i32GeU").brIf(1);
+  load("threads").get(thread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").tee(record);
+  code.memory("i32Load", threadRecord.request).if();
+  code.get(thread).i32(1).ops("i32Add").set(thread).br(1).end();
+  code.get(record).memory("i32Load", threadRecord.resumeIndex).set(resumeIndex);
+  const call = (begin: number, end: number): void => {
+    const middle = (begin + end) >> 1;
+    if (middle === begin) {
+      code.get(launchRecordLocal).get(thread).call(parts[begin]!.functionIndex);
+      return;
+    }
+    code.get(resumeIndex).i32(parts[middle]!.first).ops("i32GeU").if("i32");
+    call(middle, end);
+    code.else();
+    call(begin, middle);
+    code.end();
+  };
+  call(0, parts.length);
+  code.set(thread).br(0).end().end();
+  return { type: runType, locals: ["i32", "i32", "i32", "i32"], code: code.finish(), exportName };
 }
 
 /**

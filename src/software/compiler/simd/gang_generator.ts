@@ -485,7 +485,7 @@ class GangGenerator {
       if (block === this.#exitBlock) continue;
       const { code, ...use } = e.emitSeparately(() => this.#emitSteps(block));
       const { uses, definitions } = this.#maskedBlocks.get(block) ?? use;
-      this.#code.set(block, { code, uses, definitions });
+      this.#code.set(block, { ...use, code, uses, definitions });
       const { terminator } = block;
       if (terminator.kind !== "branch" || this.#conditions.has(block)) continue;
       this.#conditions.set(block, e.emitSeparately(() => terminator.on.emit(e)));

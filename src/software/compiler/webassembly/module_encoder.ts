@@ -17,6 +17,16 @@ export interface FunctionDefinition {
   readonly exportName?: string | undefined;
 }
 
+/** The maximum number of locals of a WebAssembly function that engines accept, including its parameters. */
+export const maximumFunctionLocals = 50_000;
+/** The maximum code size of a WebAssembly function that engines accept, in bytes. */
+export const maximumFunctionBytes = 7_654_321;
+
+/** Whether engines accept a function of this size. */
+export function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
+  return type.parameters.length + locals.length <= maximumFunctionLocals && code.length <= maximumFunctionBytes;
+}
+
 /**
  * The contents of a module: an imported memory, imported globals, imported functions, and the functions that the module
  * defines. The indices of defined functions follow those of imported functions.
