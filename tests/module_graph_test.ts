@@ -97,6 +97,8 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["mod.ts", ["src/"]],
   // Files know the library as its users do: mod.ts does not load them.
   ["src/files/", ["mod.ts", "src/support/", "src/memory/dtypes.ts"]],
+  ["kernels/", ["mod.ts"]],
+  ["src/weights/", ["mod.ts", "kernels/", "src/support/"]],
   ...fileModules.map((module) => [`${module}.ts`, ["src/files/"]] as const),
   ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),
 ];

@@ -17,6 +17,7 @@ export const smallFolders: readonly string[] = [
   "ptx",
   "support",
   "types",
+  "weights",
 ];
 
 /** Folders within `sharing`, whose tests `deno task test:more` has: they start many processes. */
