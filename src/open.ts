@@ -40,6 +40,7 @@ import { outputsOfEnvironment } from "./sanitizer/reporting/outputs.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sanitizer_report.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
+import { addEntries, keepLibraryFrames, RangeError, TypeError } from "./support/program_errors.ts";
 
 /** The driver to open, and its settings. */
 export interface OpenOptions {
@@ -231,6 +232,7 @@ export function open(options: OpenOptions = {}): Cuda {
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
+    keepLibraryFrames(debug);
     const compilers = compilersFor(options);
     const observed = sanitizer?.observe(driver) ?? driver;
     const collectives = () => collectivesOf(driver);
@@ -244,6 +246,8 @@ export function open(options: OpenOptions = {}): Cuda {
     throw error;
   }
 }
+
+addEntries(open);
 
 let hasWarnedOfVariables = false;
 

@@ -20,6 +20,7 @@ import {
   whatIs,
 } from "../support/validation.ts";
 import { countOf } from "../support/printing.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** How a collective combines the elements of the ranks. */
 export type Reduction = "sum" | "product" | "minimum" | "maximum" | "average";

@@ -14,6 +14,7 @@ import { cannot, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { whatIs } from "../support/validation.ts";
 import type { CollectiveWatchdog } from "./collective_watchdog.ts";
+import { RangeError, ReferenceError, TypeError } from "../support/program_errors.ts";
 
 /** All parameters of a collective library's calls. Each collective uses some of them. */
 export type AnyCall = ReducingCall & RootedCall;

@@ -52,6 +52,7 @@ import {
 } from "./communicator_creation.ts";
 import { CollectiveWatchdog } from "./collective_watchdog.ts";
 import { RepeatedAllReduce } from "./repeated_all_reduce.ts";
+import { RangeError, ReferenceError, TypeError } from "../support/program_errors.ts";
 
 const noOptions: CollectiveOptions = {};
 const splitOptions = waitOptionsOf("split a communicator");

@@ -19,6 +19,7 @@ import {
 } from "../support/validation.ts";
 import { disposedMeanwhile, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 import { checkRank } from "./collective_arguments.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** Options of {@linkcode Communicator.create}. */
 export interface CommunicatorOptions extends WaitOptions {

@@ -6,6 +6,7 @@
 import { isPtx } from "../ptx/image_kind.ts";
 import { checkBoolean, checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import type { CompilerInput } from "./compilers.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** Options for compiling CUDA C++. */
 export interface CompileOptions {

@@ -6,6 +6,7 @@
  */
 import { formatVersion } from "../support/version.ts";
 import { checkProgram, type CompileOptions } from "./compile_options.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** A program to compile. All values were already checked. */
 export interface CompilerInput {

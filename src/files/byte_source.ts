@@ -5,6 +5,7 @@
  */
 import { shown, whatIs } from "../support/validation.ts";
 import { type FileHandle, fileSystem, pathOf, readFully } from "./runtime_files.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /** What a file is read from: the path or `file:` URL of a file, or its bytes, also as a `Blob`. */
 export type FileSource = string | URL | Uint8Array | ArrayBuffer | Blob;

@@ -5,6 +5,7 @@
  */
 import type { CachingAllocator, CudaDevice, CudaStream, MemoryPool, WaitOptions } from "../../mod.ts";
 import type { OptionNames } from "../support/validation.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /** How much of a file has been read or written. */
 export interface FileProgress {

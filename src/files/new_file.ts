@@ -5,6 +5,7 @@
  */
 import { shown, whatIs } from "../support/validation.ts";
 import { type FileHandle, fileSystem, pathBeside, pathOf } from "./runtime_files.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /**
  * Writes a file: `write` gets a new file beside it, which takes the path when it is written to the disk. If that fails,

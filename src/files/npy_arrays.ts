@@ -35,6 +35,7 @@ import {
 } from "./npy_header.ts";
 import { writeFully } from "./runtime_files.ts";
 import { piecesOfRange, SequentialBytes, sequentialPieceByteLength } from "./sequential_bytes.ts";
+import { addEntries, TypeError } from "../support/program_errors.ts";
 
 /** Options of `readNpy`. */
 export interface ReadNpyOptions<T extends TypedArray = TypedArray> extends FileReadOptions {
@@ -325,3 +326,5 @@ function toRowMajor(bytes: Uint8Array<ArrayBuffer>, { shape, itemByteLength }: N
   }
   return new Uint8Array(to.buffer);
 }
+
+addEntries(readNpy, writeNpy);

@@ -8,6 +8,7 @@
 import { type ArrayElement, elementTypeOf } from "../memory/dtypes.ts";
 import { shown } from "../support/validation.ts";
 import { mistakenFor } from "./not_an_array_file.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /** What the header of a .npy file says. */
 export interface NpyHeader {

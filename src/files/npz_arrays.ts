@@ -29,6 +29,7 @@ import {
 import { encodeNpyHeader, npyHeaderRange, npyPrefixByteLength, parseNpyHeader } from "./npy_header.ts";
 import { SequentialBytes, sequentialPieceByteLength } from "./sequential_bytes.ts";
 import { bytesOfMember, readZipDirectory, type ZipMember, ZipWriter } from "./zip_archive.ts";
+import { addEntries, RangeError, TypeError } from "../support/program_errors.ts";
 
 /** Options of `readNpz`. */
 export interface ReadNpzOptions extends FileReadOptions {
@@ -228,3 +229,5 @@ async function readMember(
     await pieces.return(undefined);
   }
 }
+
+addEntries(readNpz, writeNpz);

@@ -22,6 +22,7 @@ import { pathBeside, writeFully } from "./runtime_files.ts";
 import { encodeSafetensorsHeader, readSafetensorsHeader, type SafetensorsTensor } from "./safetensors_header.ts";
 import { readSafetensorsIndex } from "./safetensors_index.ts";
 import { layOutTensors, type TensorRun } from "./tensor_layout.ts";
+import { addEntries, RangeError, ReferenceError, TypeError } from "../support/program_errors.ts";
 
 /** Options of `openSafetensors`. */
 export interface OpenSafetensorsOptions {
@@ -365,3 +366,5 @@ function metadataOf(metadata: WriteSafetensorsOptions["metadata"] = {}): Readonl
   }
   return members;
 }
+
+addEntries(openSafetensors, readSafetensors, writeSafetensors);

@@ -10,6 +10,7 @@
 import { elementTypeOf } from "../memory/dtypes.ts";
 import { bytesAt, type ByteSource } from "./byte_source.ts";
 import { mistakenFor } from "./not_an_array_file.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /** A tensor of a safetensors file. */
 export interface SafetensorsTensor {

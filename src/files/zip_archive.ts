@@ -10,6 +10,7 @@ import { bytesAt, type ByteSource } from "./byte_source.ts";
 import { mistakenFor } from "./not_an_array_file.ts";
 import { crc32, type FileHandle, writeFully } from "./runtime_files.ts";
 import { piecesOfRange } from "./sequential_bytes.ts";
+import { RangeError } from "../support/program_errors.ts";
 
 /** A member of an archive, as the archive's directory describes it. */
 export interface ZipMember {

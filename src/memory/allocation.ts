@@ -13,6 +13,7 @@ import type { StagingBuffer } from "./transfers/staging.ts";
 import { placeIn } from "./pools/pool_contents.ts";
 import type { Access } from "./pools/pool_attributes.ts";
 import { callStack } from "../support/leaks.ts";
+import { ReferenceError, TypeError } from "../support/program_errors.ts";
 
 /**
  * Each time the number of recorded streams of an allocation reaches a multiple of this value, disposed idle streams are

@@ -15,6 +15,7 @@ import {
   whatIs,
 } from "../support/validation.ts";
 import { HostBuffer, sessionOfHost } from "./transfers/host_buffer.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 

@@ -15,6 +15,7 @@ import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";
 import { arrayLayout, type ArrayOptions, dtypeOfType, elementTypeOf } from "./dtypes.ts";
 import { checkNumber, checkOptions, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
+import { addEntries, RangeError, TypeError } from "../support/program_errors.ts";
 
 /**
  * A buffer of device memory whose elements have a type. Comes from `allocateArray` of a `MemoryPool` or a
@@ -30,6 +31,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 
   static {
     nameClass(this, "DeviceArray");
+    addEntries(this);
     refuseElementAccess(this, {
       isInstance: (object) => allocationOf(object as unknown) !== undefined,
       read: "it is in device memory; copy it to the host with await array.toTypedArray()",

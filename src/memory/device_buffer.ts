@@ -45,6 +45,7 @@ import {
 } from "../support/validation.ts";
 import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 import { cloneRefusal } from "../support/cloning.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions & FillOptions = {};

@@ -15,6 +15,7 @@ import {
   type TypedArrayConstructor,
   whatIs,
 } from "../support/validation.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** The typed array for each element type that has one. */
 const types: Readonly<Record<string, TypedArrayConstructor<TypedArray>>> = {

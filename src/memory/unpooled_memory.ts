@@ -17,6 +17,7 @@ import { originOf } from "../support/leaks.ts";
 import { checkByteLength, checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import { allocateShareable } from "./virtual/whole_memory.ts";
 import { countOf } from "../support/printing.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** Options of memory that is not from a pool. */
 export interface AllocateOptions {

@@ -16,6 +16,7 @@ import {
 import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 import type { CudaEvent } from "./streams/cuda_event.ts";
 import type { CudaStream } from "./streams/cuda_stream.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** Options of a benchmark. */
 export interface BenchmarkOptions extends WaitOptions {

@@ -19,6 +19,7 @@ import {
 } from "../support/validation.ts";
 import { formatVersion } from "../support/version.ts";
 import { cloneRefusal, openInWorker } from "../support/cloning.ts";
+import { RangeError, ReferenceError, TypeError } from "../support/program_errors.ts";
 
 /** The options of a new pool in host memory. */
 const hostPoolOptions: KnownOptions<PoolOptions & { numaNode?: number }> = {

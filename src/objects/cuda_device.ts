@@ -59,6 +59,7 @@ import {
 import { formatUuid } from "../support/uuid.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 import { cloneRefusal, openInWorker } from "../support/cloning.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 const attributePrefix = "cudaDevAttr";
 /** The prefix of the device attributes' names in the driver API, as in CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */

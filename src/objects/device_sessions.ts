@@ -11,6 +11,7 @@ import type { CudaDevice } from "./cuda_device.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { CudaStream, finishStream } from "./streams/cuda_stream.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /** The parts of a device's private state that other modules use. */
 interface DeviceParts {

@@ -25,6 +25,7 @@ import {
   type SanitizerReport,
   summaryOfReports,
 } from "./reporting/sanitizer_report.ts";
+import { RangeError, TypeError } from "../support/program_errors.ts";
 
 /** All checks of the sanitizer. */
 const availableChecks: readonly SanitizerCheck[] = [

@@ -4,6 +4,7 @@
  * @module
  */
 import { shown, whatIs } from "../support/validation.ts";
+import { TypeError } from "../support/program_errors.ts";
 
 /**
  * The rule that determines which stream runs next: the stream that was created first (`oldest`) or last (`newest`), or

@@ -7,6 +7,7 @@ import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
 import { KernelFault } from "./execution/faults/kernel_fault.ts";
 import type { Schedule } from "./schedule.ts";
+import { RangeError } from "../support/program_errors.ts";
 
 /** The maximum number of devices of a driver. */
 export const deviceLimit = 16;

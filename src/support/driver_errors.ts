@@ -1,4 +1,5 @@
 import { startStackAbove } from "./printing.ts";
+import { startStackAtProgram } from "./program_errors.ts";
 import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen, softwareContextIsLost } from "./lost_devices.ts";
 
@@ -67,7 +68,7 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
     { code: error.code, ..."cause" in error ? { cause: error.cause } : {} },
   );
   // Makes the stack, and the source excerpt that runtimes print, begin at the failed call.
-  startStackAbove(failed, cannot);
+  startStackAtProgram(startStackAbove(failed, cannot));
   driverErrors.set(failed, error);
   noteMadeFrom(failed, error);
   return failed;

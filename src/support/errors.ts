@@ -5,6 +5,7 @@
  * @module
  */
 import { escapeControls, escapeControlsInLines, type JsonFields, nameClass, writeAsJson } from "./printing.ts";
+import { startStackAtProgram } from "./program_errors.ts";
 
 /** The number of each `cudaError` by its name. */
 export const cudaErrorNumbers = {
@@ -299,6 +300,7 @@ export class SharingError extends Error {
   constructor(code: SharingErrorCode, message: string, options?: ErrorOptions) {
     super(escapeControls(message), options);
     this.code = code;
+    startStackAtProgram(this);
   }
 }
 

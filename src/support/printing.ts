@@ -8,6 +8,7 @@
  * @module
  */
 import { noteUnseen } from "./lost_devices.ts";
+import { addEntries, isBun, startStackAtProgram, TypeError } from "./program_errors.ts";
 
 /** The maximum number of names of a list that are printed. */
 const maxNames = 8;
@@ -39,6 +40,7 @@ export function printAs<T>(
   ...[format, fields]: [format: (object: T) => string, fields: JsonFields<T>]
 ): void {
   nameClass(constructor, name);
+  addEntries(constructor);
   const formatAny = (object: T) => {
     try {
       return format(object);
@@ -213,6 +215,8 @@ function escapeOf(character: string): string {
  * printed with the source line at which their stack starts. Takes microseconds, so use it only after a failure.
  */
 export function startStackAbove<E extends Error>(error: E, called: (...args: never) => unknown): E {
+  // Bun would skip the innermost function of the same name.
+  if (isBun) return startStackAtProgram(error);
   // All three runtimes have captureStackTrace, but the standard library's types do not declare it.
   const { captureStackTrace } = Error as unknown as { captureStackTrace(error: Error, called: unknown): void };
   captureStackTrace(error, called);

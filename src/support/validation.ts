@@ -8,6 +8,7 @@
  * @module
  */
 import { escapeControls, startStackAbove, withArticle } from "./printing.ts";
+import { RangeError, TypeError } from "./program_errors.ts";
 
 /** Throws unless `value` is a whole number of bytes, at least `minimum`. */
 export function checkByteLength(value: number, what: string, minimum = 0): void {
@@ -181,7 +182,7 @@ export function shown(value: unknown): string {
  * the function that programs must call instead.
  */
 export function refuseConstruction(name: string, source: string): never {
-  throw startStackAbove(new TypeError(`Cannot construct ${withArticle(name)}: use ${source}`), refuseConstruction);
+  throw new TypeError(`Cannot construct ${withArticle(name)}: use ${source}`);
 }
 
 /** Returns the bytes of a view or a buffer. */
@@ -406,10 +407,7 @@ function typeInsteadOf(value: unknown): string {
 
 /** Throws a `TypeError` for a call that passes an element type where a number of bytes is expected. */
 export function refuseType(type: unknown): never {
-  throw startStackAbove(
-    new TypeError(`Cannot use ${whatIs(type)} as an allocation's size: use allocateArray for elements of a type`),
-    refuseType,
-  );
+  throw new TypeError(`Cannot use ${whatIs(type)} as an allocation's size: use allocateArray for elements of a type`);
 }
 
 /** Returns the size in bytes of an array to allocate. Throws if its type or length is invalid. */

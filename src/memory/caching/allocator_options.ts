@@ -8,6 +8,7 @@ import { checkByteLength, checkOptions, type KnownOptions } from "../../support/
 import { maximumImportableByteLength, shareableAdvice } from "../handles/export_data.ts";
 import type { SizeRefusal } from "../pools/pool_contents.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
+import { RangeError } from "../../support/program_errors.ts";
 
 /** Addresses and sizes of blocks are multiples of this many bytes, like the addresses that cudaMalloc returns. */
 export const blockAlignment = 256;

@@ -17,7 +17,7 @@ import { Slabs, type SlabSource } from "./slabs.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { countOf, placeOf, printAs, startStackAbove } from "../../support/printing.ts";
+import { countOf, placeOf, printAs } from "../../support/printing.ts";
 import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../pools/allocation_queue.ts";
 import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
 import { type ArrayOptions, byteLengthToAllocate } from "../dtypes.ts";
@@ -47,6 +47,7 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 const refusalToClone = cloneRefusal("a CachingAllocator", openInWorker);
 
@@ -444,8 +445,7 @@ export class CachingAllocator implements Disposable {
       const hint = isOutOfMemory(error)
         ? advice ?? `${this.#describeHolders(byteLength)}; free memory or ask for less`
         : undefined;
-      const failed = cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
-      throw failed instanceof Error ? startStackAbove(failed, this.#allocate) : failed;
+      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
     }
   }
 

@@ -21,6 +21,7 @@ import type { Session } from "../../session.ts";
 import { checkByteLength, refuseConstruction, whatIs } from "../../support/validation.ts";
 import { fabricImportHint, ShareableHandle } from "./shareable_handle.ts";
 import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /**
  * Whenever the number of streams in a mapping's `earlierFrees` reaches a multiple of this value, disposed streams are

@@ -14,6 +14,7 @@ import { cannot } from "../../support/driver_errors.ts";
 import type { Allocation } from "../allocation.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /**
  * Must be passed to the constructor, so that only this file can call it: a handle closes its descriptor, which must not

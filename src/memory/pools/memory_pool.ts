@@ -36,6 +36,7 @@ import {
 } from "../../support/validation.ts";
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";

@@ -11,6 +11,7 @@ import { checkBoolean, checkByteLength, didYouMean, shown, suggestName } from ".
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkDevice } from "../../objects/device_sessions.ts";
 import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /** The policies that determine whether an allocation may reuse memory that was freed on another stream. */
 export interface ReusePolicies {

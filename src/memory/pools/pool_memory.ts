@@ -20,6 +20,7 @@ import { cannot, driverErrorOf, ignoreLoss, isLoss } from "../../support/driver_
 import { reportLeak } from "../../support/leaks.ts";
 import { countOf } from "../../support/printing.ts";
 import { checkByteLength } from "../../support/validation.ts";
+import { ReferenceError } from "../../support/program_errors.ts";
 
 /** A pool's maximum size is rounded up to a multiple of this many bytes. */
 const reservedUnit = 32 * 2 ** 20;

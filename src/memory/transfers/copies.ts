@@ -14,6 +14,7 @@ import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { checkByteLength, checkNumber, type KnownOptions } from "../../support/validation.ts";
 import type { ElementBits } from "./elements.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** The offset at which a copy or a fill starts. */
 export interface CopyOptions {

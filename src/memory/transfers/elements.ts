@@ -6,6 +6,7 @@
  */
 import { checkArrayType, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import { startStackAbove } from "../../support/printing.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /**
  * Returns the class of a typed array, such as "Float32Array", even if the array is an instance of a subclass. Undefined

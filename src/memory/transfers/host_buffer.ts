@@ -5,6 +5,7 @@ import type { HostAllocation } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import { refuseConstruction } from "../../support/validation.ts";
+import { ReferenceError } from "../../support/program_errors.ts";
 
 /** Returns the session that a host buffer belongs to. */
 export let sessionOfHost: (buffer: HostBuffer) => Session;

@@ -9,6 +9,7 @@ import { nextTurn, type WaitOptions, waitUntil } from "../../support/waiting/wai
 import { checkRange } from "../buffer_arguments.ts";
 import { type CopyPlace, copyToHost } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
+import { RangeError, ReferenceError } from "../../support/program_errors.ts";
 
 /** Maximum number of pieces of a read to enqueue before waiting for the first one. */
 const maximumPiecesInFlight = 4;

@@ -24,6 +24,7 @@ import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
 import { type Access, checkAccess, flagsByAccess } from "../pools/pool_attributes.ts";
 import { PhysicalMemory } from "./physical_memory.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of an address range. */
 export interface ReserveOptions {

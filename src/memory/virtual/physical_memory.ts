@@ -20,6 +20,7 @@ import {
 } from "../../support/validation.ts";
 import { checkHandleType, type PoolHandleType } from "../pools/memory_pool.ts";
 import { fabricHint, fabricImportHint, ShareableHandle } from "../handles/shareable_handle.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of physical memory, which has no address until it is mapped. */
 export interface PhysicalMemoryOptions {

@@ -18,6 +18,7 @@ import type { Access } from "../pools/pool_attributes.ts";
 import type { ShareableHandle } from "../handles/shareable_handle.ts";
 import { descriptionsOf, finishWorkWith } from "./address_range.ts";
 import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
+import { RangeError } from "../../support/program_errors.ts";
 
 /** The memory to map, and how to map it. */
 export interface WholeMemoryParts {

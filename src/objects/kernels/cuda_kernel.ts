@@ -48,6 +48,7 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Returns the device that a kernel was loaded on. */
 export let deviceOfKernel: (kernel: CudaKernel) => CudaDevice;

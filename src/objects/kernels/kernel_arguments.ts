@@ -12,6 +12,7 @@ import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /**
  * An argument of a kernel: an object with an address for a pointer, such as a buffer; a number, bigint or boolean for a

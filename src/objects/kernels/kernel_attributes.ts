@@ -6,6 +6,7 @@
 import { type Driver, functionAttribute, functionCache, sharedCarveout } from "../../driver.ts";
 import type { Dim3 } from "./launch_options.ts";
 import { didYouMean, type KnownOptions, shown } from "../../support/validation.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** The resources that a compiled kernel needs on its device. */
 export interface KernelAttributes {

@@ -7,7 +7,6 @@ import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaKernel } from "./cuda_kernel.ts";
 import { defaultStream, functionAttribute, type KernelLaunch, type LaunchAttributes } from "../../driver.ts";
 import { CudaError } from "../../support/errors.ts";
-import { startStackAbove } from "../../support/printing.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveClustersOptions } from "./kernel_attributes.ts";
 import {
@@ -22,6 +21,7 @@ import {
 import type { Session } from "../../session.ts";
 import { checkBoolean, checkByteLength } from "../../support/validation.ts";
 import { checkPriority } from "../streams/device_streams.ts";
+import { RangeError } from "../../support/program_errors.ts";
 
 /** The number of blocks per cluster that every device with cluster support accepts. */
 const portableClusterSize = 8;
@@ -156,15 +156,13 @@ export function launchError(
   const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
   const clusters = cluster === undefined ? "" : ` in clusters of ${formatShape(cluster)} blocks`;
   const others = `${shared}${clusters}${cooperative ? ", all at once" : ""}`;
-  const failed = cannot(
+  return cannot(
     `launch ${kernel.name} with a grid of ${formatShape(grid)} blocks of ${formatShape(block)} threads${others}`,
     error,
     error.code === "cudaErrorCooperativeLaunchTooLarge"
       ? fittingBlocks(options, { kernel, device })
       : shapeHint(error, options, device),
   );
-  // Makes the stack trace begin at the call of `launch`.
-  return startStackAbove(failed as CudaError, launchError);
 }
 
 /** Returns advice for a cooperative launch of too many blocks. */

@@ -7,6 +7,7 @@ import type { CudaStream } from "../streams/cuda_stream.ts";
 import { type OptionNames, whatIs } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { DeviceAttributeName } from "../../support/device_attributes.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** Numbers of blocks or threads in x, y and z. A plain number is the number in x; omitted numbers are 1. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];

@@ -13,6 +13,7 @@ import {
 } from "../../ptx/kernel_signature.ts";
 import { didYouMean, shown, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** A parameter type stated by a program. Includes pointers, which PTX does not distinguish from 64-bit integers. */
 export type StatedParameterType = ParameterType | "pointer";

@@ -22,6 +22,7 @@ import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_supp
 import { type KernelSignature, type ParameterType, untypedSignature } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 const ownerOfGlobals: AllocationOwner = {
   release() {},

@@ -22,6 +22,7 @@ import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
 import type { CompileOptions } from "../../compile/compile_options.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /**
  * Options of the driver's JIT compiler, which compiles PTX. The software device checks and ignores them: it has no

@@ -9,6 +9,7 @@ import type { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, type KnownOptions, refuseConstruction, whatIs } from "../../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of a new event. */
 export interface EventOptions {

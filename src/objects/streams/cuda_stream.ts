@@ -21,6 +21,7 @@ import {
 import type { Session } from "../../session.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../../support/waiting/waiting.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of a new stream. */
 export interface StreamOptions {

@@ -12,6 +12,7 @@ import { CudaStream, finishStream, markEnd, progressOf } from "./cuda_stream.ts"
 import { type Marker, Markers } from "./stream_progress.ts";
 import { whatIs } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** The streams of a device, for `CudaDevice.finished`, which waits for the work of all of them. */
 export class DeviceStreams {

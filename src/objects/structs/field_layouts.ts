@@ -7,6 +7,7 @@ import { scalarBytes } from "../../ptx/kernel_signature.ts";
 import { checkOptions, type KnownOptions, maximumInt, suggestName, whatIs } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
 import { roundUp } from "../../support/rounding.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 const structOptions: KnownOptions<{ alignment?: number }> = { action: "describe a struct", names: { alignment: true } };
 

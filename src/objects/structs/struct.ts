@@ -3,6 +3,7 @@ import { nameClass, printAs, printObjectAs } from "../../support/printing.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import { bytesOf, whatIs } from "../../support/validation.ts";
 import { type FieldRefusal, layoutOf, nestedLayouts, type StructLayout } from "./field_layouts.ts";
+import { addEntries, RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** The type of a struct's field, or of the elements of an array field: a scalar by its PTX name, or a struct. */
 export type FieldType = Exclude<ParameterType, object> | {
@@ -221,3 +222,5 @@ function refuse(refusal: FieldRefusal | undefined, whole: string): void {
   const message = `Cannot write ${what}${place}: ${reason}`;
   throw isRangeError ? new RangeError(message) : new TypeError(message);
 }
+
+addEntries(struct);

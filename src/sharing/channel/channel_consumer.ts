@@ -19,6 +19,7 @@ import {
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { bufferOfSlot, endUseOfSlot, ReceivedSlot, type ReceivedSlotOwner } from "./slot.ts";
 import { abortable } from "../transport/abortable.ts";
+import { ReferenceError } from "../../support/program_errors.ts";
 
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {

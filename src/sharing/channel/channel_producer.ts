@@ -14,6 +14,7 @@ import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { Slot } from "./slot.ts";
 import type { Peer } from "../transport/unix_socket.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `Exporter.createChannel`. */
 export interface ChannelOptions {

@@ -17,6 +17,7 @@ import { abortable, type AbortableDescription } from "../transport/abortable.ts"
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { Timer } from "../../support/waiting/timer.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 const reserveOptions = waitOptionsOf("reserve a slot");
 const sentEnd = "its slot was sent; write to a slot before it is sent";

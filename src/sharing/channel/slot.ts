@@ -5,6 +5,7 @@ import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
+import { ReferenceError } from "../../support/program_errors.ts";
 
 /** The channel that a slot belongs to. */
 export interface SlotOwner {

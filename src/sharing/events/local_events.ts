@@ -21,6 +21,7 @@ import {
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
+import { RangeError } from "../../support/program_errors.ts";
 
 /**
  * The events of all exporters and importers in this process, keyed by handle in hexadecimal. CUDA cannot open an event

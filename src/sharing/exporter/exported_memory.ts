@@ -8,6 +8,7 @@ import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { isSameUuid, parseUuid } from "../../support/uuid.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 const zeroUuid = new Uint8Array(16);
 

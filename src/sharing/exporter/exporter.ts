@@ -37,6 +37,7 @@ import { Operators } from "../operator/operators.ts";
 import { type CompleteOptions, completeOptions } from "./exporter_options.ts";
 import { type ExporterStatistics, ExporterTotals, statisticsOf } from "./exporter_statistics.ts";
 import { exporterStatusOf } from "./exporter_status.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `Exporter.listen`. */
 export interface ExporterOptions {

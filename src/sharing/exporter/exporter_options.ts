@@ -8,6 +8,7 @@ import {
 } from "../../support/validation.ts";
 import { defaultMaximumMetadata } from "../protocol/messages.ts";
 import type { ExporterOptions } from "./exporter.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /** The names of the options that have no default value. */
 type WithoutDefault = "onConnect" | "onDisconnect" | "onError" | "maximumImportersPerUser";

@@ -13,6 +13,7 @@ import type { ChannelHub } from "../channel/channel_hub.ts";
 import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exported_memory.ts";
 import type { OfferMessage } from "../protocol/messages.ts";
 import { hasFired, type ReadyEvent } from "./ready_events.ts";
+import { RangeError, ReferenceError } from "../../support/program_errors.ts";
 
 const releasedOptions: KnownOptions<WaitOptions & { importers?: number }> = {
   action: "wait for a release",

@@ -10,6 +10,7 @@ import type { ConnectionRole } from "../protocol/messages.ts";
 import type { ImporterOptions } from "./importer.ts";
 import { connectUnnoted, mayListenLater, type UnixSocket } from "../transport/unix_socket.ts";
 import { checkUser } from "../transport/users.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /** Milliseconds between the first failed attempt to connect and the second attempt. */
 const firstPause = 5;

@@ -48,6 +48,7 @@ import { RemoteOffers } from "./remote_offers.ts";
 import { abortable, ConditionVariable } from "../transport/abortable.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { connectToExporter } from "./connect_to_exporter.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `Importer.connect`. */
 export interface ImporterOptions extends WaitOptions {

@@ -21,6 +21,7 @@ import type { RemoteMemory } from "./remote_memory.ts";
 import { knownNames } from "../protocol/known_names.ts";
 import { textByteLength } from "../protocol/metadata.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /**
  * The maximum size of `#left`, the set of the channels that this importer has left and whose frames may still arrive.

@@ -10,6 +10,7 @@ import { badMessage, codeOfGoodbye, goodbyeReasons, type Message } from "../prot
 import type { Peer } from "../transport/unix_socket.ts";
 import { readStatus } from "./read_status.ts";
 import type { ListenerStatus } from "./status.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `Operator.connect`. */
 export interface OperatorOptions extends WaitOptions {

@@ -26,6 +26,7 @@ import {
   type Message,
   type OfferMessage,
 } from "./messages.ts";
+import { RangeError } from "../../support/program_errors.ts";
 
 const textEncoder = new TextEncoder();
 /**

@@ -6,6 +6,7 @@
 import { whatIs } from "../../support/validation.ts";
 import { maximumMetadataByteLength, maximumNameByteLength } from "./messages.ts";
 import { escapeControls } from "../../support/printing.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** A value that JSON can represent. */
 export type JsonValue =

@@ -16,6 +16,7 @@ import { descriptorsOfSystemd, type KeptDescriptor, SystemdBackup } from "./desc
 import { Standby } from "./standby.ts";
 import { type CompleteStoreOptions, completeStoreOptions, markerOf } from "./store_options.ts";
 import { StoreService } from "./store_service.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `MemoryStore.listen`. */
 export interface MemoryStoreOptions extends ExporterOptions {

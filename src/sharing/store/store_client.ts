@@ -24,6 +24,7 @@ import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/meta
 import type { Peer } from "../transport/unix_socket.ts";
 import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** The dependencies of a `StoredMemory`, which its client provides. */
 interface StoredMemoryParts {

@@ -13,6 +13,7 @@ import { Documents, type JsonObject, memberOf, numbersOf, sendDocument } from ".
 import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
+import { ReferenceError } from "../../support/program_errors.ts";
 
 /** The maximum number of unanswered requests of a client, slightly less than a store accepts. */
 const mostAsks = 16_000;

@@ -18,6 +18,7 @@ import { checkSocketPath } from "../transport/socket_path.ts";
 import { allowedUsers } from "../transport/users.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
 import type { BudgetLimits } from "./memories/store_budget.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /** The options of a store, with default values filled in. */
 export interface CompleteStoreOptions {

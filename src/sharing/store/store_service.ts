@@ -24,6 +24,7 @@ import { StoredMemories } from "./memories/stored_memories.ts";
 import { version } from "../../support/version.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
+import { ReferenceError } from "../../support/program_errors.ts";
 
 /** The maximum number of bytes of requests of all clients together that have not been started. */
 const maximumUnbegun = 128 * 2 ** 20;

@@ -7,6 +7,7 @@ import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { escapeControls } from "../../support/printing.ts";
 import { whatIs } from "../../support/validation.ts";
+import { TypeError } from "../../support/program_errors.ts";
 
 /** The kernel's limit on the length of a socket's path in bytes, without the terminating NUL. */
 const maximumByteLength = 107;

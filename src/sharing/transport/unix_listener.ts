@@ -30,6 +30,7 @@ import { Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../su
 import { descriptorsReleased, readable, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { adoptSocket, outOfDescriptors, type Peer, type UnixSocket } from "./unix_socket.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `UnixListener.listen`. */
 export interface ListenOptions {

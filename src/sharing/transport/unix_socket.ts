@@ -29,6 +29,7 @@ import { Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../su
 import { delay } from "../../support/waiting/timer.ts";
 import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of `UnixSocket.send`. */
 export interface SendOptions extends WaitOptions {

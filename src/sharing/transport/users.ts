@@ -13,6 +13,7 @@ import { shown } from "../../support/validation.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /**
  * The user ID that stands for all users that a user namespace does not map, unless the system is configured otherwise.

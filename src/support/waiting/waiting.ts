@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { escapeControls, startStackAbove } from "../printing.ts";
+import { escapeControls } from "../printing.ts";
 import { EndedError } from "../driver_errors.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
+import { startStackAtProgram, TypeError } from "../program_errors.ts";
 
 /**
  * Returns the error with which a wait rejects when its signal is aborted.
@@ -140,12 +141,13 @@ export function errorOfWait(
  * the failed action, phrased to follow "Cannot".
  */
 export function disposedMeanwhile(what: string, disposed: string): ReferenceError {
-  const error = new EndedError(
-    `Cannot ${
-      escapeControls(what)
-    }: ${disposed} was disposed while it was still waiting; await it before the end of the block`,
+  return startStackAtProgram(
+    new EndedError(
+      `Cannot ${
+        escapeControls(what)
+      }: ${disposed} was disposed while it was still waiting; await it before the end of the block`,
+    ),
   );
-  return startStackAbove(error, disposedMeanwhile);
 }
 
 /**
