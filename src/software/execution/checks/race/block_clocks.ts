@@ -248,17 +248,21 @@ export class BlockClocks {
    * Returns whether the work of a warp of this block at `epoch` is ordered before the next work of another one, if the
    * lanes of each warp run in lockstep: what one lane releases or acquires then orders the work of all.
    *
-   * @param local the index, within the block, of the warp whose next work it is
+   * @param thread a thread of the warp whose next work it is
    * @param warp the other warp, as its number in the launch
    */
-  isWarpOrdered(local: number, warp: number, epoch: number): boolean {
+  isWarpOrdered(thread: number, warp: number, epoch: number): boolean {
     if (epoch < this.blockTime) return true;
     if (!this.#isInformed) return false;
-    let last: Knowledge | undefined;
-    for (const knowledge of this.#known.slice(local * 32, local * 32 + 32)) {
-      if (knowledge === undefined || knowledge === last) continue;
+    const other = { warp, warpsPerBlock: this.warpsPerBlock, epoch };
+    const own = this.#knowledgeOf(thread);
+    if (knowsInLockstep(own, other)) return true;
+    let last = own;
+    for (let lane = thread & ~31; lane <= (thread | 31); lane++) {
+      const knowledge = this.#knowledgeOf(lane);
+      if (knowledge === last || knowledge === own) continue;
       last = knowledge;
-      if (knowsInLockstep(knowledge, { warp, warpsPerBlock: this.warpsPerBlock, epoch })) return true;
+      if (knowsInLockstep(knowledge, other)) return true;
     }
     return false;
   }

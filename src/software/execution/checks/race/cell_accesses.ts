@@ -362,7 +362,7 @@ export class CellAccesses {
       return false;
     }
     if (this.#sharedBegin < 0 || warp === this.#warp) return false;
-    return !this.#clocks.isWarpOrdered(this.#local >> 5, warp, numbers[node + nodeField.epoch]!);
+    return !this.#clocks.isWarpOrdered(this.#local, warp, numbers[node + nodeField.epoch]!);
   }
 
   /**
