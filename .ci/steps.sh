@@ -89,9 +89,10 @@ install_compilers() { # as root, what the tests of the C shim compile and run wi
   fi
 }
 
-install_nvrtc() { # CUDA's compiler, for the tests of kernels from source; found by VIRTUAL_ENV
+install_nvrtc() { # CUDA's compiler, and what writes and reads files as the tests of files do; found by VIRTUAL_ENV
   python3 -m venv "$logs/python" && "$logs/python/bin/pip" install -q nvidia-cuda-nvrtc nvidia-cuda-runtime \
     nvidia-cuda-cccl nvidia-nvjitlink >"$logs/nvrtc" 2>&1 || tail -n 5 "$logs/nvrtc"
+  "$logs/python/bin/pip" install -q numpy ml_dtypes safetensors >"$logs/numpy" 2>&1 || tail -n 5 "$logs/numpy"
   export VIRTUAL_ENV="$logs/python"
 }
 

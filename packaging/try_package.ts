@@ -50,10 +50,9 @@ async function tryPackages(folder: string): Promise<void> {
   await buildPackages();
   await prepareNpmProject(fromNpm);
   await prepareJsrProject(fromJsr);
-  const runtimes = [
-    ...await findRuntimes({ fromNpm, fromJsr }),
-    ...await executables(fromNpm, `${folder}/executables`),
-  ];
+  const installed = await findRuntimes({ fromNpm, fromJsr });
+  for (const runtime of installed) await readFiles(runtime);
+  const runtimes = [...installed, ...await executables(fromNpm, `${folder}/executables`)];
   for (const runtime of runtimes) await compute(runtime);
   await bindKernels(fromNpm);
   await refuseOldNode(fromNpm);
@@ -206,6 +205,11 @@ async function useImage(project: string, folder: string): Promise<void> {
 async function compute({ name, command, project }: Runtime): Promise<void> {
   const output = await run(command("compute.ts"), { cwd: project });
   expect(output, "software 12 24 36\n", `${name}: compute.ts`);
+}
+
+async function readFiles({ name, command, project }: Runtime): Promise<void> {
+  const output = await run(command("files.ts"), { cwd: project });
+  expect(output, "true 1 2 bfloat16 16256 16384\n", `${name}: files.ts`);
 }
 
 /** The program that npm installs binds PTX, which needs no compiler, to a module that the package's types accept. */

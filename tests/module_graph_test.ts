@@ -136,6 +136,11 @@ test("imports point downward", () => {
   assertEquals(imports.filter(pointsUpward).map(({ from, to }) => `${from} imports ${to}`), []);
 });
 
+test("only the entry points for files load what reads and writes files", () => {
+  const loading = imports.filter(({ from, to }) => to.startsWith("src/files/") && !from.startsWith("src/files/"));
+  assertEquals([...new Set(loading.map(({ from }) => from))].sort(), fileModules.map((module) => `${module}.ts`));
+});
+
 test("the compiler's folders import values of those below only", () => {
   const found = imports.filter(runsUpTheCompiler).map(({ from, to }) => `${from} imports ${to}`);
   assertEquals(found, []);

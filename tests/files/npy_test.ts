@@ -231,6 +231,17 @@ testOnEachDriver("what fails leaves neither memory nor files behind", async (cud
   });
 });
 
+test("the entry points for files export these values", async () => {
+  assertEquals(Object.keys(await import("../../npy.ts")).sort(), ["readNpy", "readNpz", "writeNpy", "writeNpz"]);
+  assertEquals(Object.keys(await import("../../safetensors.ts")).sort(), [
+    "DeviceTensors",
+    "SafetensorsFile",
+    "openSafetensors",
+    "readSafetensors",
+    "writeSafetensors",
+  ]);
+});
+
 for (
   const [what, file, reason] of [
     ["nothing", new Uint8Array(), "it does not begin with the bytes \\x93NUMPY"],
