@@ -146,7 +146,7 @@ nothing_of_a_runtime=(
   tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
   tests/collectives/{invalid_results,launch_throttle,operations,random_waits,repeated_calls}_test.ts
   # Programs of public calls: Bun runs those that share memory, and package:try other ones on each runtime.
-  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,pictures,weights_entry}_test.ts tests/files/safetensors_header_test.ts
+  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,notebook,pictures,weights_entry}_test.ts tests/files/safetensors_header_test.ts
   tests/examples/{sharing_examples,weights_store}_test.ts
 )
 engine_only=(

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -29,6 +30,8 @@ interface JupyterMessage {
   readonly content: Readonly<Record<string, unknown>>;
 }
 
+/** How long a kernel may run, in milliseconds. */
+const timeout = 120_000;
 const delimiter = "<IDS|MSG>";
 const more = 1, long = 2, command = 4;
 
@@ -139,7 +142,8 @@ export class JupyterKernel implements AsyncDisposable {
     const numbers = Object.fromEntries(names.map((name, index) => [name, ports[index]]));
     const connection = { transport: "tcp", ip: "127.0.0.1", key: "", signature_scheme: "hmac-sha256", ...numbers };
     writeFileSync(file, JSON.stringify(connection));
-    const child = spawn(deno, ["jupyter", "--kernel", "--conn", file], { cwd: folder, stdio: "ignore" });
+    const options = { cwd: folder, stdio: "ignore", timeout, killSignal: "SIGKILL" } as const;
+    const child = spawn(deno, ["jupyter", "--kernel", "--conn", file], options);
     const exited = once(child, "exit");
     const isRunning = () => child.exitCode === null;
     const end = async () => {
