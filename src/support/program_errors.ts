@@ -80,7 +80,9 @@ export function startStackAtProgram<E extends Error>(error: E): E {
 }
 
 function replaceFrames(error: Error, frames: readonly string[]): void {
-  const stack = [...partsOf(error.stack).title, ...frames].join("\n");
+  // Bun prints a stack as it is only if each of its frames has parentheses, which those outside of functions lack.
+  const named = frames.map((frame) => frame.replace(/^( +at (?:async )?)([^(]+:\d+)$/, "$1<anonymous> ($2)"));
+  const stack = [...partsOf(error.stack).title, ...named].join("\n");
   Object.defineProperty(error, "stack", { value: stack, configurable: true, writable: true });
 }
 

@@ -1,4 +1,5 @@
-// Makes a call that throws "at once" or "after a wait", as its argument says, and does not catch the error.
+// Makes a call that throws "at once", "after a wait" or "outside of functions", as its argument says, and does not catch
+// the error.
 import process from "node:process";
 import { open } from "../../mod.ts";
 
@@ -21,4 +22,7 @@ async function run(): Promise<void> {
 }
 
 if (process.argv[2] === "at once") allocate();
+if (process.argv[2] === "outside of functions") {
+  gpu.currentPool.allocate(-1); // fails outside
+}
 await run();

@@ -20,7 +20,7 @@ test("the stack of an error begins with the program's line, whatever call throws
   }
 });
 
-for (const how of ["at once", "after a wait"]) {
+for (const how of ["at once", "after a wait", "outside of functions"]) {
   test(`an error that a call throws ${how} and nobody catches is printed with the program's line`, async () => {
     await using child = startScript("children/uncaught_error.ts", [how], { env });
     assertEquals(await child.ended, 1);
