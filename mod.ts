@@ -134,7 +134,7 @@ export type { ExporterStatistics, LeaseStatistics } from "./src/sharing/exporter
 export type { ChannelStatistics, ConsumerStatistics } from "./src/sharing/channel/channel_hub.ts";
 export type { TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";
 
-// Store, also in `store.ts`: memory that outlives the process that made it.
+// Store, also in `store.ts`: memory that outlives the process that created it.
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
 export {
   type CreateEntryOptions,

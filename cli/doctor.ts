@@ -21,11 +21,13 @@ import { printable } from "./status/table.ts";
 
 const help = `Usage: poolpass doctor [SOCKET] [options]
 
-Says what programs find here: the driver and its libraries, device files, what the kernel and its namespaces allow,
-limits and the environment. Given a socket, it also says who listens there, and whether it can be used from here.
+Checks what programs find on this machine: the driver and its libraries, device files, what the kernel and its
+namespaces allow, limits and the environment. Given a socket, it also checks who listens there, and whether this user can
+connect.
 
-With --try-imports, it also says whether the driver imports allocations of 4 GiB and more. A driver of NVIDIA's may end a
-process that does: each is tried in another process, on the first device, and takes seconds and as much of its memory.
+With --try-imports, it also tests whether the driver imports allocations of 4 GiB and more. NVIDIA's driver may end a
+process that imports one, so each is imported in a process of its own, on the first device. An import takes seconds, and
+as much of the device's memory.
 
 Each line begins with ok, note or problem. Below a note or a problem is what to do. If there is a problem, the exit code
 is 1.
@@ -45,7 +47,7 @@ const options = { ...connectionOptions, "try-imports": { type: "boolean" }, json
 /** The command `poolpass doctor`. */
 export const doctorCommand: Command = {
   name: "doctor",
-  summary: "say what is here, and what is in the way",
+  summary: "check the driver, its libraries and this system, and say what to change",
   help,
   run,
 };

@@ -23,7 +23,7 @@ import { formatCount } from "./status/units.ts";
 const help = `Usage: poolpass list SOCKET [options]
 
 Lists what the process that listens at a socket shares: an exporter's offers and channels, or a store's entries, and who
-holds them since when. It only looks: nothing is mapped, and nobody else notices.
+holds them since when. It maps nothing, and does not affect other processes.
 
 Options:
 ${connectionHelp}

@@ -14,8 +14,8 @@ import { Sampler } from "./top/sampler.ts";
 const help = `Usage: poolpass metrics SOCKET [options]
 
 Prints the numbers of the process that listens at a socket, in Prometheus' text format. With --port, serves them at
-http://127.0.0.1:PORT/metrics until it is interrupted: they are asked for anew each time, and if the process has gone, the
-answer is 503.
+http://127.0.0.1:PORT/metrics until it is interrupted: each request gets the current ones, or status 503 if the process
+has ended.
 
 Options:
   --port N        serve them at this port of 127.0.0.1; 0 for any that is free

@@ -12,20 +12,20 @@ import { parseByteLength } from "./sizes.ts";
 
 const help = `Usage: poolpass store SOCKET [options]
 
-Keeps memory for other processes until it is told to stop: they create it, write it, publish it under a name, and map what
-was published, with StoreClient. It holds descriptors and a table, and neither maps the memory nor makes a context.
+Keeps memory for other processes until it is stopped: they create it, write it, publish it under a name, and map what was
+published, with StoreClient. The store holds descriptors and a table. It does not map the memory or create a context.
 
 Options:
   --device N          only this device, by its number as poolpass devices lists it; can be given several times
-  --limit SIZE        at most so many bytes of each device, such as 64GiB
-  --user-limit SIZE   at most so many bytes of one user
+  --limit SIZE        the maximum amount of memory on each device, such as 64GiB
+  --user-limit SIZE   the maximum amount of memory of each user
   --users IDS         other users who may connect, such as 1001,1002
-  --evict             if there is no room, remove what nobody maps and was used longest ago
-  --standby SOCKET    two stores with the same sockets: the second one keeps what the first one has, and takes over
+  --evict             if there is no room, remove the least recently used memory that nobody maps
+  --standby SOCKET    run two stores with the same sockets: the second one has a copy of the table, and takes over
   --metrics PORT      serve numbers for Prometheus at http://127.0.0.1:PORT/metrics; 0 for any port that is free
   --driver NAME       cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
 
-As a service of systemd with FileDescriptorStoreMax, it finds its memory again when it is started anew.
+As a service of systemd with FileDescriptorStoreMax, it has its memory again after a restart.
 
 Examples:
   poolpass store /run/poolpass.sock --limit 64GiB
@@ -43,7 +43,12 @@ const options = {
 } as const;
 
 /** The command `poolpass store`. */
-export const storeCommand: Command = { name: "store", summary: "keep memory that outlives its makers", help, run };
+export const storeCommand: Command = {
+  name: "store",
+  summary: "keep memory after the processes that created it have ended",
+  help,
+  run,
+};
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files: [path, ...surplus], values } = readOptions(args, options);

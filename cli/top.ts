@@ -16,16 +16,16 @@ import { initialState, viewOf } from "./top/view.ts";
 const help = `Usage: poolpass top SOCKET [options]
 
 Shows what the process that listens at a socket shares, who holds it, and how its channels run: frames a second, frames
-dropped, and the lag of each consumer. If the process ends, top says so, and connects again when there is another.
+dropped, and the lag of each consumer. If the process ends, top says so, and connects to the next one.
 
 Keys: q quits; b, f, d, l and n sort by bytes, frames/s, dropped/s, lag and name; r reverses the order; h hides and shows
 the holders; arrows, PageUp, PageDown, Home and End scroll.
 
-Without a terminal, it prints a line for each offer, channel or entry, again and again.
+Without a terminal, it prints a line for each offer, channel or entry at each interval.
 
 Options:
   --interval S    seconds between two samples: 1 unless given, at least 0.1
-  --count N       end after so many samples
+  --count N       end after this many samples
 ${connectionHelp}
   --json          print each sample as a JSON object in a line
 

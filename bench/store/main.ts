@@ -1,5 +1,5 @@
 /**
- * Measures memory that outlives its makers: mapping published weights beside C++ that does the same by hand, listing a
+ * Measures memory that outlives the process that created it: mapping published weights beside C++ that does the same by hand, listing a
  * thousand entries, and what being watched costs a channel.
  *
  *     deno task bench store [--size 16GiB] [--entries 1000] [--rounds 5] [--folder /tmp] [--limit 170]

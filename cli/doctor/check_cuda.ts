@@ -20,40 +20,43 @@ const defaultMpsFolder = "/tmp/nvidia-mps";
 /** Checks that `open` finds devices. Each warning that `open` prints becomes a finding of level `note`. */
 export function checkDevices(machine: Machine): DoctorFinding[] {
   const findings: DoctorFinding[] = [];
-  const opened = tryOpen({}, findings);
-  if (opened !== undefined) {
+  const named = machine.variable("POOLPASS_DRIVER");
+  const isNamed = named !== undefined && named !== "" && named !== "auto";
+  // What `open` does by default, in two steps: the first one says why there is no GPU.
+  const tried = isNamed ? undefined : tryOpen({ driver: "cuda" }, findings);
+  const opened = tried instanceof CudaUnavailableError
+    ? tryOpen({ driver: "software" }, findings)
+    : tried ?? tryOpen({}, findings);
+  if (opened instanceof Error) {
+    findings.push(fromMessage("problem", "devices", opened.message));
+    if (named === "cuda") return findings;
+  } else {
     using cuda = opened;
     findings.unshift(finding("ok", "devices", describeDevices(cuda)));
     if (cuda.driver === "cuda") return [...findings, ...librariesOf(cuda, machine)];
   }
-  // Find out why programs get the software device instead of a GPU.
-  const wanted = machine.variable("POOLPASS_DRIVER");
-  try {
-    using cuda = open({ driver: "cuda" });
-    const found = `POOLPASS_DRIVER=${wanted} leaves alone what is here: ${describeDevices(cuda)}`;
-    if (wanted) findings.push(finding("note", "driver", found, "unset POOLPASS_DRIVER to use it"));
-  } catch (error) {
-    const { message } = error as Error;
-    const expected = error instanceof CudaUnavailableError && !hasGpu(machine);
-    if (wanted === "cuda" && opened === undefined) return findings;
-    findings.push(fromMessage(expected ? "note" : "problem", "driver", message));
+  const available = tried ?? tryOpen({ driver: "cuda" }, findings);
+  if (available instanceof Error) {
+    const expected = available instanceof CudaUnavailableError && !hasGpu(machine);
+    findings.push(fromMessage(expected ? "note" : "problem", "driver", available.message));
+  } else {
+    using cuda = available;
+    const found = `POOLPASS_DRIVER=${named} leaves alone what is here: ${describeDevices(cuda)}`;
+    findings.push(finding("note", "driver", found, "unset POOLPASS_DRIVER to use it"));
   }
   return findings;
 }
 
-/** Calls `open`. If that fails, adds a finding and returns undefined. */
-function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | undefined {
+/** Calls `open`, and returns its error if it fails. Adds its warnings to the findings. */
+function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | Error {
   const { warn } = console;
   console.warn = (...words: unknown[]) => {
-    const warning = words.join(" ").replace(/^poolpass: /, "");
-    // `checkDevices` already determines why the software device is used.
-    if (!warning.startsWith("using the ")) findings.push(finding("note", "warning", warning));
+    findings.push(finding("note", "warning", words.join(" ").replace(/^poolpass: /, "")));
   };
   try {
     return open(options);
   } catch (error) {
-    findings.push(fromMessage("problem", "devices", (error as Error).message));
-    return undefined;
+    return error as Error;
   } finally {
     console.warn = warn;
   }

@@ -1,7 +1,7 @@
 """CUDA memory pools shared between processes, with poolpass of other languages and of Python.
 
 An `Exporter` offers buffers and channels at a socket's path; an `Importer` connects and maps them in place. A
-`StoreClient` leaves memory to other processes in a store, which outlives its makers. What is mapped goes to PyTorch and
+`StoreClient` leaves memory to other processes in a store, which keeps it after this process has ended. What is mapped goes to PyTorch and
 CuPy by DLPack or CUDA's array interface, without a copy.
 
 Without a GPU, the environment variable POOLPASS_DRIVER=software selects a device in software, in this and in the other

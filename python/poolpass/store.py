@@ -1,4 +1,4 @@
-"""Stores: memory that outlives the processes that made it."""
+"""Stores: memory that outlives the processes that created it."""
 from __future__ import annotations
 
 import math
