@@ -139,6 +139,7 @@ export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory
 export {
   type CreateEntryOptions,
   type MapEntryOptions,
+  type PublishEntryOptions,
   StoreClient,
   type StoreClientOptions,
   type StoreEntry,

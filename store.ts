@@ -24,6 +24,7 @@ export {
   type MapEntryOptions,
   MemoryStore,
   type MemoryStoreOptions,
+  type PublishEntryOptions,
   StoreClient,
   type StoreClientOptions,
   StoredMemory,

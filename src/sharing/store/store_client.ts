@@ -30,7 +30,7 @@ import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 interface StoredMemoryParts {
   readonly name: string;
   readonly mapped: WholeMemory;
-  readonly publish: () => Promise<void>;
+  readonly publish: (metadata: JsonValue | undefined) => Promise<void>;
   /** Whether the store has lost the memory. */
   readonly isLost: () => boolean;
   readonly onEnd: () => void;
@@ -70,13 +70,21 @@ export class StoredMemory implements AsyncDisposable {
    * previous generation keep it.
    *
    * @param stream the stream that writes the memory; by default, the buffer's own stream
-   * @throws {TypeError} If the memory was published already
+   * @param options.metadata replaces the metadata that the memory was created with: for what is known only when the
+   * memory is written, such as a digest. A store of an earlier version ignores it
+   * @throws {TypeError} If the memory was published already, or JSON cannot represent the metadata
    * @throws {ReferenceError} If this object was disposed, or the buffer freed
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
    * was restarted and has lost the memory
    */
-  async publish(stream: CudaStream = this.buffer.stream): Promise<void> {
+  async publish(
+    stream: CudaStream = this.buffer.stream,
+    options: PublishEntryOptions = {},
+  ): Promise<void> {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
+    checkOptions(options, publishOptions);
+    const json = encodeMetadata(options.metadata, maximumEntryMetadata);
+    const metadata = json === "" ? undefined : JSON.parse(json) as JsonValue;
     if (this.#state === "disposed") throw new ReferenceError(`${what}: it was disposed`);
     if (this.#state !== "new") throw new TypeError(`${what}: it was published; create another generation`);
     if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: its buffer was freed`);
@@ -87,7 +95,7 @@ export class StoredMemory implements AsyncDisposable {
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
       // Remove write access first, because other processes may read published memory.
       mapped.setAccess("read");
-      await publish();
+      await publish(metadata);
       // This object may have been disposed of in the meantime.
       if (this.#state === "publishing") this.#state = "published";
     } catch (error) {
@@ -128,6 +136,12 @@ export interface CreateEntryOptions extends MapOptions {
   metadata?: JsonValue;
 }
 
+/** Options of `StoredMemory.publish`. */
+export interface PublishEntryOptions {
+  /** Metadata that replaces that of `StoreClient.create`: any JSON value of at most 4 MiB. */
+  metadata?: JsonValue;
+}
+
 /** Options of `StoreClient.map`. */
 export interface MapEntryOptions extends MapOptions {
   /** Whether to map the memory for writing. False by default: a kernel that writes to the memory fails. */
@@ -163,6 +177,10 @@ const clientOptions: KnownOptions<StoreClientOptions> = {
 const createOptions: KnownOptions<CreateEntryOptions> = {
   action: "create memory in a store",
   names: { device: true, metadata: true, stream: true, signal: true },
+};
+const publishOptions: KnownOptions<PublishEntryOptions> = {
+  action: "publish memory of a store",
+  names: { metadata: true },
 };
 const mapOptions: KnownOptions<MapEntryOptions> = {
   action: "map memory of a store",
@@ -279,7 +297,10 @@ export class StoreClient implements AsyncDisposable {
     const memory = new StoredMemory({
       name,
       mapped,
-      publish: async () => void await this.#link.ask({ do: "publish", id }),
+      publish: async (metadata) => {
+        const request = { do: "publish", id };
+        await this.#link.ask(metadata === undefined ? request : { ...request, metadata });
+      },
       isLost: () => !this.#held.has(id),
       onEnd: () => this.#written.delete(memory),
     });

@@ -68,7 +68,7 @@ export class StoreRequests {
       case "create":
         return void this.#create(document, pending);
       case "publish":
-        return this.#publish(numberOf(document, "id", 1));
+        return this.#publish(document);
       case "map":
         return this.#map(document, pending);
       case "release":
@@ -92,20 +92,11 @@ export class StoreRequests {
   #create(document: JsonObject, pending: PendingRequest<RequestOutcome>): void {
     const name = textOf(document, "name");
     checkOfferName(name);
-    const metadata = memberOf(document, "metadata");
-    const json = metadata === undefined ? undefined : JSON.stringify(metadata);
-    if (json !== undefined && json.length > maximumEntryMetadata) {
-      throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumEntryMetadata} characters of metadata`);
-    }
-    // Reject metadata that is nested so deeply that a receiver might fail to print or forward it.
-    if (metadata !== undefined && isTooDeep(metadata)) {
-      throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
-    }
     const request = {
       name,
       device: textOf(document, "device"),
       byteLength: numberOf(document, "byteLength", 1),
-      metadata: json === undefined ? undefined : metadataBytes(json),
+      metadata: metadataOf(document, `create ${JSON.stringify(name)}`),
     };
     void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
   }
@@ -119,16 +110,20 @@ export class StoreRequests {
     return { id, answer: () => documentAnswer({ ok: true, id, size }) };
   }
 
-  #publish(id: number): RequestOutcome {
+  #publish(document: JsonObject): RequestOutcome {
+    const id = numberOf(document, "id", 1);
     const memory = this.#memories.writtenBy(this.#client, id);
+    const metadata = metadataOf(document, `publish memory ${id}`);
+    // The client learns that the store has taken the metadata: one of an earlier version does not.
+    const answer = (generation: number) => done({ generation, ...metadata === undefined ? {} : { metadata: true } });
     if (memory !== undefined) {
-      this.#memories.publish(memory);
-      return done({ generation: memory.generation });
+      this.#memories.publish(memory, metadata);
+      return answer(memory.generation);
     }
     // An earlier store may have published the allocation and exited before it could answer.
     const found = this.#memories.find(id);
     if (found !== undefined && found.generation > 0 && found.readers.has(this.#client)) {
-      return done({ generation: found.generation });
+      return answer(found.generation);
     }
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
@@ -271,4 +266,17 @@ function codeAndMessageOf(error: unknown): readonly [code: string, message: stri
   if (error instanceof CudaError) return ["device-lost", messageForPeers(error)];
   if (error instanceof RangeError || error instanceof TypeError) return ["bad-message", error.message];
   return ["internal-error", `The store could not do it: ${String(error)}`];
+}
+
+/** Returns the metadata of a request, as JSON in UTF-8. Throws if it is too long or nested too deeply. */
+function metadataOf(document: JsonObject, what: string): Uint8Array<ArrayBuffer> | undefined {
+  const metadata = memberOf(document, "metadata");
+  if (metadata === undefined) return undefined;
+  const json = JSON.stringify(metadata);
+  if (json.length > maximumEntryMetadata) throw limitExceeded(what, `${maximumEntryMetadata} characters of metadata`);
+  // Reject metadata that is nested so deeply that a receiver might fail to print or forward it.
+  if (isTooDeep(metadata)) {
+    throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
+  }
+  return metadataBytes(json);
 }

@@ -45,6 +45,19 @@ async function publish(client: StoreClient, name: string): Promise<void> {
   await memory.publish();
 }
 
+standbyTest("a standby that takes over has the metadata of when memory was published", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const standby = start();
+  await lineOf(store, "has a standby");
+  const user = await client();
+  await using memory = await user.create("weights", 16, { metadata: "as created" });
+  await memory.publish(memory.buffer.stream, { metadata: { digest: "as published" } });
+  store.kill("SIGKILL");
+  await lineOf(standby, "serves");
+  assertEquals((await user.entries()).map(({ metadata }) => metadata), [{ digest: "as published" }]);
+});
+
 standbyTest("what happens while the table is written anew is in it", async ({ start, client }) => {
   const store = start();
   await lineOf(store, "serves");

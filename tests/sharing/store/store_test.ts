@@ -8,6 +8,7 @@ import {
   MemoryStore,
   type MemoryStoreOptions,
   open,
+  type PublishEntryOptions,
   SharingError,
   StoreClient,
 } from "../../../mod.ts";
@@ -285,6 +286,26 @@ storeTest("metadata of many tensors travels with an entry", async ({ connect }) 
   await memory.publish();
   assertEquals((await client.entries())[0]!.metadata, { tensors });
   await memory[Symbol.asyncDispose]();
+});
+
+storeTest("metadata given when memory is published replaces what it was created with", async ({ connect }) => {
+  const client = await connect();
+  const metadata = { digest: "abc", tensors: [{ "größe": 3 }] };
+  {
+    await using memory = await client.create("weights", 100, { metadata: { digest: null } });
+    await memory.publish(memory.buffer.stream, { metadata });
+    await using other = await client.create("other", 100, { metadata: "as created" });
+    await other.publish();
+  }
+  const found = () => client.entries().then((all) => all.map(({ name, metadata }) => [name, metadata]));
+  assertEquals(await found(), [["weights", metadata], ["other", "as created"]]);
+  await using memory = await client.create("none", 100);
+  const notJson = { metadata: { then: 3n } } as unknown as PublishEntryOptions;
+  await assertRejects(() => memory.publish(memory.buffer.stream, notJson), TypeError, "JSON");
+  const mistyped = { metdata: 1 } as unknown as PublishEntryOptions;
+  await assertRejects(() => memory.publish(memory.buffer.stream, mistyped), TypeError, '"metadata"');
+  // A mistake leaves the memory as it was.
+  await memory.publish(memory.buffer.stream, { metadata: 7 });
 });
 
 storeTest("nothing gives way for what does not fit afterwards", async ({ connect }) => {

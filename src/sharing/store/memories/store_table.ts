@@ -233,7 +233,7 @@ export interface StoredRecord {
   /** The allocated size in bytes, a multiple of the device's allocation granularity. */
   readonly size: number;
   /** The metadata as JSON in UTF-8, which is sent to clients unchanged. */
-  readonly metadata: Uint8Array<ArrayBuffer> | undefined;
+  metadata: Uint8Array<ArrayBuffer> | undefined;
   /** The ID of the user whose process created the allocation. */
   readonly uid: number;
   /** When the allocation was created, in milliseconds since 1970. */
@@ -248,14 +248,21 @@ export interface StoredRecord {
 /** A change to record in a store's table. "gone" states that an allocation was freed. */
 export type TableChange =
   | { readonly type: "memory"; readonly record: StoredRecord }
-  | { readonly type: "published"; readonly id: number; readonly generation: number; readonly at: number }
+  | {
+    readonly type: "published";
+    readonly id: number;
+    readonly generation: number;
+    readonly at: number;
+    /** The metadata that replaces the allocation's, as JSON in UTF-8. */
+    readonly metadata: Uint8Array<ArrayBuffer> | undefined;
+  }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
 /** Encodes a change as a record: a JSON object. */
 function encodeChange(change: TableChange): string {
-  if (change.type !== "memory") return JSON.stringify(change);
-  const { metadata, ...record } = change.record;
-  const json = JSON.stringify({ type: "memory", ...record });
+  if (change.type !== "memory" && change.type !== "published") return JSON.stringify(change);
+  const { metadata, ...record } = change.type === "memory" ? { type: change.type, ...change.record } : change;
+  const json = JSON.stringify(record);
   return metadata === undefined ? json : `${json.slice(0, -1)},"metadata":${metadataText(metadata)}}`;
 }
 
@@ -295,6 +302,7 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
         }
         memory.generation = numberOf(record, "generation", 1);
         memory.published = numberOf(record, "at");
+        memory.metadata = metadataOf(record) ?? memory.metadata;
         memory.state = "published";
         break;
       case "replaced":
@@ -316,20 +324,24 @@ function decodeRecord(record: JsonObject, id: number): StoredRecord {
   if (state !== "new" && state !== "published" && state !== "replaced" && state !== "removed") {
     throw nonsense(`memory ${id} is ${state}`);
   }
-  const metadata = memberOf(record, "metadata");
   return {
     id,
     name: textOf(record, "name"),
     device: textOf(record, "device"),
     byteLength: numberOf(record, "byteLength", 1),
     size: numberOf(record, "size", 1),
-    metadata: metadata === undefined ? undefined : metadataBytes(JSON.stringify(metadata)),
+    metadata: metadataOf(record),
     uid: numberOf(record, "uid"),
     created: numberOf(record, "created"),
     generation: numberOf(record, "generation"),
     published: numberOf(record, "published"),
     state,
   };
+}
+
+function metadataOf(record: JsonObject): Uint8Array<ArrayBuffer> | undefined {
+  const metadata = memberOf(record, "metadata");
+  return metadata === undefined ? undefined : metadataBytes(JSON.stringify(metadata));
 }
 
 function nonsense(what: string): SharingError {

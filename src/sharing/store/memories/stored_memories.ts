@@ -172,20 +172,28 @@ export class StoredMemories implements Disposable {
    * Publishes an allocation under its name. The writer becomes a reader. Readers of the previous generation keep their
    * mappings.
    *
-   * @throws {SharingError} `not-permitted` if another user has published the name
+   * @param metadata replaces the metadata that the allocation was created with, unless it is undefined
+   * @throws {SharingError} `not-permitted` if another user has published the name; `limit-exceeded` if the writer's user
+   * would have too much metadata
    */
-  publish(memory: Stored): void {
-    const { name } = memory;
+  publish(memory: Stored, metadata?: Uint8Array<ArrayBuffer>): void {
+    const { name, uid } = memory;
     const writer = memory.writer!;
     const last = this.#published.get(name);
     if (last !== undefined) this.#checkOwner(writer, last, "replace");
+    const more = metadata === undefined ? 0 : metadata.length - (memory.metadata?.length ?? 0);
+    if (more > 0) this.#budget.metadata.check(uid, more, `publish ${JSON.stringify(name)}`);
     const at = Date.now();
     const generation = (last?.generation ?? 0) + 1;
     // Write the record before changing anything, because writing may throw. A single record publishes the new
     // generation and replaces the old one, so that a process that takes over always finds exactly one of them
     // published.
-    this.#table.write({ type: "published", id: memory.id, generation, at });
+    this.#table.write({ type: "published", id: memory.id, generation, at, metadata });
     Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
+    if (metadata !== undefined) {
+      memory.metadata = metadata;
+      this.#budget.metadata.add([uid], more);
+    }
     memory.readers.set(writer, { count: 1, since: at });
     this.#published.set(name, memory);
     this.publishedTotal++;
