@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import re
 import threading
 from contextlib import contextmanager
 from typing import Any, Iterable, Iterator, Literal
@@ -69,14 +70,16 @@ class Cuda:
         }
         try:
             count = self.call("cudaGetDeviceCount")
-            properties = [self.call("cudaGetDeviceProperties", ordinal) for ordinal in range(count)]
+            devices = [self._identify(ordinal) for ordinal in range(count)]
         except (CudaError, RuntimeError) as error:
             # cuda-bindings raise RuntimeError if there is no driver.
             raise CudaUnavailableError(f"Cannot use CUDA: {error}; {WITHOUT_GPU}") from error
         if count == 0:
             raise CudaUnavailableError(f"Cannot use CUDA: there is no GPU; {WITHOUT_GPU}")
         # 16 bytes of each device, by ordinal.
-        self.uuids = [bytes(each.uuid.bytes) for each in properties]
+        self.uuids = [uuid for uuid, _ in devices]
+        # As CUDA's tools print them.
+        self.uuid_texts = [format_uuid(uuid, kind) for uuid, kind in devices]
         self._streams: dict[tuple[str, int], int] = {}
         self._streams_lock = threading.RLock()
         self._kept: list[Any] = []
@@ -96,6 +99,17 @@ class Cuda:
             code = getattr(error, "name", str(error))
             raise CudaError(f"{name} failed: {code} ({int(error)})", code=code, number=int(error), call=name)
         return values[0] if values else None
+
+    def _identify(self, ordinal: int) -> tuple[bytes, Literal["GPU", "MIG"]]:
+        """The UUID of a device, and whether it is a whole GPU or a part of one."""
+        self.call_driver("cuInit", 0)
+        device = self.call_driver("cuDeviceGet", ordinal)
+        # The first version gives all parts of a GPU the same. Bindings of version 13 have the second by the old name.
+        name = "cuDeviceGetUuid_v2" if hasattr(self._driver, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+        uuid = bytes(self.call_driver(name, device).bytes)
+        # The product's name says it, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+        product = bytes(self.call_driver("cuDeviceGetName", 256, device))
+        return uuid, "MIG" if re.search(rb" MIG \d", product) else "GPU"
 
     def device_of_uuid(self, uuid: bytes) -> int:
         """Returns the ordinal in this process of the device with a UUID."""
@@ -433,7 +447,7 @@ def parse_uuid(text: str) -> bytes:
     return uuid
 
 
-def format_uuid(uuid: bytes) -> str:
-    """A device's UUID as nvidia-smi prints it."""
+def format_uuid(uuid: bytes, kind: Literal["GPU", "MIG"] = "GPU") -> str:
+    """A device's UUID as nvidia-smi prints it; "MIG" for a part of a GPU."""
     text = uuid.hex()
-    return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return f"{kind}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Sequence, TypeGuard
 
 from . import dlpack
 from .cuda import HOST_TO_DEVICE, NO_STREAM, cuda, stream_handle
-from .dtypes import UINT8, DType, find_dtype, to_dtype
+from .dtypes import UINT8, DType, array_of, find_dtype, to_dtype
 from .holding import Holding, StreamSet
 from .messages import MAXIMUM_INTEGER
 
@@ -344,8 +344,9 @@ def array_type(metadata: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
         shape = metadata.get("shape")
         if dtype is not None and shape is None and nbytes % dtype.itemsize == 0:
             return dtype, (nbytes // dtype.itemsize,)
-        if dtype is not None and is_shape(shape) and dtype.itemsize * math.prod(shape) == nbytes:
-            return dtype, tuple(shape)
+        array = array_of(metadata.get("dtype"), shape) if is_shape(shape) else None
+        if array is not None and array[0].itemsize * math.prod(array[1]) == nbytes:
+            return array
     return UINT8, (nbytes,)
 
 

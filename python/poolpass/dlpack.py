@@ -150,7 +150,7 @@ def export_capsule(
     tensor.data = address
     tensor.device = _Device(*device)
     tensor.ndim = len(shape)
-    tensor.dtype = _DataType(dtype.code, 8 * dtype.itemsize, 1)
+    tensor.dtype = _DataType(dtype.code, dtype.bits, dtype.lanes)
     tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
     managed.context = next(_numbers)

@@ -3,24 +3,34 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Sequence
 
 # Type codes of DLPack 1.1.
 INT, UINT, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6
 FLOAT8_E3M4, FLOAT8_E4M3, FLOAT8_E4M3B11FNUZ, FLOAT8_E4M3FN, FLOAT8_E4M3FNUZ = 7, 8, 9, 10, 11
 FLOAT8_E5M2, FLOAT8_E5M2FNUZ, FLOAT8_E8M0FNU = 12, 13, 14
+FLOAT4_E2M1FN = 17
 
 BYTE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `typestr` is None if the array interface has no name for it."""
+    """An element type. `typestr` is None if the array interface has no name for it.
+
+    An element may be several numbers, DLPack's lanes.
+    """
 
     name: str
     itemsize: int
     code: int
     typestr: str | None
+    lanes: int = 1
+
+    @property
+    def bits(self) -> int:
+        """Those of one number."""
+        return 8 * self.itemsize // self.lanes
 
 
 def _of_kind(kind: str, name: str, code: int, *bits: int) -> list[DType]:
@@ -45,16 +55,41 @@ _ALL = [
     DType("float8_e5m2", 1, FLOAT8_E5M2, None),
     DType("float8_e5m2fnuz", 1, FLOAT8_E5M2FNUZ, None),
     DType("float8_e8m0fnu", 1, FLOAT8_E8M0FNU, None),
+    # PyTorch's name. An element is a pair of numbers.
+    DType("float4_e2m1fn_x2", 1, FLOAT4_E2M1FN, None, lanes=2),
 ]
 DTYPES = {each.name: each for each in _ALL}
-_BY_DLPACK = {(each.code, 8 * each.itemsize): each for each in _ALL}
+_BY_DLPACK = {(each.code, each.bits, each.lanes): each for each in _ALL}
 _BY_TYPESTR = {each.typestr: each for each in _ALL if each.typestr is not None}
 UINT8 = DTYPES["uint8"]
+FLOAT4_PAIR = DTYPES["float4_e2m1fn_x2"]
 
 
 def find_dtype(name: object) -> DType | None:
     """Returns the element type with this name, or None: metadata comes from another process."""
     return DTYPES.get(name) if isinstance(name, str) else None
+
+
+# What metadata calls numbers of 4 bits, of which it counts each.
+_FLOAT4 = "float4_e2m1fn"
+
+
+def array_of(name: object, shape: Sequence[int]) -> tuple[DType, tuple[int, ...]] | None:
+    """The element type and the shape in this package of an array that metadata describes; None if it has no name here.
+
+    Pairs of numbers of 4 bits are an element, so that the last dimension is halved, as in PyTorch.
+    """
+    if name == _FLOAT4:
+        return (FLOAT4_PAIR, (*shape[:-1], shape[-1] // 2)) if shape and shape[-1] % 2 == 0 else None
+    dtype = find_dtype(name)
+    return None if dtype is None else (dtype, tuple(shape))
+
+
+def stated(dtype: str, shape: Sequence[int]) -> tuple[str, list[int]]:
+    """What metadata says of an array: the reverse of `array_of`. An array of pairs without a shape is one pair."""
+    if dtype == FLOAT4_PAIR.name:
+        return _FLOAT4, [*shape[:-1], 2 * shape[-1]] if shape else [2]
+    return dtype, list(shape)
 
 
 def to_dtype(value: Any) -> DType:
@@ -77,7 +112,7 @@ def to_dtype(value: Any) -> DType:
 
 
 def dtype_of_dlpack(code: int, bits: int, lanes: int) -> DType:
-    found = _BY_DLPACK.get((code, bits)) if lanes == 1 else None
+    found = _BY_DLPACK.get((code, bits, lanes))
     if found is None:
         raise TypeError(f"Cannot use DLPack's element type {code} of {bits} bits and {lanes} lanes: cast the array")
     return found

@@ -17,7 +17,7 @@ from .closing import Closing
 from .connection import MESSAGES_PER_TURN, Connection
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_nbytes, check_shape
-from .dtypes import UINT8, to_dtype
+from .dtypes import UINT8, stated, to_dtype
 from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
 from .event_waits import PollBudget
@@ -864,4 +864,5 @@ def described(metadata: Any, dtype: str, shape: tuple[int, ...]) -> Any:
         metadata = {}
     if not isinstance(metadata, dict):
         return metadata
-    return {"dtype": dtype, "shape": list(shape), **metadata}
+    name, sizes = stated(dtype, shape)
+    return {"dtype": name, "shape": sizes, **metadata}

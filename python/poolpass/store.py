@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, Sequence
 
 from . import messages as m
 from .closing import Closing
-from .cuda import cuda, format_uuid, parse_uuid, stream_handle
+from .cuda import cuda, parse_uuid, stream_handle
 from .descriptors import discard
 from .device_array import DeviceArray, array_type, check_nbytes, check_shape
 from .documents import JsonObject, number_of, objects_of, text_of
@@ -193,7 +193,7 @@ class StoreClient(Closing):
         calls = cuda()
         calls.check_device(device)
         document: JsonObject = {
-            "do": "create", "name": name, "byteLength": length, "device": format_uuid(calls.uuids[device]),
+            "do": "create", "name": name, "byteLength": length, "device": calls.uuid_texts[device],
             **({} if metadata is None else {"metadata": metadata}),
         }
         request = self._link.ask(document, deadline_of(timeout), takes_memory=True)

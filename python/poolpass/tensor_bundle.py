@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from .device_array import is_shape
-from .dtypes import UINT8, DType, find_dtype
+from .dtypes import UINT8, DType, array_of
 from .errors import SharingError
 
-# The names that safetensors has for element types.
+# The names that safetensors has for element types, and those in metadata.
 SAFETENSORS = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
     "U64": "uint64", "I64": "int64", "F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16",
     "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz", "F4": "float4_e2m1fn",
+    "F6_E2M3": "float6_e2m3fn", "F6_E3M2": "float6_e3m2fn",
 }
+# No library has elements of 6 bits.
+_BITS = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,18 @@ def _tensor_of(described: Any, nbytes: int) -> BundledTensor | None:
         return None
     if not isinstance(offset, int) or not is_shape([offset]):
         return None
-    element = find_dtype(SAFETENSORS.get(dtype, dtype))
+    dtype = SAFETENSORS.get(dtype, dtype)
     length = described.get("byteLength")
-    if element is None:
+    array = array_of(dtype, shape)
+    if array is None:
         # Its bytes.
-        element, shape = UINT8, [length]
-        if not is_shape(shape):
+        if not isinstance(length, int) or not is_shape([length]):
             return None
-    own = element.itemsize * math.prod(shape)
+        if dtype in _BITS and _BITS[dtype] * math.prod(shape) != 8 * length:
+            return None
+        array = UINT8, (length,)
+    element, sizes = array
+    own = element.itemsize * math.prod(sizes)
     if length is not None and length != own or offset + own > nbytes or offset % element.itemsize != 0:
         return None
-    return BundledTensor(name, element, tuple(shape), offset)
+    return BundledTensor(name, element, sizes, offset)

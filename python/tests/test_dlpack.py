@@ -236,6 +236,8 @@ class InterfaceTest(support.PoolpassTest):
         for metadata, expected in (
             ({"dtype": "float32", "shape": [2, 3]}, ("float32", (2, 3))),
             ({"dtype": "float32"}, ("float32", (6,))),
+            ({"dtype": "float4_e2m1fn", "shape": [2, 24]}, ("float4_e2m1fn_x2", (2, 12))),
+            ({"dtype": "float4_e2m1fn", "shape": [48, 1]}, ("uint8", (24,))),
             ({"dtype": "float32", "shape": [2, 4]}, ("uint8", (24,))),
             ({"dtype": "float32", "shape": [2, -3]}, ("uint8", (24,))),
             ({"dtype": "float32", "shape": [True, 6]}, ("uint8", (24,))),

@@ -103,6 +103,22 @@ for uuid in b"poolpass softwa\\1", bytes(16):
         self.assertRegex(first, "this process has the first software device only")
         self.assertRegex(second, "it is a GPU, and this process has POOLPASS_DRIVER=software")
 
+    def test_parts_of_a_gpu_have_uuids_of_their_own(self) -> None:
+        program = """
+from types import SimpleNamespace
+from poolpass.cuda import Cuda
+from poolpass.software import driver, runtime
+runtime.cudaGetDeviceCount = lambda: (0, 3)
+driver.cuDeviceGetUuid_v2 = lambda device: (0, SimpleNamespace(bytes=bytes(15) + bytes([device])))
+names = b"NVIDIA A100-SXM4-40GB", b"NVIDIA A100-SXM4-40GB MIG 1g.5gb\\0", b"NVIDIA A100-SXM4-40GB MIG 2g.10gb"
+driver.cuDeviceGetName = lambda length, device: (0, names[device])
+calls = Cuda()
+assert [calls.device_of_uuid(uuid) for uuid in calls.uuids] == [0, 1, 2]
+zeros = "00000000-0000-0000-0000-00000000000"
+assert calls.uuid_texts == [f"GPU-{zeros}0", f"MIG-{zeros}1", f"MIG-{zeros}2"]
+"""
+        self.run_here(program)
+
     def test_freed_memory_is_used_again(self) -> None:
         program = """
 import os

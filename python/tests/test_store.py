@@ -219,7 +219,7 @@ class DenoStoreTest(StoreTest):
         found = client.tensors("bundle")
         self.assertEqual(
             {name: (each.dtype, each.shape) for name, each in found.items()},
-            {"a": ("float32", (2, 3)), "b": ("bfloat16", (4,)), "c": ("uint8", (8,))},
+            {"a": ("float32", (2, 3)), "b": ("bfloat16", (4,)), "c": ("float4_e2m1fn_x2", (8,))},
         )
         self.assertEqual([each.read() for each in found.values()], [FLOATS, bytes(range(8)), bytes(range(8))])
         # The mapping of the one that created the memory is released on a thread of its own.
@@ -471,11 +471,30 @@ class HostileStoreTest(StoreTest):
         self.assertEqual(len(tensors_of({"tensors": [tensor]}, 8, "x")), 1)
         for change in (
             {"name": 1}, {"dtype": None}, {"shape": [-1]}, {"shape": "2"}, {"byteOffset": 4}, {"byteOffset": 1.5},
-            {"byteLength": 4}, {"dtype": "F4", "byteLength": None}, {"shape": [2**62, 2**62]},
+            {"byteLength": 4}, {"dtype": "F6_E2M3", "byteLength": None}, {"shape": [2**62, 2**62]},
         ):
             with self.subTest(change=change), self.assertRaises(SharingError):
                 tensors_of({"tensors": [{**tensor, **change}]}, 8, "x")
         self.assertRaises(SharingError, tensors_of, {"tensors": [tensor, tensor]}, 8, "x")
+
+    def test_element_types_of_bundles(self) -> None:
+        for dtype, shape, nbytes, expected in (
+            ("F4", [3, 4], 6, ("float4_e2m1fn_x2", (3, 2))),
+            ("float4_e2m1fn", [2], 1, ("float4_e2m1fn_x2", (1,))),
+            # Rows of half bytes.
+            ("F4", [2, 3], 3, ("uint8", (3,))),
+            ("F6_E2M3", [8], 6, ("uint8", (6,))),
+            ("F6_E3M2", [2, 4], 6, ("uint8", (6,))),
+            ("F8_E4M3FNUZ", [2], 2, ("float8_e4m3fnuz", (2,))),
+            ("F8_E5M2FNUZ", [2], 2, ("float8_e5m2fnuz", (2,))),
+            ("SOMETHING_NEW", [7], 3, ("uint8", (3,))),
+        ):
+            tensor = {"name": "a", "dtype": dtype, "shape": shape, "byteOffset": 0, "byteLength": nbytes}
+            with self.subTest(dtype=dtype):
+                found, = tensors_of({"tensors": [tensor]}, nbytes, "x")
+                self.assertEqual((found.dtype.name, found.shape), expected)
+        tensor = {"name": "a", "dtype": "F6_E2M3", "shape": [8], "byteOffset": 0, "byteLength": 8}
+        self.assertRaises(SharingError, tensors_of, {"tensors": [tensor]}, 8, "x")
 
 
 class ConnectTest(support.PoolpassTest):

@@ -74,6 +74,9 @@ test("TypeScript and Python exchange arrays with their element types and shapes"
       exporter.offer(dtype, array);
       byteLengths.set(dtype, array.byteLength);
     }
+    const pairs = arrays.use(pool.allocateArray(Uint8Array, { shape: [2, 6], dtype: "float4_e2m1fn" }));
+    pairs.as(Uint8Array).copyFrom(countingBytes(pairs.byteLength));
+    exporter.offer("pairs", pairs);
     exporter.offer("list", arrays.use(pool.allocateArray(new Float32Array([1, 2, 3]))));
     const end = arrays.use(pool.allocate(1));
     end.fill(7);
@@ -97,10 +100,21 @@ test("TypeScript and Python exchange arrays with their element types and shapes"
       using array = await (await importer.offer("scalar")).mapArray();
       await assertIs(array, { dtype: "float32", type: Float32Array, shape: [] });
     }
+    {
+      // What Python counts in pairs.
+      using array = await (await importer.offer("float4_e2m1fn_x2")).mapArray(Uint8Array);
+      await assertIs(array, { dtype: "float4_e2m1fn", type: Uint8Array, shape: [2, 6] });
+    }
 
     for (const [dtype, byteLength] of byteLengths) {
       assertEquals(JSON.parse((await child.nextLine())!), [dtype, dtype, shape, countingBytes(byteLength).toHex()]);
     }
+    assertEquals(JSON.parse((await child.nextLine())!), [
+      "pairs",
+      "float4_e2m1fn_x2",
+      shape,
+      countingBytes(pairs.byteLength).toHex(),
+    ]);
     const list = new Uint8Array(new Float32Array([1, 2, 3]).buffer).toHex();
     assertEquals(JSON.parse((await child.nextLine())!), ["list", "float32", [3], list]);
     assertEquals(JSON.parse((await child.nextLine())!), ["end", "uint8", [1], "07"]);

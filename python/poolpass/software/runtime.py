@@ -301,10 +301,6 @@ def cudaGetDeviceCount():
     return success, 1
 
 
-def cudaGetDeviceProperties(ordinal):
-    return success, SimpleNamespace(uuid=SimpleNamespace(bytes=UUID))
-
-
 def cudaGetDevice():
     return success, getattr(current, "device", 0)
 
