@@ -4,6 +4,12 @@ import { documentationOfSource, jsrManifest, npmManifest } from "../../packaging
 import { rollUp } from "../../packaging/declarations.ts";
 import { forUsers, modulesBeside } from "../../packaging/imports.ts";
 import { repository, repositoryFields } from "../../packaging/publishing.ts";
+import {
+  memoryVersion,
+  protocolVersions,
+  requestHandleVersion,
+  versionsText,
+} from "../../src/sharing/protocol/messages.ts";
 import { test } from "../support/test.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -90,6 +96,24 @@ test("the Python package has the same version", () => {
     const [, version] = /^(?:__)?version(?:__)? = "(.*)"$/m.exec(readFileSync(new URL(path, root), "utf8"))!;
     assertEquals(version, forDeno.version, path);
   }
+});
+
+test("the table of versions that work together is that of the sources", () => {
+  const read = (path: string) => readFileSync(new URL(path, root), "utf8");
+  const rows = read("docs/runtimes.md").split("\n").filter((line) => /^\| \d+\./.test(line));
+  const [[own, python, protocol, records] = []] = rows.map((row) =>
+    row.split("|").slice(1, -1).map((cell) => cell.trim())
+  );
+  const { lowest, highest } = protocolVersions;
+  assertEquals([own, python, protocol], [forDeno.version, forDeno.version, versionsText(lowest, highest)]);
+  const messages = read("python/poolpass/messages.py");
+  const numberOf = (name: string) => Number(new RegExp(`^${name} = (\\d+)$`, "m").exec(messages)![1]);
+  assertEquals([numberOf("LOWEST_VERSION"), numberOf("PROTOCOL_VERSION")], [lowest, highest]);
+  assertEquals([numberOf("MEMORY_VERSION"), numberOf("REQUEST_HANDLE_VERSION")], [memoryVersion, requestHandleVersion]);
+  assertEquals([memoryVersion, requestHandleVersion], [2, 3], "docs/runtimes.md says what they add");
+  const types = read("src/sharing/store/memories/store_table.ts").matchAll(/(?:case |type === )"(\w+)"/g);
+  const written = [...records!.matchAll(/`(\w+)`/g)].map(([, type]) => type);
+  assertEquals(written, [...new Set([...types].map(([, type]) => type))]);
 });
 
 test("the changelog begins with the current version", () => {
