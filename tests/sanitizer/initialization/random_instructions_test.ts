@@ -119,10 +119,18 @@ function prepare({ values, unknown }: Setting): void {
   }
 }
 
-/** Runs a program. Returns, for each register, the bits that change, and those that are called uninitialized. */
-function run(body: readonly string[], setting: Setting): { slot: Slot; changed: bigint; called: bigint }[] {
+/** A register, the bits of it that change, and those that are called uninitialized. */
+interface Outcome {
+  readonly slot: Slot;
+  readonly changed: bigint;
+  readonly called: bigint;
+}
+
+/** Runs a program. If `partBytes` is given, the program waits and is divided into parts of this size. */
+function run(body: readonly string[], setting: Setting, partBytes?: number): Outcome[] {
   prepare(setting);
-  const module = load(programOf(body), { decide: () => {} });
+  const steps = partBytes === undefined ? body : ["bar.sync 0;", ...body];
+  const module = load(programOf(steps), { decide: () => {}, partBytes });
   const parameters = [output, input].map(({ address }) => ({ type: "u64", value: address } as const));
   module.run("test", { block: [threads, 1, 1], parameters });
   return slots.map((slot) => {
@@ -184,4 +192,17 @@ test("no random program's result is called initialized that an uninitialized bit
     }
   }
   assertEquals(missed, []);
+});
+
+test("the helpers that large kernels call find the same uninitialized bits", () => {
+  const instructions = /\b(add|sub|min|max|lop3|setp\.[lg][te])\S*\.[sub](32|64) /;
+  for (let index = 0; index < instructionCount; index++) {
+    for (let round = 0; round < (isLong ? 20 : 1); round++) {
+      const draw = drawsFrom(index * 1000 + round);
+      const { text } = randomInstruction(draw, index);
+      if (!instructions.test(text)) continue;
+      const setting = randomSetting(draw);
+      assertEquals(run([text], setting, 10_000), run([text], setting), text);
+    }
+  }
 });

@@ -13,7 +13,8 @@ import type { CompiledInstruction, ValidityRule } from "../instructions/instruct
 import type { Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type RegisterShadows, shadowType } from "./register_shadows.ts";
-import { pushBound, pushUnion, wholly } from "./shadow_rules.ts";
+import { orderFlags } from "../helpers/shadow_helpers.ts";
+import { pushBound, pushUnion, pushWithShadows, wholly } from "./shadow_rules.ts";
 
 const predicate = typeNamed("pred");
 
@@ -94,6 +95,12 @@ function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: Compil
     return;
   }
   const isStrict = ["lt", "ge", "lo", "hs"].includes(comparison);
+  if (e.sharesChecks && type.bits === 32) {
+    pushWithShadows(e, shadows, [a, b], type);
+    code.i32((i.type.kind === "signed" ? orderFlags.isSigned : 0) | (isStrict ? orderFlags.isStrict : 0));
+    e.callHelper("orderShadow");
+    return;
+  }
   pushMayAndMust(e, shadows, { operands: [a, b], type, isSigned: i.type.kind === "signed", isStrict });
   code.ops("i32Ne");
 }
@@ -200,6 +207,14 @@ export function choosesExtreme(operation: "min" | "max"): ValidityRule {
     if (i.choices.has("relu") || i.choices.has("packed")) return wholly(e, shadows, i);
     const type = shadowType(i.type);
     const { code } = e;
+    if (e.sharesChecks && type.bits === 32) {
+      const sign = i.type.kind === "signed" ? orderFlags.isSigned : 0;
+      return shadows.assign(destination, type, () => {
+        pushWithShadows(e, shadows, [a, b], type);
+        code.i32(sign | (operation === "max" ? orderFlags.isGreatest : 0));
+        e.callHelper("extremeShadow");
+      });
+    }
     const may = e.temporary("i32"), isFirst = e.temporary("i32"), isUnknown = e.temporary("i32");
     const operands = operation === "min" ? [a, b] as const : [b, a] as const;
     pushMayAndMust(e, shadows, { operands, type, isSigned: i.type.kind === "signed", isStrict: true });

@@ -155,6 +155,13 @@ export const validityOfThree: ValidityRule = (e, shadows, i) => {
   const table = i.operands[4];
   if (i.operands[0]?.kind !== "register" || table?.kind !== "integer") return wholly(e, shadows, i);
   const { code } = e;
+  if (e.sharesChecks) {
+    return shadows.assign(i.operands[0], b32, () => {
+      pushWithShadows(e, shadows, i.operands.slice(1, 4), b32);
+      code.i32(Number(table.value));
+      e.callHelper("lookupShadow");
+    });
+  }
   const inputs = [1, 2, 3].map((index) => {
     const operand = i.operands[index];
     return [true, false].map((isZero) => {
@@ -193,6 +200,11 @@ export function sums(operation: "Add" | "Sub"): ValidityRule {
     const { code } = e;
     const isLast = operation === "Add";
     shadows.assign(destination, type, () => {
+      if (e.sharesChecks && type.bits >= 32) {
+        pushWithShadows(e, shadows, [a, b], type);
+        e.callHelper(`${isLast ? "sum" : "difference"}Shadow${type.bits === 64 ? 64 : 32}`);
+        return;
+      }
       pushBound(e, shadows, { operand: a, type, isGreatest: false });
       pushBound(e, shadows, { operand: b, type, isGreatest: !isLast });
       code.ops(inType(type, operation));
@@ -227,6 +239,17 @@ export const fromLowest: ValidityRule = (e, shadows, i) => {
     maskNarrow(e, type);
   });
 };
+
+/** Emits code that pushes operands and then their shadows, the arguments of helpers that compute shadows. */
+export function pushWithShadows(
+  e: FunctionEmitter,
+  shadows: RegisterShadows,
+  operands: readonly (ResolvedOperand | undefined)[],
+  type: ScalarType,
+): void {
+  for (const operand of operands) e.push(operand, type);
+  for (const operand of operands) shadows.push(operand, type);
+}
 
 /**
  * Emits code that pushes the smallest or the largest value that an operand with uninitialized bits may have, as an

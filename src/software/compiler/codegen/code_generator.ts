@@ -366,6 +366,7 @@ class KernelGenerator {
     );
     if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
     this.#parts = divides ? new KernelParts(this.#emitter, partBytes) : undefined;
+    this.#emitter.sharesChecks = divides;
   }
 
   #findIntervals(): void {

@@ -152,6 +152,8 @@ export class FunctionEmitter {
   defersNaN64 = false;
   /** Whether the code may perform release operations other than barriers. */
   hasReleases = false;
+  /** Whether to call helpers for checks, where the code of other kernels is in line. Set for large kernels. */
+  sharesChecks = false;
   /** The volatile loads that poll, for the check `race`; see `findPollingLoads`. */
   pollingLoads: ReadonlySet<ResolvedInstruction> = new Set();
   readonly sizes: SpaceSizes;

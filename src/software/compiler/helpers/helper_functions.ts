@@ -22,10 +22,18 @@ import {
 } from "../../abi/host_functions.ts";
 import { encodeEightBits } from "./half_helpers.ts";
 import { type RaceHelper, raceHelpers } from "./race_helpers.ts";
+import { type ShadowHelper, shadowHelpers } from "./shadow_helpers.ts";
 import { reduceAngle } from "./approximate_helpers.ts";
 
 /** The name of a function that kernels can call. */
-export type Helper = HostFunctionName | AddressHelper | CheckHelper | RaceHelper | FloatHelper | MemoryBarrierHelper;
+export type Helper =
+  | HostFunctionName
+  | AddressHelper
+  | CheckHelper
+  | RaceHelper
+  | FloatHelper
+  | MemoryBarrierHelper
+  | ShadowHelper;
 
 const builders: Readonly<Record<string, HelperBuilder>> = {
   ...addressHelpers,
@@ -33,6 +41,7 @@ const builders: Readonly<Record<string, HelperBuilder>> = {
   ...raceHelpers,
   ...floatHelpers,
   ...memoryBarrierHelpers,
+  ...shadowHelpers,
 };
 const indices: ReadonlyMap<string, number> = new Map(
   Object.keys(builders).map((name, index) => [name, hostFunctionCount + index]),

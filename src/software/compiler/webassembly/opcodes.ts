@@ -303,7 +303,7 @@ export type IntegerOperation<Name = OpName> = Name extends `i32${infer Rest}`
   : never;
 
 /** Returns WebAssembly's instruction for an operation on values of a type. */
-export function inType({ value }: ScalarType, operation: IntegerOperation): OpName {
+export function inType({ value }: Pick<ScalarType, "value">, operation: IntegerOperation): OpName {
   return value === "i64" ? `i64${operation}` : `i32${operation}`;
 }
 

@@ -1,0 +1,172 @@
+/**
+ * Helpers that compute the shadows of results, for the check `initialization`. Large kernels call them, where other
+ * kernels have the code in line.
+ *
+ * Where a helper has the parameters, `a`, `b` and `c` are operands, and `as`, `bs` and `cs` are their shadows, which
+ * have a 1 for each uninitialized bit.
+ *
+ * @module
+ */
+import { CodeWriter } from "../webassembly/code_writer.ts";
+import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
+import { inType } from "../webassembly/opcodes.ts";
+
+/** The name of a helper that computes a shadow. */
+export type ShadowHelper =
+  | "sumShadow32"
+  | "sumShadow64"
+  | "differenceShadow32"
+  | "differenceShadow64"
+  | "orderShadow"
+  | "extremeShadow"
+  | "lookupShadow";
+
+/** Maps each name of a shadow helper to its builder. */
+export const shadowHelpers: Readonly<Record<ShadowHelper, HelperBuilder>> = {
+  sumShadow32: () => sumShadow("i32", "Add"),
+  sumShadow64: () => sumShadow("i64", "Add"),
+  differenceShadow32: () => sumShadow("i32", "Sub"),
+  differenceShadow64: () => sumShadow("i64", "Sub"),
+  orderShadow,
+  extremeShadow,
+  lookupShadow,
+};
+
+/** The bits of the last parameter of `orderShadow` and `extremeShadow`. */
+export const orderFlags = {
+  isSigned: 1,
+  /** For `orderShadow`: whether equal values do not count as ordered. */
+  isStrict: 2,
+  /** For `extremeShadow`: whether the instruction is `max`. */
+  isGreatest: 4,
+} as const;
+
+/** Emits code that pushes the smallest or the largest value that an operand may have. */
+function pushBound(
+  code: CodeWriter,
+  { operand, shadow, value, isGreatest }: {
+    readonly operand: number;
+    readonly shadow: number;
+    readonly value: "i32" | "i64";
+    readonly isGreatest: boolean;
+  },
+): void {
+  code.get(operand).get(shadow);
+  if (isGreatest) {
+    code.ops(inType({ value }, "Or"));
+    return;
+  }
+  if (value === "i32") code.i32(-1);
+  else code.i64(-1n);
+  code.ops(inType({ value }, "Xor"), inType({ value }, "And"));
+}
+
+/**
+ * Builds the helper for the shadow of a sum or a difference. The parameters are `a`, `b`, `as` and `bs`. A bit is
+ * uninitialized if the smallest and the largest possible results differ in it, or if the same bit of an operand is.
+ */
+function sumShadow(value: "i32" | "i64", operation: "Add" | "Sub"): HelperFunction {
+  const [a, b, as, bs] = [0, 1, 2, 3] as const;
+  const code = new CodeWriter();
+  for (const isGreatest of [false, true]) {
+    pushBound(code, { operand: a, shadow: as, value, isGreatest });
+    pushBound(code, { operand: b, shadow: bs, value, isGreatest: isGreatest === (operation === "Add") });
+    code.ops(inType({ value }, operation));
+  }
+  code.ops(inType({ value }, "Xor")).get(as).ops(inType({ value }, "Or")).get(bs).ops(inType({ value }, "Or"));
+  return { type: { parameters: [value, value, value, value], results: [value] }, locals: [], code: code.finish() };
+}
+
+const ordered = { parameters: ["i32", "i32", "i32", "i32", "i32"], results: ["i32"] } as const;
+
+/** Emits code that maps signed operands to unsigned ones in the same order, if `flags` says that they are signed. */
+function mapSigned(code: CodeWriter, operands: readonly number[], flags: number): void {
+  code.get(flags).i32(orderFlags.isSigned).ops("i32And").if();
+  for (const operand of operands) code.get(operand).i32(1 << 31).ops("i32Xor").set(operand);
+  code.end();
+}
+
+/**
+ * Emits code that pushes whether the first operand may be less than the second, and whether it must be.
+ *
+ * @param isStrict whether equal operands count as not less
+ */
+function pushMayAndMust(
+  code: CodeWriter,
+  operands: readonly [a: number, b: number, as: number, bs: number],
+  isStrict: boolean,
+): void {
+  const [a, b, as, bs] = operands;
+  for (const isGreatest of [false, true]) {
+    pushBound(code, { operand: a, shadow: as, value: "i32", isGreatest });
+    pushBound(code, { operand: b, shadow: bs, value: "i32", isGreatest: !isGreatest });
+    code.ops(isStrict ? "i32LtU" : "i32LeU");
+  }
+}
+
+/**
+ * Builds the helper that returns 1 if the order of two 32-bit operands depends on uninitialized bits, else 0. The
+ * parameters are `a`, `b`, `as`, `bs` and flags.
+ */
+function orderShadow(): HelperFunction {
+  const [a, b, as, bs, flags] = [0, 1, 2, 3, 4] as const;
+  const code = new CodeWriter();
+  mapSigned(code, [a, b], flags);
+  code.get(flags).i32(orderFlags.isStrict).ops("i32And").if("i32");
+  pushMayAndMust(code, [a, b, as, bs], true);
+  code.ops("i32Ne").else();
+  pushMayAndMust(code, [a, b, as, bs], false);
+  code.ops("i32Ne").end();
+  return { type: ordered, locals: [], code: code.finish() };
+}
+
+/**
+ * Builds the helper for the shadow of `min` or `max` of two 32-bit operands: that of the chosen operand. If the choice
+ * depends on uninitialized bits, a bit is initialized if it is initialized and equal in both operands. The parameters
+ * are `a`, `b`, `as`, `bs` and flags.
+ */
+function extremeShadow(): HelperFunction {
+  const [a, b, as, bs, flags] = [0, 1, 2, 3, 4] as const;
+  const [may, must] = [5, 6] as const;
+  const code = new CodeWriter();
+  mapSigned(code, [a, b], flags);
+  code.get(flags).i32(orderFlags.isGreatest).ops("i32And").if();
+  pushMayAndMust(code, [b, a, bs, as], true);
+  code.set(must).set(may).else();
+  pushMayAndMust(code, [a, b, as, bs], true);
+  code.set(must).set(may).end();
+  code.get(a).get(b).ops("i32Xor").get(as).ops("i32Or").get(bs).ops("i32Or");
+  code.get(as).get(bs).get(must).ops("select");
+  code.get(may).get(must).ops("i32Ne", "select");
+  return { type: ordered, locals: ["i32", "i32"], code: code.finish() };
+}
+
+/**
+ * Builds the helper for the shadow of `lop3`: a bit is uninitialized if the possible values of the source bits can
+ * produce both a 0 and a 1. The parameters are `a`, `b`, `c`, `as`, `bs`, `cs` and the lookup table.
+ */
+function lookupShadow(): HelperFunction {
+  const table = 6, term = 7, zeros = 8, ones = 9, isOne = 10;
+  const code = new CodeWriter();
+  const pushPossible = (operand: number, bit: number) => {
+    code.get(operand);
+    if (bit === 0) code.i32(-1).ops("i32Xor");
+    code.get(operand + 3).ops("i32Or");
+  };
+  for (let index = 0; index < 8; index++) {
+    [2, 1, 0].forEach((shift, operand) => {
+      pushPossible(operand, index >> shift & 1);
+      if (operand > 0) code.ops("i32And");
+    });
+    code.set(term);
+    code.i32(0).get(table).i32(index).ops("i32ShrU").i32(1).ops("i32And", "i32Sub").set(isOne);
+    code.get(ones).get(term).get(isOne).ops("i32And", "i32Or").set(ones);
+    code.get(zeros).get(term).get(isOne).i32(-1).ops("i32Xor", "i32And", "i32Or").set(zeros);
+  }
+  code.get(zeros).get(ones).ops("i32And");
+  return {
+    type: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
