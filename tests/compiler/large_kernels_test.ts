@@ -10,7 +10,7 @@ import { liveRegisters } from "../../src/ptx/analysis/definitions_and_uses.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
 import type { Register } from "../../src/ptx/instructions/resolved_instruction.ts";
 import { typeNamed } from "../../src/ptx/instructions/scalar_types.ts";
-import { open } from "../../mod.ts";
+import { open, type SanitizerReport } from "../../mod.ts";
 import { test } from "../support/test.ts";
 
 /** Computes one number from each of 8192 threads' indices, in %r1. */
@@ -241,6 +241,32 @@ for (const sanitize of [false, true]) {
     assertEquals(written(kernel, sanitize), kernel.expected());
   });
 }
+
+test("the sanitizer finds the mistakes of a large kernel", () => {
+  const mistakes = `
+ld.global.u32 %r0, [%rd3+4096];
+ld.global.u32 %r0, [%rd3+1024]; and.b32 %r0, %r0, 4; cvt.u64.u32 %rd0, %r0; add.u64 %rd0, %rd3, %rd0;
+ld.global.u32 %r0, [%rd0];
+st.global.u32 [%rd3], %acc;`;
+  const ptx = unrolledSort({ live: 48, shuffles: 100 }).ptx.replace("st.global.u32 [%rd3], %acc;", mistakes);
+  const line = 1 + ptx.split("\n").findIndex((line) => line.includes("4096"));
+  const found: string[] = [];
+  const onReport = ({ kind, message }: SanitizerReport) => {
+    found.push(`${kind} ${/(?:reads|At) (?:at )?PTX line (\d+)/.exec(message)?.[1]}`);
+  };
+  using cuda = open({ driver: "software", sanitize: ["memory", "initialization"], onReport });
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using output = pool.allocate(4096, stream);
+  using neighbour = pool.allocate(4096, stream);
+  assertEquals(neighbour.address, output.address + 4096n);
+  neighbour.fill(0, stream);
+  using module = gpu.loadModule(ptx);
+  module.kernel("test").launch({ grid: 1, block: threadCount, stream }, output);
+  stream.synchronize();
+  assertEquals(found, [`out-of-bounds ${line}`, `uninitialized-address ${line + 2}`]);
+});
 
 test("the code of a shuffle grows with the registers that change, not with those that are live", () => {
   const bytes = (live: number, shuffles: number) =>

@@ -60,3 +60,23 @@ export function checkOrigin(e: FunctionEmitter, address: ResolvedAddress, access
   }
   e.callHelper("stray").end();
 }
+
+/**
+ * Emits code that checks the access whose offset is on the stack with a helper, and leaves the offset there. Returns
+ * whether it did: only if the access's pointer was derived from a parameter.
+ */
+export function checkOriginInHelper(
+  e: FunctionEmitter,
+  { base }: ResolvedAddress,
+  { bytes, operation }: Omit<LocatedAccess, "location">,
+): boolean {
+  const origin = e.originOf(base);
+  if (origin?.kind !== "parameter") return false;
+  if (origin.offset % 8 !== 0 || origin.offset + 8 > argumentRangesByteLength) return false;
+  const { begin, length } = e.argumentRange(origin.offset, bytes);
+  e.code.get(begin).get(length);
+  e.pushPlace({ operation, bytes });
+  e.code.i32(origin.offset);
+  e.callHelper("checkParameterOrigin");
+  return true;
+}

@@ -167,6 +167,9 @@ export class RegisterShadows {
    */
   require(operand: ResolvedOperand | undefined, decision: Decision): void {
     if (!this.mayBeUninitialized(operand)) return;
+    if (this.#e.sharesChecks && operand?.kind === "register" && operand.type.bits >= 32) {
+      return this.#requireInHelper(this.of(operand)!, decision);
+    }
     this.pushAny([operand]);
     this.reportIf(decision, () => {
       for (const register of registersOf(operand)) {
@@ -178,6 +181,20 @@ export class RegisterShadows {
         this.#e.emitConditionally(() => this.#e.noteDefinition(shadow));
       }
     });
+  }
+
+  /** Emits what `require` emits, with the check in a helper. */
+  #requireInHelper(shadow: Register, decision: Decision): void {
+    const e = this.#e;
+    const isWide = shadow.type.bits === 64;
+    e.push(shadow, shadow.type);
+    e.code.i32(decisions.indexOf(decision));
+    e.pushPlace();
+    e.callHelper(isWide ? "requireInitialized64" : "requireInitialized32");
+    if (isWide) e.code.i64(0n);
+    else e.code.i32(0);
+    e.code.set(e.registerLocal(shadow));
+    e.noteDefinition(shadow);
   }
 
   /**

@@ -29,7 +29,8 @@ export type AddressHelper =
   | "checkSum"
   | "findGeneric"
   | "findGenericOrReserved"
-  | "checkBounded";
+  | "checkBounded"
+  | "checkParameterOrigin";
 
 /** Maps each name of an address helper to its builder. */
 export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
@@ -39,6 +40,7 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findGeneric,
   findGenericOrReserved,
   checkBounded,
+  checkParameterOrigin,
 };
 
 /**
@@ -301,6 +303,29 @@ function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
   for (let parameter = 0; parameter < findGenericType.parameters.length; parameter++) code.get(parameter);
   code.call(indexOf("findGeneric"));
   return { type: findGenericType, locals: ["i32"], code: code.finish() };
+}
+
+/**
+ * Builds the helper that reports an access outside of the allocation that a kernel parameter points into.
+ *
+ * The helper's parameters are the access's offset in linear memory, the offset and the size of the allocation, the
+ * encoded source location, the thread, and the offset of the parameter among the kernel's parameters. The helper returns
+ * the access's offset.
+ */
+function checkParameterOrigin(): HelperFunction {
+  const [location, begin, length, place, thread, parameter, bytes] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
+  code.get(length).get(bytes).ops("i32LtU");
+  code.get(location).get(begin).ops("i32Sub").get(length).get(bytes).ops("i32Sub", "i32GtU", "i32Or").if();
+  code.get(location).get(place).get(thread).i32(0).get(parameter).get(begin).get(length).call(hostIndex("stray"));
+  code.end().get(location);
+  return {
+    type: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32"],
+    code: code.finish(),
+  };
 }
 
 /** The names of the helpers for `mbarrier`. */

@@ -9,6 +9,7 @@
  */
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
+import { hostIndex } from "../../abi/host_functions.ts";
 import { inType } from "../webassembly/opcodes.ts";
 
 /** The name of a helper that computes a shadow. */
@@ -19,7 +20,9 @@ export type ShadowHelper =
   | "differenceShadow64"
   | "orderShadow"
   | "extremeShadow"
-  | "lookupShadow";
+  | "lookupShadow"
+  | "requireInitialized32"
+  | "requireInitialized64";
 
 /** Maps each name of a shadow helper to its builder. */
 export const shadowHelpers: Readonly<Record<ShadowHelper, HelperBuilder>> = {
@@ -30,6 +33,8 @@ export const shadowHelpers: Readonly<Record<ShadowHelper, HelperBuilder>> = {
   orderShadow,
   extremeShadow,
   lookupShadow,
+  requireInitialized32: () => requireInitialized("i32"),
+  requireInitialized64: () => requireInitialized("i64"),
 };
 
 /** The bits of the last parameter of `orderShadow` and `extremeShadow`. */
@@ -75,6 +80,18 @@ function sumShadow(value: "i32" | "i64", operation: "Add" | "Sub"): HelperFuncti
   }
   code.ops(inType({ value }, "Xor")).get(as).ops(inType({ value }, "Or")).get(bs).ops(inType({ value }, "Or"));
   return { type: { parameters: [value, value, value, value], results: [value] }, locals: [], code: code.finish() };
+}
+
+/**
+ * Builds the helper that reports a decision that depends on uninitialized bits. The parameters are the shadow of the
+ * value that decides, and those of `device.decideByUninitialized`.
+ */
+function requireInitialized(value: "i32" | "i64"): HelperFunction {
+  const [shadow, decision, place, thread] = [0, 1, 2, 3] as const;
+  const code = new CodeWriter();
+  code.get(shadow).ops(inType({ value }, "Eqz")).if().ops("return").end();
+  code.get(decision).get(place).get(thread).call(hostIndex("decideByUninitialized"));
+  return { type: { parameters: [value, "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
 }
 
 const ordered = { parameters: ["i32", "i32", "i32", "i32", "i32"], results: ["i32"] } as const;

@@ -14,7 +14,7 @@
  *
  * @module
  */
-import { checkOrigin } from "../../checks/origin_checks.ts";
+import { checkOrigin, checkOriginInHelper } from "../../checks/origin_checks.ts";
 import {
   addressBase,
   boundsTable,
@@ -115,6 +115,7 @@ function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { byte
   const { base, offset } = address;
   if (e.originOf(base) === undefined) return;
   if (base?.kind === "variable" && offset >= 0n && offset + BigInt(bytes) <= BigInt(base.byteLength)) return;
+  if (e.sharesChecks && checkOriginInHelper(e, address, { bytes, operation })) return;
   const location = e.temporary("i32");
   e.code.set(location);
   checkOrigin(e, address, { location, bytes, operation });
