@@ -8,7 +8,7 @@
 export const parts = ["sharing", "store", "collectives", "operators"] as const;
 
 /** The modules beside `mod.ts` that export names of their own, which a program loads only if it imports them. */
-export const fileModules = ["npy", "safetensors"] as const;
+export const fileModules = ["npy", "safetensors", "weights"] as const;
 /** All modules that are exported besides `mod.ts`, the kernels and the program. */
 export const modulesBeside: readonly string[] = [...parts, ...fileModules];
 

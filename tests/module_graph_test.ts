@@ -98,8 +98,8 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   // Files know the library as its users do: mod.ts does not load them.
   ["src/files/", ["mod.ts", "src/support/", "src/memory/dtypes.ts"]],
   ["kernels/", ["mod.ts"]],
-  ["src/weights/", ["mod.ts", "kernels/", "src/support/"]],
-  ...fileModules.map((module) => [`${module}.ts`, ["src/files/"]] as const),
+  ["src/weights/", ["mod.ts", "safetensors.ts", "kernels/", "src/support/", "src/files/", "src/memory/dtypes.ts"]],
+  ...fileModules.map((module) => [`${module}.ts`, ["src/files/", "src/weights/", "safetensors.ts"]] as const),
   ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),
 ];
 
@@ -136,8 +136,9 @@ test("imports point downward", () => {
   assertEquals(imports.filter(pointsUpward).map(({ from, to }) => `${from} imports ${to}`), []);
 });
 
-test("only the entry points for files load what reads and writes files", () => {
-  const loading = imports.filter(({ from, to }) => to.startsWith("src/files/") && !from.startsWith("src/files/"));
+test("only the entry points for files and weights load what reads and writes files", () => {
+  const isOurs = (module: string) => /^src\/(files|weights)\//.test(module);
+  const loading = imports.filter(({ from, to }) => isOurs(to) && !isOurs(from));
   assertEquals([...new Set(loading.map(({ from }) => from))].sort(), fileModules.map((module) => `${module}.ts`));
 });
 

@@ -47,7 +47,7 @@ const maximumDimensions = 64;
 const metadataKey = "__metadata__";
 
 /** The dtypes by the names that the format has for them. */
-const dtypes: Readonly<Record<string, string>> = {
+export const dtypesOfFormat: Readonly<Record<string, string>> = {
   F4: "float4_e2m1fn",
   F6_E2M3: "float6_e2m3fn",
   F6_E3M2: "float6_e3m2fn",
@@ -148,9 +148,14 @@ export function encodeSafetensorsHeader(
   return encoded;
 }
 
-function formatName(name: string, dtype: string): string {
+/**
+ * The name that the format has for the dtype of a tensor.
+ *
+ * @throws {TypeError} If it has none, or the tensor's name is reserved
+ */
+export function formatName(name: string, dtype: string): string {
   if (name === metadataKey) throw new TypeError(`Cannot write a tensor with the name ${metadataKey}: it is not a name`);
-  const found = Object.entries(dtypes).find(([, each]) => each === dtype)?.[0];
+  const found = Object.entries(dtypesOfFormat).find(([, each]) => each === dtype)?.[0];
   if (found !== undefined) return found;
   throw new TypeError(`Cannot write ${JSON.stringify(name)}: safetensors files have no elements of type ${dtype}`);
 }
@@ -161,8 +166,8 @@ function formatName(name: string, dtype: string): string {
  * @param dtype the name that the format has for it
  * @throws {Error} If there is no such type, or the number is not whole or too large
  */
-function byteLengthOf(dtype: string, shape: readonly number[]): number {
-  if (!Object.hasOwn(dtypes, dtype)) throw new Error(`its dtype ${JSON.stringify(dtype)} is unknown`);
+export function byteLengthOfTensor(dtype: string, shape: readonly number[]): number {
+  if (!Object.hasOwn(dtypesOfFormat, dtype)) throw new Error(`its dtype ${JSON.stringify(dtype)} is unknown`);
   if (shape.length > maximumDimensions) {
     throw new Error(`its shape has ${shape.length} dimensions, and may have ${maximumDimensions}`);
   }
@@ -172,7 +177,7 @@ function byteLengthOf(dtype: string, shape: readonly number[]): number {
     elements *= length;
     if (elements > maximumElements) throw new Error("its shape has more elements than any file");
   }
-  const bits = elements * elementTypeOf(dtypes[dtype]!)!.bits;
+  const bits = elements * elementTypeOf(dtypesOfFormat[dtype]!)!.bits;
   if (bits % 8 !== 0) throw new Error(`its ${bits} bits are no whole bytes`);
   return bits / 8;
 }
@@ -221,14 +226,14 @@ function tensorOf(name: string, description: unknown): SafetensorsTensor {
   if (begin > end) refuse(`${what} ends at byte ${end}, before it begins at byte ${begin}`);
   let byteLength: number;
   try {
-    byteLength = byteLengthOf(dtype, shape);
+    byteLength = byteLengthOfTensor(dtype, shape);
   } catch (error) {
     return refuse(`${what} cannot be: ${(error as Error).message}`);
   }
   if (end - begin !== byteLength) {
     refuse(`${what} has ${end - begin} bytes, and ${dtype} of shape [${shape}] has ${byteLength}`);
   }
-  return { name, dtype: dtypes[dtype]!, shape, byteOffset: begin, byteLength };
+  return { name, dtype: dtypesOfFormat[dtype]!, shape, byteOffset: begin, byteLength };
 }
 
 /** Whether something is a JSON object. */
@@ -237,7 +242,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /** Whether something is an array of whole numbers from 0. */
-function isListOfCounts(value: unknown): value is readonly number[] {
+export function isListOfCounts(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((count) => Number.isSafeInteger(count) && count >= 0);
 }
 

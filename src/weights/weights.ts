@@ -1,0 +1,245 @@
+/**
+ * Weights that processes share by a store: published from a file, and mapped by name.
+ *
+ * @module
+ */
+import {
+  type CudaDevice,
+  type CudaStream,
+  type DeviceArray,
+  type DeviceBuffer,
+  SharingError,
+  type StoreClient,
+  type TypedArray,
+  type WaitOptions,
+} from "../../mod.ts";
+import { type FileProgress, type FileSource, openSafetensors } from "../../safetensors.ts";
+import { formatName, type SafetensorsTensor } from "../files/safetensors_header.ts";
+import { elementTypeOf } from "../memory/dtypes.ts";
+import { checkOptions, type KnownOptions } from "../support/validation.ts";
+import { revisionOf } from "./revision.ts";
+import { treeDigests } from "./tree_digest.ts";
+import { encodeTensors, readDescription } from "./weights_metadata.ts";
+
+/** Options of `publishWeights`. */
+export interface PublishWeightsOptions extends WaitOptions {
+  /** The device that the weights are loaded on. Defaults to the first. */
+  device?: CudaDevice;
+  /** Called with the number of bytes read so far. */
+  onProgress?: (progress: FileProgress) => void;
+}
+
+/** Options of `mapWeights`. */
+export interface MapWeightsOptions extends WaitOptions {
+  /** The stream of the memory. Defaults to the default stream of the device that has the weights. */
+  stream?: CudaStream;
+  /** Whether to map the memory for writing. False by default: a kernel that writes to it fails. */
+  write?: boolean;
+}
+
+const publishOptions: KnownOptions<PublishWeightsOptions> = {
+  action: "publish weights",
+  names: { device: true, onProgress: true, signal: true },
+};
+const mapOptions: KnownOptions<MapWeightsOptions> = {
+  action: "map weights",
+  names: { stream: true, write: true, signal: true },
+};
+/** The tensors begin at multiples of so many bytes, and so does their list. */
+const alignment = 256;
+/** The minimum number of hexadecimal digits by which a revision is asked for. */
+const minimumDigits = 8;
+
+/** The parts of `Weights`. */
+interface WeightsParts {
+  readonly name: string;
+  readonly digest: string | undefined;
+  readonly tensors: readonly SafetensorsTensor[];
+  readonly buffer: DeviceBuffer;
+  dispose(): Promise<void>;
+}
+
+/**
+ * The weights of a model in the memory of a store: a `Map` of arrays by name, which are views of one buffer. Comes from
+ * `publishWeights` or `mapWeights`. They stay in the store when this object is disposed of.
+ */
+export class Weights extends Map<string, DeviceArray<TypedArray>> implements AsyncDisposable {
+  /** The name that they are published under, without a revision. */
+  readonly name: string;
+  /**
+   * Their revision, 64 hexadecimal digits: the digest of the names, dtypes, shapes and bytes of all tensors. Undefined if
+   * the publisher has not computed it.
+   */
+  readonly digest: string | undefined;
+  /** The memory of all tensors. */
+  readonly buffer: DeviceBuffer;
+  readonly #parts: WeightsParts;
+
+  /**
+   * Weights come from `publishWeights` and `mapWeights`.
+   *
+   * @ignore
+   */
+  constructor(parts: WeightsParts) {
+    super();
+    this.name = parts.name;
+    this.digest = parts.digest;
+    this.buffer = parts.buffer;
+    this.#parts = parts;
+    for (const { name, dtype, shape, byteOffset, byteLength } of parts.tensors) {
+      const { type } = elementTypeOf(dtype)!;
+      this.set(name, parts.buffer.subarray(byteOffset, byteOffset + byteLength).as(type, { shape, dtype }));
+    }
+  }
+
+  /**
+   * Computes the revision of what is in memory now.
+   *
+   * @throws {SharingError} `bad-message` if it is not `digest`: the memory was written since then
+   */
+  async verify(options: WaitOptions = {}): Promise<string> {
+    const { name, digest, tensors, buffer } = this.#parts;
+    const found = await revisionOfTensors(tensors, buffer, options);
+    if (digest === undefined || found === digest) return found;
+    throw new SharingError(
+      "bad-message",
+      `Cannot trust the weights ${JSON.stringify(name)}: their digest is ${found}, and was ${digest} when they were ` +
+        "published; publish them anew",
+    );
+  }
+
+  /** Unmaps the memory, or ends the publisher's own mapping. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#parts.dispose();
+  }
+}
+
+/**
+ * Loads the tensors of a safetensors file into new memory of a store, computes their revision on the device, and
+ * publishes them under a name. Processes that have mapped what had the name before keep it.
+ *
+ * Nothing is published if this process ends before that, or if this function throws.
+ *
+ * @param source The path or URL of a safetensors file or of its index, or the bytes of a file.
+ * @returns The weights, mapped for reading
+ * @throws {RangeError} If the name has an "@", which begins a revision
+ * @throws {Error} If the file cannot be read, or is not a safetensors file; the message says which value is wrong
+ * @throws {SharingError} `limit-exceeded` if the store has no room for them; `not-permitted` if another user has
+ * published the name; `peer-gone`
+ *
+ * @example
+ * ```ts
+ * // deno run --allow-ffi --allow-read=/tmp --allow-write=/tmp publish.ts
+ * import { MemoryStore, open, StoreClient } from "./mod.ts";
+ * import { writeSafetensors } from "./safetensors.ts";
+ * import { mapWeights, publishWeights } from "./weights.ts";
+ *
+ * using cuda = open();
+ * using pool = cuda.device(0).createPool();
+ * using bias = pool.allocateArray(new Float32Array([1, 2, 3]));
+ * await writeSafetensors({ bias }, "/tmp/layer.safetensors");
+ *
+ * await using store = MemoryStore.listen(cuda, "/tmp/weights.sock");
+ * await using client = await StoreClient.connect(cuda, "/tmp/weights.sock");
+ * await using published = await publishWeights(client, "layer", "/tmp/layer.safetensors");
+ * await using held = await mapWeights(client, `layer@${published.digest}`);
+ * console.log(await held.get("bias")!.toTypedArray());
+ * ```
+ */
+export async function publishWeights(
+  client: StoreClient,
+  name: string,
+  source: FileSource,
+  options: PublishWeightsOptions = {},
+): Promise<Weights> {
+  checkOptions(options, publishOptions);
+  if (name.includes("@")) {
+    throw new RangeError(`Cannot publish weights as ${JSON.stringify(name)}: what follows an "@" is a revision`);
+  }
+  const { device, signal, onProgress } = options;
+  const waiting = signal === undefined ? {} : { signal };
+  await using file = await openSafetensors(source);
+  const { tensors } = file;
+  const end = Math.ceil(file.byteLength / alignment) * alignment;
+  const encoded = encodeTensors(tensors, end);
+  const byteLength = encoded.manifest === undefined ? Math.max(1, file.byteLength) : end + encoded.manifest.length;
+  const memory = await client.create(name, byteLength, {
+    ...waiting,
+    ...device === undefined ? {} : { device },
+    metadata: encoded.metadata(null),
+  });
+  try {
+    const { buffer } = memory;
+    await file.load(buffer, { ...waiting, ...onProgress === undefined ? {} : { onProgress } });
+    if (encoded.manifest !== undefined) buffer.subarray(end).copyFrom(encoded.manifest);
+    const digest = await revisionOfTensors(tensors, buffer, waiting);
+    await memory.publish(buffer.stream, { metadata: encoded.metadata(digest) });
+    return new Weights({ name, digest, tensors, buffer, dispose: () => memory[Symbol.asyncDispose]() });
+  } catch (error) {
+    await memory[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/**
+ * Maps the weights that are published under a name. Waits until there are any.
+ *
+ * @param name The name, or `NAME@DIGEST` with at least 8 digits of a revision, for no other weights than these.
+ * @throws {RangeError} If the digits of a revision are too few, or not hexadecimal
+ * @throws {SharingError} `not-found` if the weights are of another revision; `bad-message` if what is published are no
+ * weights; `device-not-visible`, `not-permitted`, `peer-gone`
+ */
+export async function mapWeights(
+  client: StoreClient,
+  name: string,
+  options: MapWeightsOptions = {},
+): Promise<Weights> {
+  checkOptions(options, mapOptions);
+  const [own, digits] = partsOfName(name);
+  const { stream, write, signal } = options;
+  const buffer = await client.map(own, {
+    ...stream === undefined ? {} : { stream },
+    ...write === undefined ? {} : { write },
+    ...signal === undefined ? {} : { signal },
+  });
+  try {
+    const entry = (await client.entries()).find((entry) => entry.name === own);
+    const { digest, tensors } = await readDescription(own, entry?.metadata, buffer);
+    if (digits !== undefined && digest?.startsWith(digits) !== true) {
+      const message = `Cannot map ${JSON.stringify(name)}: the weights of this name are ${
+        digest === undefined ? "of no known revision" : `revision ${digest}`
+      }`;
+      throw new SharingError("not-found", message);
+    }
+    return new Weights({ name: own, digest, tensors, buffer, dispose: () => Promise.resolve(buffer.free()) });
+  } catch (error) {
+    buffer.free();
+    throw error;
+  }
+}
+
+/** Returns a name without its revision, and the revision's digits if there are any. */
+function partsOfName(name: string): [name: string, digits?: string] {
+  const at = name.indexOf("@");
+  if (at < 0) return [name];
+  const digits = name.slice(at + 1);
+  if (!/^[0-9a-f]*$/.test(digits) || digits.length < minimumDigits || digits.length > 64) {
+    throw new RangeError(
+      `Cannot map ${JSON.stringify(name)}: give ${minimumDigits} to 64 hexadecimal digits of a revision behind the "@"`,
+    );
+  }
+  return [name.slice(0, at), digits];
+}
+
+async function revisionOfTensors(
+  tensors: readonly SafetensorsTensor[],
+  buffer: DeviceBuffer,
+  { signal }: WaitOptions,
+): Promise<string> {
+  const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
+  const waiting = signal === undefined ? {} : { signal };
+  const digests = await treeDigests(ranges, { stream: buffer.stream, ...waiting });
+  return await revisionOf(tensors.map(({ name, dtype, shape }, index) => (
+    { name, dtype: formatName(name, dtype), shape, digest: digests[index]! }
+  )));
+}

@@ -1,0 +1,121 @@
+/**
+ * What an entry of a store says about the weights in its memory.
+ *
+ * @module
+ */
+import { type DeviceBuffer, type JsonValue, SharingError } from "../../mod.ts";
+import {
+  byteLengthOfTensor,
+  dtypesOfFormat,
+  formatName,
+  isListOfCounts,
+  type SafetensorsTensor,
+} from "../files/safetensors_header.ts";
+
+/** Above so many characters of JSON, the tensors are listed in the memory itself. */
+const maximumListed = 2 ** 20;
+/** The maximum length in bytes of a list in memory: that of some two million tensors. */
+const maximumManifestByteLength = 2 ** 28;
+/** The format of the metadata, and its version. */
+const format = "weights", version = 1;
+
+/** The weights of an entry. */
+export interface WeightsDescription {
+  /** Their revision: 64 hexadecimal digits. Undefined if the publisher has not computed it. */
+  readonly digest: string | undefined;
+  readonly tensors: readonly SafetensorsTensor[];
+}
+
+/** Where the list of tensors lies if it is in the memory. */
+interface Manifest {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/** The list of tensors, ready to be published. */
+export interface EncodedTensors {
+  /** The list in UTF-8 that belongs into the memory, behind the tensors; undefined if it is part of the metadata. */
+  readonly manifest: Uint8Array<ArrayBuffer> | undefined;
+  /** Returns the entry's metadata. */
+  metadata(digest: string | null): JsonValue;
+}
+
+/** @param end where the tensors end in memory, and a list may begin */
+export function encodeTensors(tensors: readonly SafetensorsTensor[], end: number): EncodedTensors {
+  const listed = tensors.map(({ name, dtype, shape, byteOffset, byteLength }) => (
+    { name, dtype: formatName(name, dtype), shape: [...shape], byteOffset, byteLength, kind: "tensor" }
+  ));
+  const json = JSON.stringify(listed);
+  if (json.length <= maximumListed) {
+    return { manifest: undefined, metadata: (digest) => ({ format, version, digest, tensors: listed }) };
+  }
+  const manifest = new TextEncoder().encode(json);
+  const place = { byteOffset: end, byteLength: manifest.length };
+  return { manifest, metadata: (digest) => ({ format, version, digest, manifest: place }) };
+}
+
+/**
+ * Reads the description of the weights in an entry's memory. Any client may publish metadata, so everything in them
+ * is checked.
+ *
+ * @throws {SharingError} `bad-message` if the entry has no weights, or says of them what cannot be
+ */
+export async function readDescription(
+  name: string,
+  metadata: JsonValue | undefined,
+  buffer: DeviceBuffer,
+): Promise<WeightsDescription> {
+  const refuse = (why: string): never => {
+    throw new SharingError("bad-message", `Cannot use the weights ${JSON.stringify(name)}: ${why}`);
+  };
+  if (!isObject(metadata) || metadata.format !== format) return refuse("the entry's metadata describe none");
+  if (metadata.version !== version) return refuse(`their metadata are of version ${JSON.stringify(metadata.version)}`);
+  const { digest } = metadata;
+  if (digest !== null && !(typeof digest === "string" && /^[0-9a-f]{64}$/.test(digest))) {
+    return refuse("their digest is not 64 hexadecimal digits");
+  }
+  let list: unknown = metadata.tensors;
+  if (metadata.manifest !== undefined) {
+    const { byteOffset, byteLength } = placeOf(metadata.manifest, buffer) ?? refuse("their list is not in the memory");
+    if (byteLength > maximumManifestByteLength) return refuse(`the list of their tensors has ${byteLength} bytes`);
+    const bytes = await buffer.subarray(byteOffset, byteOffset + byteLength).read(Uint8Array);
+    try {
+      list = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    } catch {
+      return refuse("the list of their tensors is not JSON");
+    }
+  }
+  if (!Array.isArray(list)) return refuse("there is no list of their tensors");
+  const names = new Set<string>();
+  const tensors = list.map((tensor: unknown): SafetensorsTensor => {
+    if (!isObject(tensor)) return refuse("a tensor is not an object");
+    const { name, dtype, shape, byteOffset, byteLength } = tensor;
+    if (typeof name !== "string") return refuse("a tensor has no name");
+    const what = `tensor ${JSON.stringify(name.slice(0, 200))}`;
+    if (names.size === names.add(name).size) return refuse(`${what} is there twice`);
+    if (typeof dtype !== "string" || !isListOfCounts(shape)) return refuse(`${what} has no dtype or shape`);
+    let expected: number;
+    try {
+      expected = byteLengthOfTensor(dtype, shape);
+    } catch (error) {
+      return refuse(`${what} cannot be: ${(error as Error).message}`);
+    }
+    const place = placeOf({ byteOffset, byteLength } as JsonValue, buffer);
+    if (place?.byteLength !== expected) return refuse(`${what} has not the ${expected} bytes of its shape`);
+    return { name, dtype: dtypesOfFormat[dtype]!, shape, ...place };
+  });
+  return { digest: digest ?? undefined, tensors };
+}
+
+/** Returns a range within a buffer; undefined if it is not one. */
+function placeOf(place: JsonValue, { byteLength: size }: DeviceBuffer): Manifest | undefined {
+  if (!isObject(place)) return undefined;
+  const { byteOffset, byteLength } = place;
+  if (!isListOfCounts([byteOffset, byteLength])) return undefined;
+  const range = { byteOffset: byteOffset as number, byteLength: byteLength as number };
+  return range.byteOffset + range.byteLength <= size ? range : undefined;
+}
+
+function isObject(value: unknown): value is { readonly [key: string]: JsonValue | undefined } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

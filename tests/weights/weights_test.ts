@@ -1,0 +1,192 @@
+/** Weights in a store: what is published from files, what is mapped, and what a stranger may say of them. */
+import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { writeFileSync } from "node:fs";
+import { type Cuda, CudaError, type JsonValue, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { mapWeights, publishWeights } from "../../weights.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { inFolder } from "../support/folders.ts";
+
+interface Context {
+  readonly cuda: Cuda;
+  readonly folder: string;
+  connect(): Promise<StoreClient>;
+}
+
+function weightsTest(name: string, body: (context: Context) => Promise<void>): void {
+  if (shimRefusal() !== undefined) return;
+  testOnEachDriver(name, (cuda) =>
+    inFolder(async (folder) => {
+      await using _store = MemoryStore.listen(cuda, `${folder}/store`);
+      await using clients = new AsyncDisposableStack();
+      await body({
+        cuda,
+        folder,
+        connect: async () => clients.use(await StoreClient.connect(cuda, `${folder}/store`)),
+      });
+    }));
+}
+
+type Tensors = Readonly<
+  Record<string, { readonly dtype: string; readonly shape: number[]; readonly bytes: Uint8Array }>
+>;
+
+/** Writes a safetensors file by hand. */
+function writeFile(path: string, tensors: Tensors): string {
+  let end = 0;
+  const header = Object.fromEntries(
+    Object.entries(tensors).map(([name, { dtype, shape, bytes }]) => {
+      return [name, { dtype, shape, data_offsets: [end, end += bytes.length] }];
+    }),
+  );
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const length = new Uint8Array(new BigUint64Array([BigInt(text.length)]).buffer);
+  const parts = [length, text, ...Object.values(tensors).map(({ bytes }) => bytes)];
+  writeFileSync(path, Buffer.concat(parts));
+  return path;
+}
+
+const bytesOf = (length: number, seed: number): Uint8Array =>
+  Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 17) & 255);
+const layer: Tensors = {
+  "a.weight": { dtype: "F32", shape: [5, 7], bytes: bytesOf(140, 1) },
+  "b.bias": { dtype: "BF16", shape: [3], bytes: bytesOf(6, 2) },
+  "c.scale": { dtype: "F8_E4M3", shape: [33_000], bytes: bytesOf(33_000, 3) },
+  "d.packed": { dtype: "F4", shape: [6], bytes: bytesOf(3, 4) },
+  "e.empty": { dtype: "I64", shape: [0, 4], bytes: new Uint8Array() },
+};
+
+weightsTest("weights are mapped as they are in the file, for reading, and outlive their publisher", async (context) => {
+  const { folder, connect } = context;
+  const path = writeFile(`${folder}/layer.safetensors`, layer);
+  const publisher = await connect();
+  const loaded: number[] = [];
+  const published = await publishWeights(publisher, "layer", path, { onProgress: ({ loaded: l }) => loaded.push(l) });
+  assert(loaded.length > 0 && loaded.at(-1) === 33_149, String(loaded));
+  await published[Symbol.asyncDispose]();
+  await publisher[Symbol.asyncDispose]();
+
+  const reader = await connect();
+  const held = await mapWeights(reader, "layer");
+  assertEquals([...held.keys()].sort(), Object.keys(layer));
+  assertEquals([held.name, held.digest], ["layer", published.digest]);
+  assertEquals([held.get("b.bias")!.dtype, held.get("b.bias")!.shape], ["bfloat16", [3]]);
+  for (const [name, { bytes }] of Object.entries(layer)) {
+    const array = held.get(name)!;
+    if (bytes.length === 0) continue;
+    const read = await array.read(Uint8Array);
+    assertEquals(read, bytes, name);
+  }
+  assertEquals(await held.verify(), published.digest);
+  const scale = held.get("c.scale")!;
+  try {
+    scale.fill(1);
+    assert(false, "it was written");
+  } catch (error) {
+    assert(error instanceof CudaError && /"read"/.test(error.message), String(error));
+  }
+  await held[Symbol.asyncDispose]();
+  assertEquals((await reader.entries()).map(({ readers }) => readers.length), [0]);
+});
+
+weightsTest("the same tensors are the same revision in another file, and others are not", async (context) => {
+  const { folder, connect } = context;
+  const client = await connect();
+  const revision = async (tensors: Tensors): Promise<string> => {
+    await using weights = await publishWeights(client, "x", writeFile(`${folder}/x.safetensors`, tensors));
+    return weights.digest!;
+  };
+  const first = await revision(layer);
+  assertEquals(await revision(Object.fromEntries(Object.entries(layer).toReversed())), first);
+  // The header is the same.
+  const changed = { ...layer, "b.bias": { ...layer["b.bias"]!, bytes: bytesOf(6, 9) } };
+  assertNotEquals(await revision(changed), first);
+  const { "e.empty": _empty, ...without } = layer;
+  assertNotEquals(await revision(without), first);
+});
+
+weightsTest("weights are asked for by their revision, and verified", async ({ folder, connect }) => {
+  const client = await connect();
+  const path = writeFile(`${folder}/layer.safetensors`, layer);
+  await using published = await publishWeights(client, "layer", path);
+  const digest = published.digest!;
+  for (const digits of [digest, digest.slice(0, 8)]) {
+    await using held = await mapWeights(client, `layer@${digits}`);
+    assertEquals(held.digest, digest);
+  }
+  const other = `layer@${digest.replace(/./, (digit) => digit === "0" ? "1" : "0")}`;
+  const error = await assertRejects(() => mapWeights(client, other), SharingError, `revision ${digest}`);
+  assertEquals(error.code, "not-found");
+  for (const name of ["layer@", "layer@1234567", "layer@xyz12345", `layer@${"0".repeat(65)}`]) {
+    await assertRejects(() => mapWeights(client, name), RangeError, "8 to 64 hexadecimal digits");
+  }
+  await assertRejects(() => publishWeights(client, "a@b", path), RangeError, '"@"');
+  // Whoever may write them can change them: that is found.
+  await using written = await mapWeights(client, "layer", { write: true });
+  written.get("a.weight")!.fill(0);
+  await written.buffer.stream.finished();
+  const changed = await assertRejects(() => written.verify(), SharingError, "publish them anew");
+  assertEquals(changed.code, "bad-message");
+});
+
+weightsTest("a file that cannot be read publishes nothing, and leaves nothing", async ({ folder, connect }) => {
+  const client = await connect();
+  writeFileSync(`${folder}/cut.safetensors`, "short");
+  await assertRejects(() => publishWeights(client, "x", `${folder}/cut.safetensors`), Error, "safetensors");
+  await assertRejects(() => publishWeights(client, "x", `${folder}/none.safetensors`), Error, "none.safetensors");
+  const path = writeFile(`${folder}/layer.safetensors`, layer);
+  const signal = AbortSignal.abort();
+  await assertRejects(() => publishWeights(client, "x", path, { signal }), DOMException);
+  assertEquals(await client.entries(), []);
+});
+
+weightsTest("the list of very many tensors lies in the memory itself", async ({ folder, connect }) => {
+  const client = await connect();
+  const tensors = Object.fromEntries(Array.from({ length: 9000 }, (_, index) => {
+    return [`model.layers.${index}.self_attn.q_proj.weight`, { dtype: "U8", shape: [1], bytes: bytesOf(1, index) }];
+  }));
+  await using published = await publishWeights(client, "many", writeFile(`${folder}/many.safetensors`, tensors));
+  const [entry] = await client.entries();
+  assert(JSON.stringify(entry!.metadata).length < 1000);
+  await using held = await mapWeights(client, "many");
+  assertEquals([held.size, held.digest], [9000, published.digest]);
+  assertEquals(await held.get("model.layers.8999.self_attn.q_proj.weight")!.read(Uint8Array), bytesOf(1, 8999));
+});
+
+weightsTest("what says of itself what cannot be is refused, and held by nobody", async ({ connect }) => {
+  const client = await connect();
+  const tensor = { name: "x", dtype: "F32", shape: [2], byteOffset: 0, byteLength: 8, kind: "tensor" };
+  const of = (...tensors: JsonValue[]): JsonValue => ({ format: "weights", version: 1, digest: null, tensors });
+  const forged: readonly (readonly [JsonValue | undefined, string])[] = [
+    [undefined, "describe none"],
+    [{ format: "other" }, "describe none"],
+    [{ format: "weights", version: 2, digest: null, tensors: [] }, "version 2"],
+    [{ format: "weights", version: 1, digest: "abc", tensors: [] }, "64 hexadecimal digits"],
+    [{ format: "weights", version: 1, digest: null }, "no list"],
+    [of(7), "not an object"],
+    [of({ ...tensor, name: 3 }), "no name"],
+    [of(tensor, tensor), "twice"],
+    [of({ ...tensor, dtype: "F31" }), "unknown"],
+    [of({ ...tensor, shape: [-1] }), "no dtype or shape"],
+    [of({ ...tensor, shape: [2 ** 40, 2 ** 40] }), "more elements"],
+    [of({ ...tensor, shape: [3] }), "12 bytes of its shape"],
+    [of({ ...tensor, byteOffset: 93 }), "8 bytes of its shape"],
+    [of({ ...tensor, byteOffset: -8 }), "8 bytes of its shape"],
+    [
+      { format: "weights", version: 1, digest: null, manifest: { byteOffset: 0, byteLength: 101 } },
+      "not in the memory",
+    ],
+    [{ format: "weights", version: 1, digest: null, manifest: { byteOffset: 0, byteLength: 100 } }, "not JSON"],
+  ];
+  for (const [metadata, why] of forged) {
+    {
+      await using memory = await client.create("x", 100, metadata === undefined ? {} : { metadata });
+      memory.buffer.fill(255);
+      await memory.publish();
+    }
+    const error = await assertRejects(() => mapWeights(client, "x"), SharingError, why);
+    assertEquals(error.code, "bad-message");
+    assertEquals((await client.entries()).map(({ readers }) => readers.length), [0], why);
+  }
+});
