@@ -5,7 +5,7 @@ import math
 import weakref
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Callable, Collection, Sequence
+from typing import Any, Callable, Collection, Literal, Sequence, overload
 
 from . import messages as m
 from .closing import Closing
@@ -21,13 +21,11 @@ from .limits import check_seconds, deadline_of
 from .peer import Peer
 from .sockets import StrPath, check_path
 from .store_link import Hold, Request, StoreLink
-from .stored_memory import StoredMemory
+from .stored_memory import MAXIMUM_ENTRY_METADATA, StoredMemory
 from .tensor_bundle import BundledTensor, tensors_of
+from .torch_views import TorchViews
 from .users import check_users
 from .whole_memory import Access, WholeMemory
-
-# Bytes of an entry's metadata, as JSON.
-MAXIMUM_ENTRY_METADATA = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,13 @@ class StoreMapping(DeviceArray):
     def metadata(self) -> Any:
         """The JSON value that came with the memory; None if there is none. Nothing checks what is in it."""
         return self._metadata
+
+    def _bytes(self, nbytes: int) -> DeviceArray:
+        """All of the memory, whatever its metadata states."""
+        return DeviceArray(
+            self._holding, address=self._address, dtype=UINT8, shape=(nbytes,), device=self._device,
+            stream=self._stream, what=self._what, is_stream_kept=self._is_stream_kept,
+        )
 
 
 class StoreClient(Closing):
@@ -221,18 +226,47 @@ class StoreClient(Closing):
         """
         return self._map_published(name, write, stream, timeout)[0]
 
+    @overload
     def tensors(
-        self, name: str, *, write: bool = False, stream: Any = None, timeout: float | None = None
-    ) -> dict[str, DeviceArray]:
+        self, name: str, *, write: bool = False, stream: Any = None, timeout: float | None = None,
+        framework: None = None,
+    ) -> dict[str, DeviceArray]: ...
+
+    @overload
+    def tensors(
+        self, name: str, *, write: bool = False, stream: Any = None, timeout: float | None = None,
+        framework: Literal["torch"],
+    ) -> dict[str, Any]: ...
+
+    def tensors(
+        self,
+        name: str,
+        *,
+        write: bool = False,
+        stream: Any = None,
+        timeout: float | None = None,
+        framework: Literal["torch"] | None = None,
+    ) -> dict[str, Any]:
         """Maps all tensors of an entry whose metadata lists them, as examples/weights_store.ts publishes them.
 
         They share one mapping, which lasts as long as any of them. A tensor whose element type has no name here is an
-        array of its bytes. Otherwise as `map`; raises SharingError with the code "bad-message" if the metadata lists no
-        tensors, or some that are not in the memory.
+        array of its bytes.
+
+        framework: "torch" for tensors of PyTorch: views of one, which takes much less time than `torch.from_dlpack` of
+        each array.
+
+        Otherwise as `map`; raises SharingError with the code "bad-message" if the metadata lists no tensors, or some
+        that are not in the memory.
         """
+        if framework not in (None, "torch"):
+            raise ValueError(f'Cannot make tensors of {framework!r}: framework must be "torch", or left out')
         mapping, holding, length = self._map_published(name, write, stream, timeout)
         with mapping:
             found: list[BundledTensor] = tensors_of(mapping.metadata, length, quoted(name))
+            if framework == "torch":
+                with mapping._bytes(length) as array:
+                    views = TorchViews(array)
+                return {each.name: views.make(each.dtype, each.shape, each.byte_offset) for each in found}
             arrays = {
                 each.name: DeviceArray(
                     holding, address=mapping._address + each.byte_offset, dtype=each.dtype, shape=each.shape,

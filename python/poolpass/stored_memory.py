@@ -4,12 +4,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .closing import Closing
+from . import messages as m
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray
-from .documents import number_of
+from .documents import JsonObject, number_of
 from .errors import SharingError, quoted
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
+
+# Bytes of an entry's metadata, as JSON.
+MAXIMUM_ENTRY_METADATA = 4 * 2**20
 
 
 class StoredMemory(Closing):
@@ -36,7 +40,7 @@ class StoredMemory(Closing):
         """The number of this generation of the name: 1 for the first one. 0 before it is published."""
         return self._generation
 
-    def publish(self, stream: Any = None) -> int:
+    def publish(self, stream: Any = None, *, metadata: Any = None) -> int:
         """Waits until everything is done that has written the memory so far, and gives it the name. Returns the number
         of the generation.
 
@@ -45,12 +49,18 @@ class StoredMemory(Closing):
 
         stream: the stream that has written it. By default, that is taken from what wrote it by DLPack, and the device
         is waited for if it is not known.
+        metadata: what others are told of it instead of what `create` was given, such as a digest of what was written. A
+        store of an earlier version leaves it as it was.
 
         Raises RuntimeError if it was published or closed. Raises SharingError: "not-permitted" if another user has
         published the name, "peer-gone" if the store is gone, or was started again and has lost the memory.
         """
         what = f"Cannot publish {quoted(self.name)}"
         handle = None if stream is None else stream_handle(stream)
+        m.encode_metadata(metadata, MAXIMUM_ENTRY_METADATA)
+        document: JsonObject = {
+            "do": "publish", "id": self._hold.id, **({} if metadata is None else {"metadata": metadata}),
+        }
         with self._link.loop.lock:
             if self.array.is_released:
                 raise RuntimeError(f"{what}: it was closed")
@@ -65,7 +75,7 @@ class StoredMemory(Closing):
             self._memory.set_access("read")
             self.array._holding.is_read_only = True
             try:
-                answer = self._link.ask({"do": "publish", "id": self._hold.id}, None).answer
+                answer = self._link.ask(document, None).answer
                 self._generation = number_of(answer or {}, "generation", 1)
             except SharingError as error:
                 self._memory.set_access("read-write")

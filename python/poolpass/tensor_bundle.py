@@ -17,6 +17,7 @@ SAFETENSORS = {
     "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz", "F4": "float4_e2m1fn",
     "F6_E2M3": "float6_e2m3fn", "F6_E3M2": "float6_e3m2fn",
 }
+SAFETENSORS_NAMES = {name: safetensors for safetensors, name in SAFETENSORS.items()}
 # No library has elements of 6 bits.
 _BITS = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 
@@ -29,6 +30,10 @@ class BundledTensor:
     dtype: DType
     shape: tuple[int, ...]
     byte_offset: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape)
 
 
 def tensors_of(metadata: Any, nbytes: int, what: str) -> list[BundledTensor]:

@@ -93,6 +93,8 @@ export async function readDescription(
     if (typeof name !== "string") return refuse("a tensor has no name");
     const what = `tensor ${JSON.stringify(name.slice(0, 200))}`;
     if (names.size === names.add(name).size) return refuse(`${what} is there twice`);
+    // The order of its dimensions in memory, of a publisher in another language: arrays have one only.
+    if (tensor.strides !== undefined) return refuse(`${what} is transposed in memory`);
     if (typeof dtype !== "string" || !isListOfCounts(shape)) return refuse(`${what} has no dtype or shape`);
     let expected: number;
     try {

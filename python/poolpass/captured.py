@@ -1,0 +1,129 @@
+"""The tensors of a dictionary or of a module of PyTorch, as weights are published."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Literal, Mapping
+
+from .dtypes import stated
+from .errors import quoted
+from .tensor_bundle import SAFETENSORS_NAMES
+from .torch_views import torch
+
+Kind = Literal["parameter", "buffer", "tensor"]
+
+
+@dataclass
+class Captured:
+    """A tensor, and all names that it has. `is_persistent` is None unless it is a buffer."""
+
+    name: str
+    kind: Kind
+    tensor: Any
+    dtype: str
+    shape: list[int]
+    is_persistent: bool | None
+    # The order of its dimensions in memory, if it is not that of a C-contiguous array.
+    order: list[int] | None
+    aliases: list[str] = field(default_factory=list)
+
+    @property
+    def in_memory_order(self) -> Any:
+        """The tensor so transposed that it is contiguous."""
+        return self.tensor.contiguous() if self.order is None else self.tensor.permute(self.order)
+
+
+def capture(source: Any) -> list[Captured]:
+    """Raises TypeError for a tensor that cannot be captured, and names it."""
+    if isinstance(source, torch().nn.Module):
+        _check_attributes(source)
+        return _without_aliases(registered(source), is_module=True)
+    if not isinstance(source, Mapping):
+        raise TypeError(f"Cannot publish {type(source).__name__}: give a dictionary of tensors, or a module")
+    return _without_aliases(((name, "tensor", tensor, None) for name, tensor in source.items()), is_module=False)
+
+
+def registered(module: Any) -> Iterator[tuple[str, Kind, Any, bool | None]]:
+    """The parameters and buffers of a module with all their names, and whether a buffer is persistent."""
+    for path, owner in module.named_modules(remove_duplicate=False):
+        prefix = f"{path}." if path else ""
+        for leaf, tensor in owner._parameters.items():
+            if tensor is not None:
+                yield prefix + leaf, "parameter", tensor, None
+        for leaf, tensor in owner._buffers.items():
+            if tensor is not None:
+                yield prefix + leaf, "buffer", tensor, leaf not in owner._non_persistent_buffers_set
+
+
+def attributes(module: Any) -> Iterator[tuple[str, Any, Any, Any]]:
+    """The tensors that are attributes of a module's parts, or in a list, tuple or dictionary that is one, and are not
+    registered there: the path, the container, the key in it, and the tensor."""
+    is_tensor = torch().is_tensor
+    for path, owner in module.named_modules():
+        for name, value in vars(owner).items():
+            if name in ("_parameters", "_buffers", "_modules"):
+                continue
+            where = f"{path}.{name}" if path else name
+            if is_tensor(value):
+                yield where, vars(owner), name, value
+            elif isinstance(value, (list, tuple)):
+                for index, each in enumerate(value):
+                    if is_tensor(each):
+                        yield f"{where}[{index}]", value, index, each
+            elif isinstance(value, dict):
+                for key, each in value.items():
+                    if is_tensor(each):
+                        yield f"{where}[{key!r}]", value, key, each
+
+
+def _check_attributes(module: Any) -> None:
+    known = {id(tensor) for _, _, tensor, _ in registered(module)}
+    for where, _, _, tensor in attributes(module):
+        if id(tensor) not in known:
+            raise TypeError(
+                f"Cannot publish {quoted(where)}: it is only an attribute; register it as a buffer, or remove it"
+            )
+
+
+def _without_aliases(named: Any, *, is_module: bool) -> list[Captured]:
+    found: dict[object, Captured] = {}
+    for name, kind, tensor, is_persistent in named:
+        if not isinstance(name, str):
+            raise TypeError(f"Cannot publish a tensor under the name {name!r}: give a string")
+        dtype, order = _check(name, tensor, is_module)
+        # The same memory, seen the same way.
+        key: object = id(tensor)
+        if tensor.numel() > 0:
+            key = (kind, tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if key in found:
+            found[key].aliases.append(name)
+            continue
+        stated_name, shape = stated(dtype, tuple(tensor.shape))
+        found[key] = Captured(name, kind, tensor.detach(), SAFETENSORS_NAMES[stated_name], shape, is_persistent, order)
+    return list(found.values())
+
+
+def _check(name: str, tensor: Any, is_module: bool) -> tuple[str, list[int] | None]:
+    library = torch()
+    why = None
+    dtype, order = "", None
+    if not library.is_tensor(tensor):
+        why = f"it is no tensor, but {type(tensor).__name__}"
+    elif type(tensor) not in (library.Tensor, library.nn.Parameter):
+        why = f"it is a tensor of the class {type(tensor).__name__}"
+    elif tensor.is_meta:
+        why = "it is on the meta device, and has no values"
+    elif tensor.layout != library.strided:
+        why = f"its layout is {tensor.layout}"
+    elif tensor.is_conj() or tensor.is_neg():
+        why = "its values are still to be conjugated or negated; call resolve_conj and resolve_neg"
+    else:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if stated(dtype, (1,))[0] not in SAFETENSORS_NAMES:
+            why = f"safetensors files have no {dtype}"
+        elif is_module and not tensor.is_contiguous():
+            order = sorted(range(tensor.dim()), key=lambda each: (-tensor.stride(each), each))
+            if not tensor.permute(order).is_contiguous():
+                why = f"its strides {list(tensor.stride())} leave gaps, or overlap; make it contiguous"
+    if why is not None:
+        raise TypeError(f"Cannot publish {quoted(name)}: {why}")
+    return dtype, order

@@ -1,0 +1,358 @@
+"""Weights of models in a store: one process publishes them, and all use the same memory in place.
+
+    from poolpass import StoreClient, weights
+
+    with StoreClient.connect("/run/poolpass.sock") as client:
+        weights.publish(client, "model", model)
+        # In another process:
+        with torch.device("meta"):
+            model = Model()
+        held = weights.load(client, "model", model)
+
+PyTorch is imported when it is first needed.
+"""
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
+
+from .captured import capture, registered
+from .device_array import DeviceArray, is_shape
+from .errors import SharingError, quoted
+from .module_tensors import put_into
+from .revision import bytes_of, revision, tree_digest
+from .store import StoreClient
+from .tensor_bundle import SAFETENSORS_NAMES, BundledTensor, tensors_of
+from .torch_views import TorchViews, torch
+from .write_guard import write_guard
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Weights", "load", "publish", "revision_of"]
+
+FORMAT, VERSION = "weights", 1
+# Where a tensor may begin, in bytes: what CUDA's allocations have, too.
+_ALIGNMENT = 256
+_MINIMUM_DIGITS = 8
+# Above so many bytes, the tensors are listed in the memory itself, in at most so many.
+_MAXIMUM_LISTED, _MAXIMUM_MANIFEST = 2**20, 2**28
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A tensor of weights, as their metadata describe it. `dtype` and `shape` are as they are stated there."""
+
+    place: BundledTensor
+    dtype: str
+    shape: Sequence[int]
+    kind: str
+    strides: tuple[int, ...] | None
+    names: tuple[str, ...]
+
+
+class Weights(Mapping[str, Any]):
+    """Tensors of PyTorch by their names, in memory of a store. Made by `load` and `publish`.
+
+    A tensor is made when it is first asked for, and has one object under all its names. It can only be read, unless it
+    is a private copy. The memory stays mapped for as long as tensors exist, also after `release`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        generation: int,
+        metadata: Any,
+        array: DeviceArray,
+        private: Sequence[str],
+        release: Callable[[], None],
+    ):
+        self.name = name
+        """The name in the store, without a digest."""
+        self.generation = generation
+        """How often the name had been published."""
+        self.metadata = metadata
+        """The JSON value that the store has with the memory."""
+        self.nbytes = array.nbytes
+        """The size of the memory in bytes."""
+        self.device = array.device
+        """The ordinal of the device in this process."""
+        self._release = release
+        self._what = f"the weights {quoted(name)}"
+        tensors = _tensors_of(_with_tensors(metadata, array, quoted(name)), array.nbytes, quoted(name))
+        self._tensors = {each: tensor for tensor in tensors for each in tensor.names}
+        self._private = tuple(private)
+        self._made: dict[str, Any] = {}
+        self._views: TorchViews | None = TorchViews(array)
+        self._first_address = int(self._views.bytes.data_ptr())
+        digest = metadata.get("digest")
+        self._digest = digest if isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) else None
+
+    @property
+    def digest(self) -> str:
+        """The revision, 64 hexadecimal digits: the same for the same names, types, shapes and values. Of several names
+        of a tensor, the first counts. What the publisher has stated; computed if it has stated none."""
+        if self._digest is None:
+            self._digest = revision(
+                (tensor.place.name, tensor.dtype, tensor.shape, tree_digest(self._mapped(tensor).contiguous()))
+                for tensor in dict.fromkeys(self._tensors.values())
+            )
+        return self._digest
+
+    def __getitem__(self, name: str) -> Any:
+        tensor = self._tensors[name]
+        made = self._made.get(tensor.place.name)
+        if made is None:
+            made = self._mapped(tensor)
+            if self._is_private(tensor):
+                made = made.clone()
+            self._made[tensor.place.name] = made
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def guard(self) -> Any:
+        """Returns a context manager in which an operator of PyTorch that would write a tensor raises RuntimeError with
+        the names of both, before the device fails. For debugging: each operator takes some microseconds more."""
+        places = dict.fromkeys(self._tensors.values())
+        return write_guard(self._what, [
+            (self._first_address + each.place.byte_offset, each.place.nbytes, each.place.name) for each in places
+        ])
+
+    def release(self) -> None:
+        """Ends the use of the memory by this object. Does nothing if that has happened before."""
+        self._made.clear()
+        if self._views is not None:
+            self._views = None
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        state = ", released" if self._views is None else ""
+        return f"<Weights {quoted(self.name)}: {len(self)} tensors, {self.nbytes} bytes{state}>"
+
+    # Mapping compares the values, and tensors have no truth.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def _mapped(self, tensor: _Tensor) -> Any:
+        if self._views is None:
+            raise RuntimeError(f"Cannot use {self._what}: they were released")
+        place = tensor.place
+        return self._views.make(place.dtype, place.shape, place.byte_offset, tensor.strides)
+
+    def _is_private(self, tensor: _Tensor) -> bool:
+        # A module writes its buffers.
+        return tensor.kind == "buffer" or any(
+            fnmatchcase(name, pattern) for name in tensor.names for pattern in self._private
+        )
+
+    def _put_into(self, model: Any) -> None:
+        found = {name: _type_in_torch(tensor.place) for name, tensor in self._tensors.items()}
+        made: dict[str, Any] = {}
+
+        def tensor_of(name: str) -> Any:
+            tensor = self[name]
+            if registered_as[name] == "parameter" or self._is_private(self._tensors[name]):
+                return tensor
+            # What is a buffer in this module only: files do not say.
+            key = self._tensors[name].place.name
+            if key not in made:
+                made[key] = tensor.clone()
+            return made[key]
+
+        registered_as = {name: kind for name, kind, _, _ in registered(model)}
+        put_into(model, self._what, found, lambda name: self._tensors[name].place.name, tensor_of)
+
+
+def load(
+    store: StoreClient,
+    name: str,
+    model: Any = None,
+    *,
+    private: Sequence[str] = (),
+    write: bool = False,
+    timeout: float | None = None,
+) -> Weights:
+    """Maps weights, and puts them into a module of PyTorch, if one is given. Waits until something has the name.
+
+    name: the name, or NAME@DIGEST with at least 8 hexadecimal digits of the revision, for weights of no other one.
+    model: the module, which may be on the device "meta". Its parameters become the mapped tensors, which need no
+    gradient, and its buffers become private copies. Names that the module ties stay one object.
+    private: patterns of names, such as "*.q_proj.weight", of tensors to copy: what is written needs that.
+    write: whether the memory is mapped for writing. Who may do that is who has published it.
+    timeout: how many seconds to wait.
+
+    Raises ValueError, which names them, if parameters of the module are missing or have another shape or dtype: it is
+    then as it was. Raises SharingError: "not-found" if the revision is another, "bad-message" if the metadata lists no
+    tensors, and what `StoreClient.map` raises.
+
+        with torch.device("meta"):
+            model = Model()
+        held = weights.load(client, "model@3fa9c1d2", model, timeout=60)
+    """
+    if isinstance(private, str):
+        raise TypeError(f"Cannot use {private!r} as patterns of names: give a list of them")
+    entry, is_exact, wanted = name.partition("@")
+    if is_exact and not re.fullmatch(f"[0-9a-f]{{{_MINIMUM_DIGITS},64}}", wanted):
+        raise ValueError(f"Cannot load {quoted(name)}: give {_MINIMUM_DIGITS} to 64 hexadecimal digits behind the @")
+    if model is not None and not isinstance(model, torch().nn.Module):
+        raise TypeError(f"Cannot load {quoted(name)} into {type(model).__name__}: give a module of PyTorch")
+    mapping, _, nbytes = store._map_published(entry, write, None, timeout)
+    try:
+        with mapping._bytes(nbytes) as array:
+            held = Weights(
+                name=entry, generation=mapping.generation, metadata=mapping.metadata, array=array, private=private,
+                release=mapping.release,
+            )
+        if is_exact and not held.digest.startswith(wanted):
+            raise SharingError("not-found", f"Cannot load {quoted(name)}: the store has {entry}@{held.digest}")
+        if model is not None:
+            held._put_into(model)
+        return held
+    except BaseException:
+        mapping.release()
+        raise
+
+
+def publish(store: StoreClient, name: str, source: Any, *, device: int = 0, timeout: float | None = None) -> Weights:
+    """Copies tensors into new memory of a store, computes their revision, and publishes them under a name.
+
+    source: a dictionary of tensors, or a module of PyTorch, of which the parameters and buffers are taken. Tensors that
+    lie in the same memory are published once, with all names.
+    device: the ordinal of the device to publish them on.
+    timeout: how many seconds to wait until the store has room.
+
+    Raises TypeError for a tensor that cannot be published, and names it: of a subclass, without values (on "meta"),
+    sparse, of an element type that safetensors files have no name for, or one that is only an attribute of the module.
+    Raises ValueError for a name with @, and what `StoreClient.create` and `StoredMemory.publish` raise.
+
+        with weights.publish(client, "model", model) as held:
+            print(held.digest)
+    """
+    if "@" in name:
+        raise ValueError(f"Cannot publish {quoted(name)}: an @ ends a name, and a digest follows it")
+    captured = capture(source)
+    described = []
+    end = 0
+    for each in captured:
+        begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = begin + each.tensor.numel() * each.tensor.dtype.itemsize
+        described.append({
+            "name": each.name, "dtype": each.dtype, "shape": each.shape,
+            **({} if each.order is None else {"strides": list(each.tensor.stride())}),
+            "byteOffset": begin, "byteLength": end - begin, "kind": each.kind,
+            **({} if each.is_persistent is None else {"persistent": each.is_persistent}),
+            **({"aliases": each.aliases} if each.aliases else {}),
+        })
+    listed, manifest = _listed(described, end)
+    metadata: dict[str, Any] = {"format": FORMAT, "version": VERSION, "digest": None, **listed}
+    nbytes = max(1, end) if manifest is None else listed["manifest"]["byteOffset"] + len(manifest)
+    memory = store.create(name, nbytes, metadata=metadata, device=device, timeout=timeout)
+    try:
+        if manifest is not None:
+            memory.array.write(manifest, byte_offset=nbytes - len(manifest))
+        held = Weights(
+            name=name, generation=0, metadata=metadata, array=memory.array, private=(), release=memory.close,
+        )
+        assert held._views is not None
+        for each, place in zip(captured, described):
+            begin = place["byteOffset"]
+            held._views.bytes[begin : begin + place["byteLength"]].copy_(bytes_of(each.in_memory_order))
+        held.metadata = {**metadata, "digest": held.digest}
+        held.generation = memory.publish(metadata=held.metadata)
+        return held
+    except BaseException:
+        memory.close()
+        raise
+
+
+def revision_of(source: Any) -> str:
+    """Returns the revision of a dictionary of tensors or of a module, 64 hexadecimal digits: what `Weights.digest` is
+    once they are published. It depends on the names, types, shapes and values, and on nothing else. Of several names
+    of a tensor, the first counts.
+
+    Raises TypeError for what cannot be published.
+    """
+    if isinstance(source, Weights):
+        return source.digest
+    return revision(
+        (each.name, each.dtype, each.shape, tree_digest(each.tensor.contiguous())) for each in capture(source)
+    )
+
+
+def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], bytes | None]:
+    """The members of the metadata that list the tensors, and the list itself if it is so long that it lies in the
+    memory, behind the tensors."""
+    text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(text) <= _MAXIMUM_LISTED:
+        return {"tensors": described}, None
+    begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+    return {"manifest": {"byteOffset": begin, "byteLength": len(text)}}, text
+
+
+def _with_tensors(metadata: Any, array: DeviceArray, what: str) -> Any:
+    """Metadata with the list of the tensors, which may lie in the memory."""
+    place = metadata.get("manifest") if isinstance(metadata, dict) else None
+    if place is None:
+        return metadata
+    try:
+        begin, length = place["byteOffset"], place["byteLength"]
+        if not is_shape([begin, length]) or length > _MAXIMUM_MANIFEST:
+            raise ValueError
+        return {**metadata, "tensors": json.loads(array.read(length, byte_offset=begin))}
+    except (LookupError, TypeError, ValueError, RecursionError):
+        raise SharingError(
+            "bad-message", f"Cannot use the tensors of {what}: the list of them that its metadata names is none"
+        ) from None
+
+
+def _type_in_torch(place: BundledTensor) -> tuple[tuple[int, ...], Any]:
+    return place.shape, getattr(torch(), place.dtype.name, None)
+
+
+def _tensors_of(metadata: Any, nbytes: int, what: str) -> list[_Tensor]:
+    """The tensors that metadata of another process describes. Raises SharingError if something does not fit."""
+    places = tensors_of(metadata, nbytes, what)
+    version = metadata.get("version", VERSION) if metadata.get("format") == FORMAT else VERSION
+    if version != VERSION:
+        raise SharingError("bad-message", f"Cannot use the tensors of {what}: version {version!r} of their metadata")
+    found = [_tensor_of(described, place) for described, place in zip(metadata["tensors"], places)]
+    tensors = [each for each in found if each is not None]
+    names = [name for each in tensors for name in each.names]
+    if len(tensors) < len(found) or len(set(names)) < len(names):
+        raise SharingError(
+            "bad-message", f"Cannot use the tensors of {what}: its metadata describes one in a way that is not possible"
+        )
+    return tensors
+
+
+def _tensor_of(described: dict[str, Any], place: BundledTensor) -> _Tensor | None:
+    aliases, strides = described.get("aliases", []), described.get("strides")
+    kind = described.get("kind", "tensor")
+    if not isinstance(aliases, list) or not all(isinstance(each, str) for each in aliases) or not isinstance(kind, str):
+        return None
+    if strides is not None:
+        if not is_shape(strides) or len(strides) != len(place.shape):
+            return None
+        last = sum((size - 1) * stride for size, stride in zip(place.shape, strides))
+        if 0 not in place.shape and last >= math.prod(place.shape):
+            return None
+    return _Tensor(
+        place, SAFETENSORS_NAMES.get(described["dtype"], described["dtype"]), tuple(described["shape"]), kind,
+        None if strides is None else tuple(strides), (place.name, *aliases),
+    )

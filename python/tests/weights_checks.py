@@ -1,0 +1,288 @@
+"""Weights in a store of Deno, on the software device, with PyTorch on the CPU. test_weights.py runs it in a process of
+its own, whose environment selects the device."""
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import unittest
+from typing import Any
+
+import support
+import torch
+from poolpass import SharingError, StoreClient, weights
+from test_processes import DENO
+from test_store import DenoStore
+from torch import nn
+
+PIECE = 16 * 2**10
+
+
+def tree(data: bytes) -> bytes:
+    """What revision.ts says of it."""
+    pieces = [hashlib.sha256(data[each : each + PIECE]).digest() for each in range(0, max(1, len(data)), PIECE)]
+    return pieces[0] if len(pieces) == 1 else tree(b"".join(pieces))
+
+
+def address_of(held: Any) -> range:
+    begin = held._first_address
+    return range(begin, begin + held.nbytes)
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(16, 8)
+        self.recurrent = nn.LSTM(8, 8, batch_first=True)
+        self.norm = nn.BatchNorm1d(8)
+        self.head = nn.Linear(8, 16, bias=False)
+        self.head.weight = self.embedding.weight
+        self.same = self.head
+        self.transposed = nn.Parameter(torch.empty(16, 16).t())
+        self.register_buffer("scale", torch.full((16,), 2.0), persistent=False)
+
+    def forward(self, tokens: Any) -> Any:
+        hidden, _ = self.recurrent(self.embedding(tokens))
+        return self.head(self.norm(hidden.transpose(1, 2)).transpose(1, 2)) @ self.transposed * self.scale
+
+
+def tied(seed: int = 1) -> Tied:
+    torch.manual_seed(seed)
+    # PyTorch multiplies by what needs a gradient in another order.
+    model = Tied().eval().requires_grad_(False)
+    nn.init.normal_(model.transposed)
+    model.norm.running_mean.uniform_()
+    return model
+
+
+class WeightsTest(unittest.TestCase):
+    store: DenoStore
+    client: StoreClient
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.path = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "store.sock")
+        cls.store = DenoStore(cls.path)
+        cls.client = StoreClient.connect(cls.path, wait=support.TIMEOUT, **support.PATIENCE)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.client.close()
+        cls.store.close()
+
+    def tokens(self) -> Any:
+        return torch.arange(12).reshape(2, 6)
+
+    def test_module(self) -> None:
+        model = tied()
+        with torch.no_grad():
+            expected = model(self.tokens())
+        published = weights.publish(self.client, "module", model)
+        self.assertEqual(published.digest, weights.revision_of(model))
+        entry, = (each for each in self.client.entries() if each.name == "module")
+        self.assertEqual(entry.metadata, published.metadata)
+        self.assertEqual(entry.metadata["digest"], published.digest)
+        for make in (lambda: Tied(), self.on_meta):
+            copy = make().eval()
+            held = weights.load(self.client, f"module@{published.digest[:8]}", copy, timeout=support.TIMEOUT)
+            with torch.no_grad(), held.guard():
+                self.assertTrue(torch.equal(copy(self.tokens()), expected))
+            self.assertIs(copy.head.weight, copy.embedding.weight)
+            self.assertIs(copy.same.weight, copy.embedding.weight)
+            self.assertEqual(copy.transposed.stride(), model.transposed.stride())
+            place = address_of(held)
+            for name, parameter in copy.named_parameters():
+                self.assertIn(parameter.data_ptr(), place, name)
+                self.assertFalse(parameter.requires_grad, name)
+            for name, buffer in copy.named_buffers():
+                self.assertNotIn(buffer.data_ptr(), place, name)
+                self.assertFalse(buffer.is_meta, name)
+            self.assertEqual(list(copy.state_dict()), list(model.state_dict()))
+            self.assertEqual(weights.revision_of({**held}), published.digest)
+            copy.norm.train()
+            copy(self.tokens())
+            self.assertEqual(int(copy.norm.num_batches_tracked), 1)
+            held.release()
+            # The module uses the memory on.
+            self.assertTrue(torch.equal(copy.head.weight, model.head.weight))
+            self.assertRaisesRegex(RuntimeError, "released", lambda: held["scale"])
+        published.release()
+
+    def on_meta(self) -> Tied:
+        with torch.device("meta"):
+            return Tied()
+
+    def test_dictionary(self) -> None:
+        base = torch.arange(2**14, dtype=torch.float32)
+        source = {
+            "a.weight": base.reshape(128, 128).to(torch.bfloat16), "z": base[::2], "ü": torch.tensor(3),
+            "none": torch.empty(0, 4), "tied": base, "same": base,
+            "fp8": base[:32].to(torch.float8_e4m3fn), "fnuz": base[:32].to(torch.float8_e5m2fnuz),
+            "pairs": torch.arange(8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2).reshape(2, 4),
+        }
+        held = weights.publish(self.client, "dictionary", source)
+        self.assertEqual(set(held), set(source))
+        self.assertIs(held["tied"], held["same"])
+        self.assertEqual((held.name, held.generation, held.device), ("dictionary", 1, 0))
+        types = {"a.weight": "BF16", "z": "F32", "ü": "I64", "none": "F32", "tied": "F32"}
+        types |= {"fp8": "F8_E4M3", "fnuz": "F8_E5M2FNUZ", "pairs": "F4"}
+        lines = b""
+        for name in sorted(types, key=str.encode):
+            tensor = source[name].contiguous()
+            shape = [2, 8] if name == "pairs" else tensor.shape
+            data = bytes(tensor.reshape(-1).view(torch.uint8).tolist())
+            self.assertEqual(bytes(held[name].reshape(-1).view(torch.uint8).tolist()), data, name)
+            self.assertEqual((held[name].shape, held[name].dtype), (tensor.shape, tensor.dtype))
+            stated = ",".join(map(str, shape))
+            lines += f"{name}\0{types[name]}\0{stated}\0{tree(data).hex()}\n".encode()
+        self.assertEqual(held.digest, hashlib.sha256(lines).hexdigest())
+        self.assertEqual(
+            [each for each in held.metadata["tensors"] if each["name"] in ("pairs", "tied")],
+            [
+                {
+                    "name": "tied", "dtype": "F32", "shape": [2**14], "byteOffset": 65_792, "byteLength": 2**16,
+                    "kind": "tensor", "aliases": ["same"],
+                },
+                {
+                    "name": "pairs", "dtype": "F4", "shape": [2, 8], "byteOffset": 131_840, "byteLength": 8,
+                    "kind": "tensor",
+                },
+            ],
+        )
+        found = self.client.tensors("dictionary", framework="torch")
+        self.assertTrue(torch.equal(found["a.weight"], source["a.weight"]))
+        with self.assertRaises(SharingError) as caught:
+            weights.load(self.client, "dictionary@00000000")
+        self.assertEqual(caught.exception.code, "not-found")
+        self.assertIn(held.digest, str(caught.exception))
+        self.assertRaises(ValueError, weights.load, self.client, "dictionary@0")
+        self.assertRaises(ValueError, weights.publish, self.client, "x@y", source)
+
+    def test_entries_without_a_digest(self) -> None:
+        """Those of files, and of a store that does not take metadata when memory is published."""
+        tensor = {"name": "a", "dtype": "F32", "shape": [2], "byteOffset": 0, "byteLength": 8}
+        with self.client.create("file", 8, metadata={"format": "safetensors", "tensors": [tensor]}) as memory:
+            memory.publish()
+        with weights.load(self.client, "file") as held:
+            self.assertEqual(held.digest, weights.revision_of({"a": torch.zeros(2)}))
+            self.assertEqual(held["a"].tolist(), [0, 0])
+        place = {"byteOffset": 256, "byteLength": 2**20}
+        metadata = {"format": "weights", "version": 1, "digest": None, "manifest": place}
+        with self.client.create("nonsense", 2**20 + 256, metadata=metadata) as memory:
+            memory.array.write(b"[1")
+            memory.publish()
+        self.assertRaisesRegex(SharingError, "list of them", weights.load, self.client, "nonsense")
+        for change in ({"strides": [2]}, {"strides": "1"}, {"aliases": ["a"]}, {"aliases": 1}, {"kind": 1}):
+            with self.subTest(change=change), self.assertRaises(SharingError):
+                weights._tensors_of({"tensors": [{**tensor, **change}]}, 8, "x")
+        with self.assertRaises(SharingError):
+            weights._tensors_of({"format": "weights", "version": 2, "tensors": [tensor]}, 8, "x")
+
+    def test_what_cannot_be_published(self) -> None:
+        class Special(torch.Tensor):
+            pass
+
+        cached = nn.Linear(2, 2)
+        cached.cache = torch.ones(2)
+        listed = nn.Linear(2, 2)
+        listed.caches = [torch.ones(2)]
+        gaps = nn.Module()
+        gaps.weight = nn.Parameter(torch.ones(2, 4)[:, ::2])
+        for named, source in (
+            ('"sub"', {"sub": torch.ones(2).as_subclass(Special)}),
+            ('"lazy"', {"lazy": nn.LazyLinear(2).weight}),
+            ('"meta".*meta', {"meta": torch.empty(2, device="meta")}),
+            ('"sparse"', {"sparse": torch.ones(2).to_sparse()}),
+            ('"c".*complex128', {"c": torch.ones(2, dtype=torch.complex128)}),
+            ('"n".*int', {"n": 1}),
+            ("1", {1: torch.ones(2)}),
+            ('"cache"', cached),
+            (r'"caches\[0\]"', listed),
+            ('"weight".*strides', gaps),
+            ("list", [torch.ones(2)]),
+        ):
+            with self.subTest(named=named):
+                self.assertRaisesRegex(TypeError, named, weights.publish, self.client, "never", source)
+        self.assertNotIn("never", [each.name for each in self.client.entries()])
+
+    def test_modules_that_differ(self) -> None:
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+        weights.publish(self.client, "small", model).release()
+        other = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2, dtype=torch.float16), nn.Linear(2, 2))
+        before = dict(other.named_parameters())
+        with self.assertRaises(ValueError) as caught:
+            weights.load(self.client, "small", other)
+        for text in ("1.weight is float16 [2, 3] in the module, and float32 [2, 3]", "2.weight is missing", "2.bias"):
+            self.assertIn(text, str(caught.exception))
+        self.assertTrue(all(each is before[name] for name, each in other.named_parameters()))
+        joined = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+        joined[0].bias = joined[1].bias = nn.Parameter(torch.ones(2))
+        self.assertRaisesRegex(ValueError, "one tensor in the module", weights.load, self.client, "small", joined)
+        left = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+        left.view = left[0].weight.detach()
+        self.assertRaisesRegex(ValueError, "view would stay", weights.load, self.client, "small", left)
+        self.assertRaises(TypeError, weights.load, self.client, "small", {})
+        self.assertRaises(TypeError, weights.load, self.client, "small", private="*")
+
+    def test_many_tensors(self) -> None:
+        value = torch.arange(8, dtype=torch.float32)
+        source = {f"{index}.{'x' * 1000}": value[index % 7 :] for index in range(1000)}
+        source = {name: each.clone() for name, each in source.items()}
+        with weights.publish(self.client, "many", source) as published:
+            self.assertNotIn("tensors", published.metadata)
+            with weights.load(self.client, "many@" + published.digest) as held:
+                self.assertTrue(all(torch.equal(held[name], each) for name, each in source.items()))
+
+    @unittest.skipIf(DENO is None, "there is no Deno")
+    def test_typescript_reads_what_python_publishes(self) -> None:
+        model = tied()
+        model.transposed = nn.Parameter(model.transposed.contiguous(), requires_grad=False)
+        many = {f"{index}.{'ü' * 1000}": torch.tensor([index]) for index in range(600)}
+        digests = [weights.publish(self.client, name, each).digest for name, each in (("a", model), ("b", many))]
+        said = subprocess.check_output(
+            [
+                DENO, "run", "--allow-all", "--no-check", "--no-lock", os.path.join(support.TESTS, "weights_peer.ts"),
+                self.path,
+            ],
+            text=True, timeout=support.TIMEOUT,
+        )
+        self.assertEqual(said.split(), [*digests, weights.revision_of({"layer.bias": torch.arange(3.0)})])
+        held = weights.load(self.client, "c")
+        self.assertEqual((held.digest, held["layer.bias"].tolist()), (said.split()[2], [0, 1, 2]))
+
+    def test_readme(self) -> None:
+        with open(os.path.join(support.PACKAGE, "README.md"), encoding="utf-8") as file:
+            script = re.findall(r"```py\n(.*?)```", file.read(), re.DOTALL)[-1].replace("/tmp/store.sock", self.path)
+
+        def run(argument: str) -> str:
+            return subprocess.check_output([sys.executable, "-c", script, argument], text=True, timeout=support.TIMEOUT)
+
+        self.assertRegex(run("publish"), "^[0-9a-f]{64}\n$")
+        self.assertRegex(run("load"), r"^tensor\(\[.*\]\)\n$")
+
+    def test_writes(self) -> None:
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+        weights.publish(self.client, "written", model).release()
+        held = weights.load(self.client, "written", model, private=["1.*"])
+        with held.guard(), torch.no_grad():
+            model[1].weight.add_(1)
+            model(torch.ones(2))
+            for write in (
+                lambda: model[0].weight.add_(1),
+                lambda: model[0].weight.data[1].zero_(),
+                lambda: torch.add(torch.ones(3, 2), 1, out=model[0].weight),
+                lambda: model.load_state_dict({name: torch.ones_like(each) for name, each in model.named_parameters()}),
+                lambda: torch._foreach_add_([model[1].weight, model[0].weight], 1.0),
+            ):
+                with self.assertRaisesRegex((RuntimeError), '"0.weight" of the weights "written"'):
+                    write()
+            optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+            for each in model.parameters():
+                each.grad = torch.ones_like(each)
+            self.assertRaisesRegex(RuntimeError, "adamw.*0.weight", optimizer.step)
+
+
+if __name__ == "__main__":
+    unittest.main()
