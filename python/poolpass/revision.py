@@ -5,12 +5,8 @@ import ctypes
 import hashlib
 from typing import Any, Iterable, Sequence
 
+from .device_digests import PIECE, digests_by_kernel
 from .torch_views import torch
-
-# The size in bytes of a piece of a tree.
-_PIECE = 16 * 2**10
-# So much of a device's memory is copied to the host at a time: a multiple of the piece.
-_COPIED = 64 * 2**20
 
 
 def revision(lines: Iterable[tuple[str, str, Sequence[int], bytes]]) -> str:
@@ -25,14 +21,25 @@ def revision(lines: Iterable[tuple[str, str, Sequence[int], bytes]]) -> str:
     return whole.hexdigest()
 
 
-def tree_digest(tensor: Any) -> bytes:
-    """Returns the SHA-256 digest of the bytes of a contiguous tensor of PyTorch if they fit into 16 KiB, otherwise the
-    digest of the digests of its pieces of 16 KiB, computed the same way."""
-    digests = []
-    for part in bytes_of(tensor).split(_COPIED):
-        host = part.cpu()
-        view = memoryview((ctypes.c_char * host.numel()).from_address(host.data_ptr()))
-        digests += _digests_of_pieces(view)
+def tree_digests(tensors: Iterable[Any]) -> list[bytes]:
+    """Returns for each contiguous tensor of PyTorch the SHA-256 digest of its bytes if they fit into 16 KiB, otherwise
+    the digest of the digests of its pieces of 16 KiB, computed the same way."""
+    data = [bytes_of(each) for each in tensors]
+    digests = [b""] * len(data)
+    on_device: dict[int, list[int]] = {}
+    for index, each in enumerate(data):
+        if each.is_cuda:
+            on_device.setdefault(each.device.index, []).append(index)
+        else:
+            digests[index] = _tree_digest(each.cpu())
+    for indexes in on_device.values():
+        for index, digest in zip(indexes, digests_by_kernel([data[index] for index in indexes])):
+            digests[index] = digest
+    return digests
+
+
+def _tree_digest(host: Any) -> bytes:
+    digests = _digests_of_pieces(memoryview((ctypes.c_char * host.numel()).from_address(host.data_ptr())))
     while len(digests) > 1:
         digests = _digests_of_pieces(b"".join(digests))
     return digests[0]
@@ -44,4 +51,4 @@ def bytes_of(tensor: Any) -> Any:
 
 
 def _digests_of_pieces(data: bytes | memoryview) -> list[bytes]:
-    return [hashlib.sha256(data[begin : begin + _PIECE]).digest() for begin in range(0, max(1, len(data)), _PIECE)]
+    return [hashlib.sha256(data[begin : begin + PIECE]).digest() for begin in range(0, max(1, len(data)), PIECE)]

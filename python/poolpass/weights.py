@@ -24,7 +24,7 @@ from .captured import capture, registered
 from .device_array import DeviceArray, is_shape
 from .errors import SharingError, quoted
 from .module_tensors import put_into
-from .revision import bytes_of, revision, tree_digest
+from .revision import bytes_of, revision, tree_digests
 from .store import StoreClient
 from .tensor_bundle import SAFETENSORS_NAMES, BundledTensor, tensors_of
 from .torch_views import TorchViews, torch
@@ -98,9 +98,10 @@ class Weights(Mapping[str, Any]):
         """The revision, 64 hexadecimal digits: the same for the same names, types, shapes and values. Of several names
         of a tensor, the first counts. What the publisher has stated; computed if it has stated none."""
         if self._digest is None:
+            tensors = list(dict.fromkeys(self._tensors.values()))
+            digests = tree_digests(self._mapped(each).contiguous() for each in tensors)
             self._digest = revision(
-                (tensor.place.name, tensor.dtype, tensor.shape, tree_digest(self._mapped(tensor).contiguous()))
-                for tensor in dict.fromkeys(self._tensors.values())
+                (each.place.name, each.dtype, each.shape, digest) for each, digest in zip(tensors, digests)
             )
         return self._digest
 
@@ -290,9 +291,9 @@ def revision_of(source: Any) -> str:
     """
     if isinstance(source, Weights):
         return source.digest
-    return revision(
-        (each.name, each.dtype, each.shape, tree_digest(each.tensor.contiguous())) for each in capture(source)
-    )
+    captured = capture(source)
+    digests = tree_digests(each.tensor.contiguous() for each in captured)
+    return revision((each.name, each.dtype, each.shape, digest) for each, digest in zip(captured, digests))
 
 
 def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], bytes | None]:

@@ -31,7 +31,7 @@ import cupy
 import torch
 
 import poolpass
-from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient, ipc_handles
+from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient, ipc_handles, weights
 from poolpass import messages as m
 from poolpass.cuda import cuda
 
@@ -713,6 +713,58 @@ def store_from_deno_to_torch(path: str) -> str:
         client.remove("weights")
         wait_for(lambda: free_memory() - before > 4 * elements - SLACK, "the memory of the entry")
     return f"mapping 1024 MiB took {taken / MIB:.1f} MiB and {milliseconds:.1f} ms, `del` {returned:.2f} ms"
+
+
+@check
+def weights_go_from_module_to_module(path: str) -> str:
+    def make(device: str) -> Any:
+        model = torch.nn.Sequential(
+            torch.nn.Embedding(32768, 4096), torch.nn.Linear(4096, 4096), torch.nn.LayerNorm(4096),
+            torch.nn.Linear(4096, 32768, bias=False), torch.nn.BatchNorm1d(32768),
+        ).eval()
+        model[3].weight = model[0].weight
+        return model.to(device=device, dtype=torch.bfloat16)
+
+    with Store(path), StoreClient.connect(path, wait=TIMEOUT) as client, torch.no_grad():
+        model = make("cuda")
+        model[4].running_mean.normal_()
+        tokens = torch.arange(64, device="cuda")
+        wanted = model(tokens)
+        begin = time.monotonic()
+        published = weights.publish(client, "model", model, timeout=TIMEOUT)
+        took = time.monotonic() - begin
+        begin = time.monotonic()
+        assert weights.revision_of(model) == published.digest
+        digesting = time.monotonic() - begin
+        on_host = {each["name"]: published[each["name"]].cpu() for each in published.metadata["tensors"]}
+        assert weights.revision_of(on_host) == published.digest
+        copy = make("meta")
+        before = free_memory()
+        begin = time.monotonic()
+        held = weights.load(client, f"model@{published.digest}", copy, timeout=TIMEOUT)
+        loading = time.monotonic() - begin
+        assert before - free_memory() < SLACK
+        with held.guard():
+            assert torch.equal(copy(tokens), wanted)
+            try:
+                copy[1].weight.add_(1)
+            except RuntimeError as error:
+                assert "1.weight" in str(error), error
+            else:
+                raise AssertionError("The write has raised nothing")
+        assert copy[3].weight is copy[0].weight and not copy[1].weight.requires_grad
+        copy[4].running_mean.zero_()
+        assert torch.equal(model(tokens), wanted)
+        nbytes = held.nbytes
+        held.release()
+        published.release()
+        del copy, held, published
+        gc.collect()
+    rate = nbytes / digesting / 2**30
+    return (
+        f"{nbytes // MIB} MiB: published in {took * 1000:.0f} ms, digest {digesting * 1000:.0f} ms ({rate:.1f} GiB/s), "
+        f"loaded in {loading * 1000:.1f} ms"
+    )
 
 
 @check

@@ -2,6 +2,7 @@
 its own, whose environment selects the device."""
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import support
 import torch
 from poolpass import SharingError, StoreClient, weights
+from poolpass.device_digests import device_digests
 from test_processes import DENO
 from test_store import DenoStore
 from torch import nn
@@ -225,6 +227,31 @@ class WeightsTest(unittest.TestCase):
         self.assertRaisesRegex(ValueError, "view would stay", weights.load, self.client, "small", left)
         self.assertRaises(TypeError, weights.load, self.client, "small", {})
         self.assertRaises(TypeError, weights.load, self.client, "small", private="*")
+
+    def test_digests_by_the_kernel(self) -> None:
+        """What the kernel does, on the CPU."""
+        lengths = (0, 1, 55, PIECE, PIECE + 1, 513 * PIECE + 7)
+        tensors = [(torch.arange(each) * 7 >> 3).to(torch.uint8) for each in lengths]
+        launches = []
+
+        def launch(table: int, ranges: int, pieces: int) -> None:
+            launches.append(ranges)
+            words = (ctypes.c_uint64 * (4 * ranges)).from_address(table)
+            firsts = []
+            for begin in range(0, 4 * ranges, 4):
+                address, length, target, first = words[begin : begin + 4]
+                firsts.append(first)
+                for piece in range(max(1, -(-length // PIECE))):
+                    left = min(PIECE, length - piece * PIECE)
+                    data = ctypes.string_at(address + piece * PIECE, left) if left else b""
+                    ctypes.memmove(target + 32 * piece, hashlib.sha256(data).digest(), 32)
+                    pieces -= 1
+            self.assertEqual((pieces, firsts), (0, sorted(firsts)))
+
+        expected = [tree(bytes(each.numpy())) for each in tensors]
+        self.assertEqual(device_digests(tensors, launch), expected)
+        self.assertEqual(launches, [6, 2, 1])
+        self.assertEqual(device_digests([], launch), [])
 
     def test_many_tensors(self) -> None:
         value = torch.arange(8, dtype=torch.float32)
