@@ -723,7 +723,7 @@ def weights_go_from_module_to_module(path: str) -> str:
             torch.nn.Linear(4096, 32768, bias=False), torch.nn.BatchNorm1d(32768),
         ).eval()
         model[3].weight = model[0].weight
-        return model.to(device=device, dtype=torch.bfloat16)
+        return model.requires_grad_(False).to(device=device, dtype=torch.bfloat16)
 
     with Store(path), StoreClient.connect(path, wait=TIMEOUT) as client, torch.no_grad():
         model = make("cuda")

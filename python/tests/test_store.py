@@ -205,6 +205,16 @@ class DenoStoreTest(StoreTest):
         with client.map("x") as mapping:
             self.assertEqual(mapping.generation, 2)
 
+    def test_metadata_of_the_publication(self) -> None:
+        self.start_store(self.path)
+        client = self.connect()
+        with client.create("x", 8, metadata={"digest": None}) as memory:
+            self.assertRaises(TypeError, memory.publish, metadata=object())
+            self.assertEqual(memory.publish(metadata={"digest": "ü"}), 1)
+        with client.map("x") as mapping:
+            self.assertEqual(mapping.metadata, {"digest": "ü"})
+        self.assertEqual([each.metadata for each in client.entries()], [{"digest": "ü"}])
+
     def test_tensors_of_a_bundle(self) -> None:
         self.start_store(self.path)
         client = self.connect()
