@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
-import { smallFolders } from "./support/import_tests.ts";
+import { smallFolders, smallFoldersOfMore } from "./support/import_tests.ts";
 import { test } from "./support/test.ts";
 import { taskCommands } from "./support/tasks.ts";
 
@@ -21,7 +21,7 @@ test("deno task test and deno task test:more run every file of tests once", () =
   const timesRun = (file: string) => {
     if (!file.includes("/")) return 1;
     const folder = /^sharing\/(hostile|store)\//.exec(file)?.[1] ?? file.split("/")[0]!;
-    return [...together, ...smallFolders].filter((name) => name === folder).length;
+    return [...together, ...smallFolders, ...smallFoldersOfMore].filter((name) => name === folder).length;
   };
   const files = readdirSync(new URL("tests/", root), { recursive: true, encoding: "utf8" });
   const tests = files.filter((name) => name.endsWith("_test.ts"));

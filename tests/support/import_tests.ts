@@ -8,17 +8,10 @@ import { readdirSync } from "node:fs";
 import { useBundles } from "./child_bundles.ts";
 
 /** The folders with so few tests that one file of `tests/together/` imports all of them. */
-export const smallFolders: readonly string[] = [
-  "conformance",
-  "docs",
-  "files",
-  "mistakes",
-  "notebook",
-  "ptx",
-  "support",
-  "types",
-  "weights",
-];
+export const smallFolders: readonly string[] = ["conformance", "ptx", "support", "types"];
+
+/** Those that one file of `tests/together/more/` imports. */
+export const smallFoldersOfMore: readonly string[] = ["docs", "files", "mistakes", "notebook", "weights"];
 
 /** Folders within `sharing`, whose tests `deno task test:more` has: they start many processes. */
 const left: readonly string[] = ["hostile", "store"];
