@@ -1,9 +1,9 @@
 /**
- * NumPy's files: arrays of .npy and .npz files are read into device memory, and written from there.
+ * Reads NumPy's .npy and .npz files into device memory, and writes device memory to such files.
  *
  * Files are read and written with the runtime's own file system, for which Deno needs `--allow-read` or
- * `--allow-write`. Bytes and Blobs need no permission. Everything that a file says is checked before it is used, and
- * Python objects are never loaded.
+ * `--allow-write`. Bytes and Blobs need no permission. The headers of files are validated before they are used. Python
+ * objects (pickles) are never loaded.
  *
  * @example
  * ```ts

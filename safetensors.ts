@@ -1,9 +1,9 @@
 /**
- * Tensors of safetensors files are read into device memory, and written from there. A model in several files is read by
- * its index.
+ * Reads safetensors files into device memory, and writes device memory to such files. A model that is split into
+ * several files is read through its index.
  *
  * Files are read and written with the runtime's own file system, for which Deno needs `--allow-read` or
- * `--allow-write`. Bytes and Blobs need no permission. Everything that a file says is checked before it is used.
+ * `--allow-write`. Bytes and Blobs need no permission. The headers of files are validated before they are used.
  *
  * @example
  * ```ts

@@ -1,9 +1,9 @@
 /**
- * Weights that stay on the GPU: loaded once from a safetensors file into the memory of a store, and mapped by every
- * process that starts. The store outlives the process that has loaded them.
+ * Model weights that stay on the GPU: one process loads them from a safetensors file into the memory of a store, and
+ * any number of processes map them. The weights remain in the store when the process that loaded them exits.
  *
- * Weights have a name and a revision: a digest of what they are, which the device computes. The same tensors are the same
- * revision, in whichever files they lie.
+ * Weights have a name and a revision, which is a digest of their content that is computed on the device. Identical
+ * tensors have the same revision, regardless of the files that contain them.
  *
  * @module
  */

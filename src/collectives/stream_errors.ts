@@ -149,7 +149,7 @@ export class StreamErrors implements WaitErrors {
   #recordEnds(streams: readonly StreamState[], except?: WatchedCommunicator): void {
     for (const { unfinished } of streams) {
       for (const { owner, deadline } of unfinished) {
-        // Ignore that the communicator's device is lost: the current call may not use that device.
+        // Ignore the loss of the communicator's device, because the current call might not involve that device.
         if (deadline === undefined && owner !== except && !owner.isSaturated) ignoreLoss(() => owner.recordEnd());
       }
     }

@@ -1,5 +1,5 @@
 /**
- * Bytes that are read from any place: a file, a Blob or memory.
+ * Sources of bytes: files, Blobs and memory.
  *
  * @module
  */
@@ -7,35 +7,38 @@ import { shown, whatIs } from "../support/validation.ts";
 import { type FileHandle, fileSystem, pathOf, readFully } from "./runtime_files.ts";
 import { TypeError } from "../support/program_errors.ts";
 
-/** What a file is read from: the path or `file:` URL of a file, or its bytes, also as a `Blob`. */
+/** The source of a file's bytes: a path or `file:` URL, or the bytes themselves, in memory or as a `Blob`. */
 export type FileSource = string | URL | Uint8Array | ArrayBuffer | Blob;
 
-/** The maximum number of reads of a file at once. Each has an open file: Deno does one read of an open file at a time. */
+/**
+ * The maximum number of concurrent reads of a file. Each uses its own handle, because Deno serializes reads on a
+ * handle.
+ */
 const fileReaders = 8;
 
-/** Bytes of which several ranges can be read at once. */
+/** A source of bytes that supports concurrent reads. */
 export interface ByteSource extends AsyncDisposable {
-  /** What error messages call it, such as `"weights.npy"`. */
+  /** The name of the source in error messages, such as `"weights.npy"`. */
   readonly name: string;
-  /** The path, if it is a file. */
+  /** The path of the file; undefined if the source is not a file. */
   readonly path: string | undefined;
   readonly byteLength: number;
-  /** The maximum number of reads at once. */
+  /** The maximum number of concurrent reads. */
   readonly readers: number;
   /**
-   * Reads into `target` until it is full or the bytes end, and returns the number of bytes.
+   * Reads into `target` until it is full or the source ends, and returns the number of bytes read.
    *
-   * @param reader which of the reads at once it is, from 0
+   * @param reader the index of the concurrent read, from 0 to `readers - 1`
    */
   read(target: Uint8Array, position: number, reader?: number): Promise<number>;
-  /** Called when no more is read for now: of the open files, one stays. */
+  /** Closes all file handles except the first one. Called when no further reads are expected for now. */
   rest?(): Promise<void>;
 }
 
 /**
- * Opens what a file is read from.
+ * Opens a source.
  *
- * @throws {TypeError} If it is none of the kinds of sources
+ * @throws {TypeError} If `source` is not one of the supported types
  * @throws {Error} If the file cannot be opened, with the runtime's reason
  */
 export async function openSource(source: FileSource): Promise<ByteSource> {
@@ -57,9 +60,9 @@ export async function openSource(source: FileSource): Promise<ByteSource> {
 }
 
 /**
- * Reads some bytes.
+ * Reads exactly `byteLength` bytes.
  *
- * @throws {Error} If the source ends before
+ * @throws {Error} If the source ends too early
  */
 export async function bytesAt(source: ByteSource, position: number, byteLength: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(byteLength);
@@ -68,7 +71,7 @@ export async function bytesAt(source: ByteSource, position: number, byteLength: 
   return bytes;
 }
 
-/** Returns the error for a file that ends before the bytes that it had when it was opened. */
+/** Returns the error for a file that was truncated after it was opened. */
 export function cutError({ name, byteLength }: ByteSource, end: number): Error {
   return new Error(`Cannot read ${name}: it had ${byteLength} bytes, and was cut to ${end} while it was read`);
 }
@@ -79,7 +82,7 @@ class OpenFile implements ByteSource {
   readonly byteLength: number;
   readonly readers = fileReaders;
   readonly #identity: string;
-  /** One for each read at once. All but the first are opened when they are needed. */
+  /** A handle for each concurrent read. All but the first are opened on first use. */
   readonly #handles: FileHandle[];
 
   private constructor(path: string, handle: FileHandle, { byteLength, identity }: {

@@ -1,6 +1,6 @@
 /**
- * Transfers between a file and device memory through page-locked memory. Several pieces are on the way at once: while
- * some are read from the file or written to it, others are copied.
+ * Transfers between files and device memory, staged through page-locked memory. Several pieces are in flight at once:
+ * while some are read from or written to the file, others are copied.
  *
  * @module
  */
@@ -10,64 +10,67 @@ import { type ByteSource, cutError } from "./byte_source.ts";
 import { type FileOptions, ProgressCount } from "./file_options.ts";
 import { type FileHandle, writeFully } from "./runtime_files.ts";
 
-/** Maximum size of a piece in bytes: files are read and memory is copied at full speed in pieces of this size. */
+/** The maximum size of a piece, in bytes. Large enough for file reads and memory copies to reach full speed. */
 const pieceByteLength = 16 * 2 ** 20;
-/** Bytes between two ranges of a file that are read and dropped, because a second read would take longer. */
+/**
+ * The maximum gap between two ranges of a file, in bytes, up to which both are fetched with a single read. The bytes in
+ * the gap are discarded, which is faster than a second read.
+ */
 const maximumGap = 64 * 2 ** 10;
-/** Maximum number of parts of a piece, which bounds what is copied at once. */
+/** The maximum number of parts in a piece, which limits the number of copies in flight. */
 const maximumParts = 256;
-/** Maximum number of writes of a file at once. */
+/** The maximum number of concurrent writes to a file. */
 export const maximumWriters = 4;
 
-/** Successive bytes of a file, and where they lie in device memory. */
+/** A contiguous range of a file, and its location in device memory. */
 export interface TransferRange {
-  /** Where they begin in the file. */
+  /** The offset of the range in the file. */
   readonly fileOffset: number;
   readonly byteLength: number;
   readonly buffer: DeviceBuffer;
-  /** Where they begin in the buffer. */
+  /** The offset of the range in the buffer. */
   readonly byteOffset: number;
 }
 
-/** Bytes of one of several sources. */
+/** A range of one of several sources. */
 export interface SourceRange extends TransferRange {
   readonly source: ByteSource;
 }
 
-/** A piece of a file that is read or written at once, and the parts of it that are copied. */
+/** A piece of a file that is read or written with a single call. Each of its parts is copied to or from a buffer. */
 interface Piece {
-  /** What is read; undefined if a file is written. */
+  /** The source to read from; undefined when writing. */
   readonly source: ByteSource | undefined;
   readonly fileOffset: number;
   byteLength: number;
-  /** The device of all buffers. */
+  /** The device that all of the buffers are on. */
   readonly device: CudaDevice;
   readonly parts: { readonly begin: number; readonly view: DeviceBuffer }[];
 }
 
-/** What a piece is moved through: page-locked memory and a stream. */
+/** The resources that move one piece at a time: page-locked memory and a stream. */
 interface Lane {
-  /** Which of the lanes it is, from 0. */
+  /** The index of the lane, from 0. */
   readonly index: number;
   readonly memory: HostBuffer;
-  /** As much of the memory as the piece has. */
+  /** The part of the memory that the piece occupies. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly stream: CudaStream;
 }
 
-/** Options of a transfer: what it is called in error messages, and what is done to the bytes of each piece. */
+/** Options of a transfer. */
 export interface TransferOptions extends FileOptions {
-  /** What the transfer does, such as `the read of "a.npy"`. */
+  /** The name of the transfer for error messages, such as `the read of "a.npy"`. */
   readonly what: string;
-  /** Changes the bytes of the file to those in device memory. */
+  /** Converts a piece, in place, from the file's representation to the one in device memory. */
   readonly convert?: ((bytes: Uint8Array) => void) | undefined;
 }
 
 /**
- * Reads ranges of one or several sources into device memory. Resolves when all are there. Earlier work on the buffers'
- * streams must be complete.
+ * Reads ranges of one or more sources into device memory. Resolves when all of them have been copied. All earlier work
+ * on the buffers' streams must already be complete.
  *
- * @param ranges in the order of each source
+ * @param ranges the ranges; those of the same source in ascending order of their file offsets
  */
 export async function readRanges(ranges: readonly SourceRange[], options: TransferOptions): Promise<void> {
   const pieces = piecesOf(ranges, maximumGap);
@@ -89,10 +92,10 @@ export async function readRanges(ranges: readonly SourceRange[], options: Transf
 }
 
 /**
- * Writes device memory to ranges of a file. Earlier work on the buffers' streams must be complete.
+ * Writes device memory to ranges of a file. All earlier work on the buffers' streams must already be complete.
  *
- * @param ranges in the order of the file, without gaps
- * @param files one for each write at once
+ * @param files one handle for each concurrent write
+ * @param ranges the ranges in file order, without gaps
  */
 export async function writeRanges(
   files: readonly FileHandle[],
@@ -114,7 +117,10 @@ export async function writeRanges(
   });
 }
 
-/** Moves all pieces, one on each lane at a time. Rejects with the first error, when no lane uses its memory any more. */
+/**
+ * Moves all pieces; each lane moves one piece at a time. If a piece fails, rejects with the first error, but only after
+ * all lanes have stopped using their memory.
+ */
 async function movePieces(
   pieces: readonly Piece[],
   { lanes, ...options }: TransferOptions & { readonly lanes: number },
@@ -138,7 +144,7 @@ async function movePieces(
       }
     } catch (error) {
       isFailed = true;
-      // The memory is freed next: no copy may use it any more.
+      // The memory is freed next, so no copy may still be using it.
       await stream?.finished().catch(() => {});
       throw error;
     }
@@ -152,7 +158,7 @@ async function movePieces(
       return streams.get(device)!;
     }] as const;
   });
-  // Nothing runs before all of the memory is there: if that fails, there is nothing to wait for.
+  // Start only after all memory has been allocated. If an allocation fails, there is then no work to wait for.
   const outcomes = await Promise.allSettled(running.map((lane) => runLane(...lane)));
   for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
 }
@@ -161,7 +167,7 @@ function transferred({ parts }: Piece): number {
   return parts.reduce((sum, { view }) => sum + view.byteLength, 0);
 }
 
-/** Divides large ranges, and joins small ones that are close to each other in the file. */
+/** Splits large ranges into pieces, and combines small ranges that are close to each other in the file. */
 function piecesOf(ranges: readonly (TransferRange | SourceRange)[], gap: number): readonly Piece[] {
   const pieces: Piece[] = [];
   for (const range of ranges) {
@@ -191,7 +197,7 @@ function piecesOf(ranges: readonly (TransferRange | SourceRange)[], gap: number)
   return pieces;
 }
 
-/** Returns a view of bytes of a buffer, whatever the type of its elements is. */
+/** Returns a view of some of a buffer's bytes, regardless of its element type. */
 export function bytesOfBuffer(buffer: DeviceBuffer, byteOffset: number, byteLength: number): DeviceBuffer {
   const bytes: DeviceBuffer = "type" in buffer ? buffer.as(Uint8Array) : buffer;
   return bytes.subarray(byteOffset, byteOffset + byteLength);

@@ -1,5 +1,5 @@
 /**
- * The options of reading files into device memory and of writing them from there.
+ * Options for reading files into device memory, and for writing device memory to files.
  *
  * @module
  */
@@ -7,31 +7,31 @@ import type { CachingAllocator, CudaDevice, CudaStream, MemoryPool, WaitOptions 
 import type { OptionNames } from "../support/validation.ts";
 import { TypeError } from "../support/program_errors.ts";
 
-/** How much of a file has been read or written. */
+/** The progress of a read or write. */
 export interface FileProgress {
-  /** Bytes so far, of those in device memory. */
+  /** The number of bytes transferred so far, counted by their size in device memory. */
   readonly loaded: number;
-  /** Bytes in all. */
+  /** The total number of bytes to transfer. */
   readonly total: number;
 }
 
-/** Options of every transfer between files and device memory. */
+/** Options of all transfers between files and device memory. */
 export interface FileOptions extends WaitOptions {
-  /** Called after each piece, for a progress bar. The library itself prints nothing. */
+  /** Called after each piece, for example to update a progress bar. The library itself prints nothing. */
   onProgress?: (progress: FileProgress) => void;
 }
 
-/** Where the memory comes from that a file is read into. One of `pool` and `device` is needed. */
+/** Options that select the memory into which a file is read. Either `pool` or `device` is required. */
 export interface FileReadOptions extends FileOptions {
-  /** What the memory is allocated from. Defaults to the device's current pool. */
+  /** The pool or allocator to allocate the memory from. Defaults to the device's current pool. */
   pool?: MemoryPool | CachingAllocator;
-  /** The device, if no pool is given. */
+  /** The device to allocate the memory on, if no pool is given. */
   device?: CudaDevice;
   /** The stream on which the memory is allocated and filled. Defaults to the device's default stream. */
   stream?: CudaStream;
 }
 
-/** The names of all options, for `checkOptions`. */
+/** The option names that `checkOptions` accepts. */
 export const fileOptionNames: OptionNames<FileOptions> = { signal: true, onProgress: true };
 export const fileReadOptionNames: OptionNames<FileReadOptions> = {
   ...fileOptionNames,
@@ -41,9 +41,9 @@ export const fileReadOptionNames: OptionNames<FileReadOptions> = {
 };
 
 /**
- * Returns what the memory is allocated from, and the stream.
+ * Returns the pool and the stream to allocate memory with.
  *
- * @param action what needs memory, to follow "Cannot"
+ * @param action the action that needs memory, as it follows "Cannot" in the error message
  * @throws {TypeError} If neither a pool nor a device is given
  */
 export function memoryFor(
@@ -59,7 +59,7 @@ export function memoryFor(
   return { pool: from, stream: on };
 }
 
-/** Adds up bytes and calls `onProgress`. */
+/** Sums up transferred bytes, and reports the total to `onProgress`. */
 export class ProgressCount {
   readonly #total: number;
   readonly #onProgress: FileOptions["onProgress"];

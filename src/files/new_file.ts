@@ -1,5 +1,5 @@
 /**
- * Files that appear under their path only when all of their bytes are on the disk.
+ * Atomic creation of files: a file appears at its path only after all of its bytes have been written to disk.
  *
  * @module
  */
@@ -8,12 +8,13 @@ import { type FileHandle, fileSystem, pathBeside, pathOf } from "./runtime_files
 import { TypeError } from "../support/program_errors.ts";
 
 /**
- * Writes a file: `write` gets a new file beside it, which takes the path when it is written to the disk. If that fails,
- * the new file is removed, and whatever was at the path stays.
+ * Writes a file atomically. `write` receives a temporary file in the same folder. Once that file has been flushed to
+ * disk, it is renamed to `path`. If anything fails, the temporary file is removed, and an existing file at `path` stays
+ * unchanged.
  *
- * @param path the path, or the `file:` URL
- * @param write writes all of the file. `open` returns further handles of it
- * @throws {TypeError} If it is not a path
+ * @param path the path or `file:` URL
+ * @param write writes the whole file; its argument `open` returns an additional handle of the file
+ * @throws {TypeError} If `path` is not a path or a `file:` URL
  */
 export async function writeNewFile(
   path: string | URL,
@@ -44,14 +45,17 @@ export async function writeNewFile(
   await syncFolderOf(target);
 }
 
-/** Writes the new name to the disk. Some file systems cannot, or the folder may not be read: the file is there anyway. */
+/**
+ * Flushes the folder, which contains the new name, to disk. Ignores errors: the file already exists, but some file
+ * systems do not support this, or the folder may not be readable.
+ */
 async function syncFolderOf(path: string): Promise<void> {
   let folder: FileHandle | undefined;
   try {
     folder = await fileSystem().open(pathBeside(path, "."), "r");
     await folder.sync();
   } catch {
-    // See above.
+    // Ignored, as explained above.
   } finally {
     await folder?.close();
   }

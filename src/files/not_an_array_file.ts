@@ -1,5 +1,5 @@
 /**
- * Files that are often mistaken for files of arrays.
+ * Detects files that users often mistake for array files.
  *
  * @module
  */
@@ -8,9 +8,10 @@ const conversion = "convert it in Python with " +
   "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)";
 
 /**
- * Returns what a file with these first 8 bytes is, and what to do; undefined if it is none of the usual mistakes.
+ * Returns what kind of file begins with these 8 bytes, and what to do about it. Undefined if it is not one of the
+ * common mistakes.
  *
- * @param expected the kind of file that it should be
+ * @param expected the kind of file that was expected
  */
 export function mistakenFor(prefix: Uint8Array, expected: "npy" | "npz" | "safetensors"): string | undefined {
   const text = Array.from(prefix.subarray(0, 8), (byte) => String.fromCharCode(byte)).join("");

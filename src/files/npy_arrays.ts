@@ -1,5 +1,5 @@
 /**
- * Arrays in .npy files, read into device memory and written from there.
+ * Reads .npy files into device memory, and writes device memory to .npy files.
  *
  * @module
  */
@@ -39,22 +39,25 @@ import { addEntries, TypeError } from "../support/program_errors.ts";
 
 /** Options of `readNpy`. */
 export interface ReadNpyOptions<T extends TypedArray = TypedArray> extends FileReadOptions {
-  /** The type that the elements must have, as the constructor of a typed array. Defaults to that of the file. */
+  /** The element type that the file must have, as the constructor of a typed array. Defaults to the file's own type. */
   type?: TypedArrayConstructor<T>;
   /**
-   * The dtype that the elements must have. Needed for the types of one byte that NumPy has no name for, such as
-   * `"float8_e4m3fn"`. Defaults to that of the file.
+   * The dtype that the file must have. Defaults to the file's own dtype. Required for one-byte types that the file does
+   * not identify because NumPy has no name for them, such as `"float8_e4m3fn"`.
    */
   dtype?: string;
 }
 
-/** Options of writing an array. */
+/** Options for writing an array. */
 export interface FileWriteOptions extends FileOptions {
-  /** The stream whose work so far is waited for before the memory is read. Defaults to that of each array. */
+  /**
+   * The stream that produces the data: all of its work is awaited before the memory is read. Defaults to each array's
+   * own stream.
+   */
   stream?: CudaStream;
 }
 
-/** Files of less than this many bytes are read in order, through the memory that copies of typed arrays go through. */
+/** Smaller files are read sequentially, through the staging memory of ordinary copies. */
 const smallByteLength = 2 ** 20;
 
 const npyReadOptions: KnownOptions<ReadNpyOptions> = {
@@ -67,19 +70,21 @@ export const npyWriteOptions: KnownOptions<FileWriteOptions> = {
 };
 
 /**
- * Reads an array from a .npy file into device memory. The array is allocated from the pool and freed like any other; it
- * has the shape and the dtype of the file. Numbers of big-endian files are converted, and arrays in Fortran order become
- * arrays in C order of the same shape, for which the file is held in host memory, twice.
+ * Reads an array from a .npy file into device memory. The array has the file's shape and dtype, and must be freed like
+ * any other array. Big-endian numbers are converted to little-endian. An array in Fortran order is converted to C order
+ * with the same shape; the conversion needs host memory for two copies of the data.
  *
- * An array of `bfloat16`, as `ml_dtypes` writes it, is a `Uint16Array` of the bits with that dtype. The other types of
- * `ml_dtypes` have no name in the file: give the `dtype`.
+ * An array of `bfloat16`, as written by `ml_dtypes`, is returned as an array with the dtype `"bfloat16"` and the typed
+ * array `Uint16Array`, which holds the bits. For the other types of `ml_dtypes`, pass `dtype`, because the file does
+ * not identify them.
  *
  * @param source The path or URL of the file, or its bytes.
- * @param options Where the memory comes from: `pool` or `device`. With `type`, the result has that type.
- * @throws {TypeError} If neither `pool` nor `device` is given, or an option has a wrong value, or the file's elements
- * are of another type than the one that was given
- * @throws {Error} If the file cannot be read, or is not a .npy file of numbers; the message says which of its values is
- * wrong. Nothing stays allocated
+ * @param options Where to allocate the memory: `pool` or `device`. `type` selects the static element type of the
+ * result.
+ * @throws {TypeError} If neither `pool` nor `device` is given, an option is invalid, or the file's element type differs
+ * from the requested type
+ * @throws {Error} If the file cannot be read, or is not a valid .npy file of numbers; the message says what is wrong.
+ * No memory stays allocated
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  *
  * @example
@@ -132,15 +137,15 @@ export async function readNpy(source: FileSource, options: ReadNpyOptions = {}):
 }
 
 /**
- * Writes an array to a .npy file, which NumPy reads. The file appears at its path when all of it is on the disk; a file
- * that was there is replaced then. `bfloat16` and types of 8 bits are written as `ml_dtypes` does: in Python, view the
- * array that `numpy.load` returns as the type.
+ * Writes an array to a .npy file that NumPy can load. The file is written atomically: it appears at `path`, and
+ * replaces an existing file there, only after all of its data has reached the disk. `bfloat16` and 8-bit floats are
+ * written as `ml_dtypes` writes them: in Python, restore the type with `numpy.load(path).view(dtype)`.
  *
  * @param array The array. It must not change until the promise resolves.
  * @param path The path or `file:` URL of the file.
- * @throws {TypeError} If it is not a DeviceArray, NumPy has no form for its dtype, or an option has a wrong value
+ * @throws {TypeError} If `array` is not a DeviceArray, .npy files cannot represent its dtype, or an option is invalid
  * @throws {ReferenceError} If the array was freed
- * @throws {Error} If the file cannot be written, with the runtime's reason. Nothing stays at the path
+ * @throws {Error} If the file cannot be written, with the runtime's reason. No partial file is left behind
  */
 export async function writeNpy(
   array: DeviceArray<TypedArray>,
@@ -161,7 +166,7 @@ export async function writeNpy(
   });
 }
 
-/** Waits until the work that may still change arrays is done. */
+/** Waits for all work that may still modify the arrays. */
 export async function finishedBefore(
   arrays: Iterable<{ readonly stream: CudaStream }>,
   { stream, signal }: FileWriteOptions,
@@ -170,7 +175,7 @@ export async function finishedBefore(
   for (const each of streams) await each.finished(signal === undefined ? {} : { signal });
 }
 
-/** Throws a `TypeError` unless it is an array in device memory. */
+/** Throws a `TypeError` unless `array` is an array in device memory. */
 export function checkIsArray(array: unknown, action: string): asserts array is DeviceArray<TypedArray> {
   if (array instanceof DeviceArray) return void array.address;
   throw new TypeError(
@@ -181,8 +186,8 @@ export function checkIsArray(array: unknown, action: string): asserts array is D
 }
 
 /**
- * Calls a body, and says in its error what it reads, such as `"a.npy"`, if the error says only what is wrong with it:
- * "it ends in its header".
+ * Calls `body`. If it throws an error whose message lacks a subject, such as "it ends in its header", prefixes the
+ * message with what was being read, such as `Cannot read "a.npy": `.
  */
 export async function reading<T>(what: string, body: () => Promise<T>): Promise<T> {
   try {
@@ -193,7 +198,7 @@ export async function reading<T>(what: string, body: () => Promise<T>): Promise<
   }
 }
 
-/** Calls `fill`, and frees the array if that fails. */
+/** Calls `fill`, and frees the array if `fill` fails. */
 export async function filled<T extends Disposable>(array: T, fill: (array: T) => Promise<void>): Promise<T> {
   try {
     await fill(array);
@@ -204,7 +209,7 @@ export async function filled<T extends Disposable>(array: T, fill: (array: T) =>
   }
 }
 
-/** Throws unless the header is followed by the bytes of its array. */
+/** Throws unless the number of bytes after the header equals the size of the header's array. */
 export function checkDataByteLength({ byteLength, shape }: NpyHeader, found: number): void {
   if (found === byteLength) return;
   const array = `an array of shape (${shape.join(", ")}) with ${byteLength} bytes`;
@@ -215,9 +220,9 @@ export function checkDataByteLength({ byteLength, shape }: NpyHeader, found: num
 }
 
 /**
- * Checks that the elements are of the type that was asked for. Returns a function that allocates the array.
+ * Checks the header's element type against the requested type, and returns a function that allocates the array.
  *
- * @throws {TypeError} If they are not
+ * @throws {TypeError} If the types differ
  */
 export function arrayAllocator(
   { dtype: stated, descr, shape }: NpyHeader,
@@ -243,7 +248,7 @@ export function arrayAllocator(
       }`,
     );
   }
-  // The methods of both kinds of pools are the same, which the type checker does not see.
+  // Pools and caching allocators have the same method, but the type checker cannot tell.
   return () => (pool as MemoryPool).allocateArray(element.type, { shape, dtype: dtype ?? found! }, stream);
 }
 
@@ -251,7 +256,7 @@ function isRearranged({ isFortranOrder, shape }: NpyHeader): boolean {
   return isFortranOrder && shape.filter((size) => size !== 1).length > 1;
 }
 
-/** Returns the conversion of big-endian numbers; undefined if there is nothing to convert. */
+/** Returns the function that converts big-endian numbers; undefined if no conversion is needed. */
 function conversionOf({ isBigEndian, itemByteLength, dtype }: NpyHeader): ((bytes: Uint8Array) => void) | undefined {
   if (!isBigEndian) return undefined;
   const isComplex = dtype!.startsWith("complex");
@@ -264,7 +269,7 @@ async function readLargeArray(
   options: FileReadOptions,
 ): Promise<void> {
   const { signal, onProgress } = options;
-  // The other streams that copy do not wait for the allocation.
+  // The transfer's own streams are not ordered after the allocation, so wait for it here.
   await array.stream.finished(signal === undefined ? {} : { signal });
   const range = { source, fileOffset: dataOffset, byteLength: header.byteLength, buffer: array, byteOffset: 0 };
   await readRanges([range], {
@@ -275,7 +280,7 @@ async function readLargeArray(
   });
 }
 
-/** Fills an array, in stream order, with elements that are read in order. */
+/** Reads an array's elements sequentially, and copies them to the array in stream order. */
 export async function fillInOrder(
   array: DeviceArray<TypedArray>,
   { data, header, signal, onPiece }: {
@@ -301,7 +306,7 @@ export async function fillInOrder(
   }
 }
 
-/** Returns the elements with the last dimension as the fastest, of which the first is the fastest. */
+/** Converts the elements of an array from column-major (Fortran) order to row-major (C) order. */
 function toRowMajor(bytes: Uint8Array<ArrayBuffer>, { shape, itemByteLength }: NpyHeader): Uint8Array<ArrayBuffer> {
   const unit = Math.min(itemByteLength, 8);
   const units = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[unit]!;

@@ -1,6 +1,6 @@
 /**
- * The header of a .npy file: the type of the elements, their order and the shape. A file may come from anywhere, so
- * everything that it says is checked.
+ * The header of a .npy file: the element type, the element order and the shape. Files may come from untrusted sources,
+ * so every field is validated.
  *
  * @see https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  * @module
@@ -10,31 +10,39 @@ import { shown } from "../support/validation.ts";
 import { mistakenFor } from "./not_an_array_file.ts";
 import { TypeError } from "../support/program_errors.ts";
 
-/** What the header of a .npy file says. */
+/** The parsed header of a .npy file. */
 export interface NpyHeader {
-  /** The type of the elements, as NumPy writes it, such as `"<f4"`. */
+  /** The element type in NumPy's notation, such as `"<f4"`. */
   readonly descr: string;
-  /** The dtype, such as `"float32"`; undefined for one of the types of 1 byte that NumPy does not know. */
+  /** The dtype, such as `"float32"`. Undefined for a one-byte type that NumPy has no name for. */
   readonly dtype: string | undefined;
-  /** Whether the first dimension is the fastest. */
+  /** Whether the array is in Fortran (column-major) order, in which the first dimension varies fastest. */
   readonly isFortranOrder: boolean;
   readonly isBigEndian: boolean;
   readonly shape: readonly number[];
-  /** Bytes of an element. */
+  /** The size of an element in bytes. */
   readonly itemByteLength: number;
-  /** Bytes of all elements. */
+  /** The total size of all elements in bytes. */
   readonly byteLength: number;
 }
 
-/** The bytes that have the version of the format and the length of the header. */
+/**
+ * The maximum length of the prefix, which contains the magic string, the format version and the length of the header.
+ */
 export const npyPrefixByteLength = 12;
-/** Maximum length of a header in bytes. NumPy itself reads at most 10,000, unless it is told to trust the file. */
+/**
+ * The maximum length of a header in bytes. By default, NumPy rejects headers of more than 10,000 bytes in untrusted
+ * files.
+ */
 const maximumHeaderByteLength = 2 ** 20;
 const maximumDimensions = 64;
-/** The bytes of a new file's header are a multiple of this: its elements are aligned if the file is mapped. */
+/**
+ * The size of a new file's header, including its prefix, is a multiple of this, so that the elements are aligned if the
+ * file is memory-mapped.
+ */
 const alignment = 64;
 
-/** The dtypes of the types that NumPy has, by its letter and the number of bytes. */
+/** The supported dtypes, keyed by NumPy's type character and the number of bytes. */
 const dtypes: Readonly<Record<string, string>> = {
   b1: "bool",
   i1: "int8",
@@ -50,12 +58,12 @@ const dtypes: Readonly<Record<string, string>> = {
   f8: "float64",
   c8: "complex64",
   c16: "complex128",
-  // What ml_dtypes writes for its bfloat16 and float8_e5m2.
+  // The codes that ml_dtypes writes for bfloat16 and float8_e5m2.
   V2: "bfloat16",
   f1: "float8_e5m2",
 };
 
-/** The dtypes of ml_dtypes that NumPy writes as one byte each, without their name. */
+/** The one-byte dtypes of ml_dtypes. NumPy writes them as raw bytes, without their names. */
 export const oneByteDtypes: readonly string[] = [
   "float8_e4m3fn",
   "float8_e5m2",
@@ -67,7 +75,7 @@ export const oneByteDtypes: readonly string[] = [
   "float8_e4m3b11fnuz",
 ];
 
-/** The types of NumPy that are not read, by its letter. */
+/** Descriptions of NumPy's unsupported types, keyed by type character. */
 const refused: Readonly<Record<string, string>> = {
   O: "Python objects, which are pickled; loading them can run any code",
   S: "strings of bytes",
@@ -79,10 +87,10 @@ const refused: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the length of the prefix and of the header after it.
+ * Returns the position and the length of the header.
  *
- * @param prefix the first bytes of the file, `npyPrefixByteLength` if it has so many
- * @throws {Error} If it is not a .npy file
+ * @param prefix the first `npyPrefixByteLength` bytes of the file, or the whole file if it is shorter
+ * @throws {Error} If the file is not a .npy file
  */
 export function npyHeaderRange(prefix: Uint8Array): { begin: number; byteLength: number; isLatin1: boolean } {
   const magic = String.fromCharCode(...prefix.subarray(0, 6));
@@ -102,9 +110,9 @@ export function npyHeaderRange(prefix: Uint8Array): { begin: number; byteLength:
 }
 
 /**
- * Parses a header: a dictionary of Python with the keys `descr`, `fortran_order` and `shape`.
+ * Parses a header: a Python dictionary literal with the keys `descr`, `fortran_order` and `shape`.
  *
- * @throws {Error} If it is not a header, or one of an array that cannot be read, and says why
+ * @throws {Error} If the header is invalid or describes an array that is not supported; the message says why
  */
 export function parseNpyHeader(bytes: Uint8Array, { isLatin1 }: { isLatin1: boolean }): NpyHeader {
   let text: string;
@@ -148,9 +156,9 @@ export function parseNpyHeader(bytes: Uint8Array, { isLatin1 }: { isLatin1: bool
 }
 
 /**
- * Returns the bytes before the elements of an array in a new file.
+ * Encodes the prefix and the header of a new file.
  *
- * @throws {TypeError} If NumPy has no form for elements of the dtype
+ * @throws {TypeError} If .npy files cannot represent the dtype
  */
 export function encodeNpyHeader({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): {
   bytes: Uint8Array<ArrayBuffer>;
@@ -158,7 +166,7 @@ export function encodeNpyHeader({ dtype, shape }: { readonly dtype: string; read
 } {
   const element = elementTypeOf(dtype)!;
   const found = Object.entries(dtypes).find(([, name]) => name === dtype)?.[0];
-  // NumPy cannot read "<f1", which ml_dtypes writes.
+  // ml_dtypes writes float8_e5m2 as "<f1", which numpy.load rejects.
   const code = oneByteDtypes.includes(dtype) ? "V1" : found;
   if (code === undefined) {
     throw new TypeError(`Cannot write an array of ${dtype} as .npy: NumPy has no form for it; use writeSafetensors`);
@@ -175,7 +183,7 @@ export function encodeNpyHeader({ dtype, shape }: { readonly dtype: string; read
   return { bytes, element };
 }
 
-/** Reverses the bytes of each number. */
+/** Reverses the byte order of each number, in place. */
 export function swapBytes(bytes: Uint8Array, numberByteLength: number): void {
   if (numberByteLength === 2) {
     for (let at = 0; at < bytes.length; at += 2) [bytes[at], bytes[at + 1]] = [bytes[at + 1]!, bytes[at]!];
@@ -239,10 +247,10 @@ function shapeOf(value: unknown): readonly number[] {
   return value;
 }
 
-/** A value of a header: a string, a whole number, True, False, or a tuple or list of them. */
+/** A value in a header: a string, an integer, `True`, `False`, or a tuple or list of such values. */
 type Literal = string | number | boolean | Literal[];
 
-/** Parses literals of Python, as far as headers have them. */
+/** Parses the subset of Python literals that headers use. */
 class LiteralParser {
   readonly #text: string;
   #index = 0;
@@ -252,7 +260,7 @@ class LiteralParser {
     this.#text = text;
   }
 
-  /** The members of a dictionary, which is all that the text has but for spaces. */
+  /** Parses the whole text as a dictionary, and returns its items. */
   dictionary(): Map<string, Literal> {
     const members = new Map<string, Literal>();
     this.#expect("{");

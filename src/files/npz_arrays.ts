@@ -1,5 +1,5 @@
 /**
- * Several arrays in a .npz file, read into device memory and written from there.
+ * Reads .npz files, which contain several arrays, into device memory, and writes device memory to .npz files.
  *
  * @module
  */
@@ -35,17 +35,17 @@ import { addEntries, RangeError, TypeError } from "../support/program_errors.ts"
 export interface ReadNpzOptions extends FileReadOptions {
   /** The names of the arrays to read. Defaults to all. */
   names?: Iterable<string>;
-  /** The dtype of arrays of types of one byte that NumPy has no name for, as for `readNpy`. */
+  /** The dtype of arrays whose one-byte type has no name in NumPy; see `readNpy`. */
   dtype?: string;
 }
 
 /** Options of `writeNpz`. */
 export interface WriteNpzOptions extends FileWriteOptions {
-  /** Whether the arrays are compressed, as `numpy.savez_compressed` does. Defaults to false. */
+  /** Whether to compress the arrays, like `numpy.savez_compressed`. Defaults to false. */
   compressed?: boolean;
 }
 
-/** The arrays of a file by their names. Disposing of it frees them all; each may also be freed by itself. */
+/** The arrays of a file, by name. Disposing of this object frees all of them; they can also be freed individually. */
 export type NpzArrays = { readonly [name: string]: DeviceArray<TypedArray> } & Disposable;
 
 const extension = ".npy";
@@ -59,16 +59,16 @@ const npzWriteOptions: KnownOptions<WriteNpzOptions> = {
 };
 
 /**
- * Reads the arrays of a .npz file into device memory, each as `readNpy` does. The bytes of each are compared with the
- * file's checksum. Such a file is read in order, at the speed of one processor: a safetensors file is read faster.
+ * Reads the arrays of a .npz file into device memory, each like `readNpy`. Verifies the checksum of each array. The
+ * file is read sequentially on a single thread; safetensors files load faster.
  *
  * @param source The path or URL of the file, or its bytes.
- * @param options Where the memory comes from: `pool` or `device`.
- * @returns The arrays by their names, such as `arr_0` for the first one that `numpy.savez` got without a name.
- * @throws {TypeError} If neither `pool` nor `device` is given, or an option has a wrong value
- * @throws {Error} If the file cannot be read, is not a .npz file, or has an array that cannot be read or another kind of
- * member; the message names it. Nothing stays allocated
- * @throws {RangeError} If it has no array of a name in `names`
+ * @param options Where to allocate the memory: `pool` or `device`.
+ * @returns The arrays, by name. `numpy.savez` names positional arguments `arr_0`, `arr_1` and so on.
+ * @throws {TypeError} If neither `pool` nor `device` is given, or an option is invalid
+ * @throws {Error} If the file cannot be read, is not a valid .npz file, or contains an unsupported array or a member
+ * that is not an array; the message names it. No memory stays allocated
+ * @throws {RangeError} If the file has no array with one of the `names`
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  *
  * @example
@@ -108,14 +108,14 @@ export async function readNpz(source: FileSource, options: ReadNpzOptions): Prom
 }
 
 /**
- * Writes arrays to a .npz file, which NumPy reads, each as `writeNpy` does. The file appears at its path when all of it
- * is on the disk; a file that was there is replaced then.
+ * Writes arrays to a .npz file that NumPy can load, each like `writeNpy`. The file is written atomically: it appears at
+ * `path`, and replaces an existing file there, only after all of its data has reached the disk.
  *
- * @param arrays The arrays by their names. They must not change until the promise resolves.
+ * @param arrays The arrays, by name. They must not change until the promise resolves.
  * @param path The path or `file:` URL of the file.
- * @throws {TypeError} If one is not a DeviceArray, NumPy has no form for its dtype, or an option has a wrong value
+ * @throws {TypeError} If a value is not a DeviceArray, .npy files cannot represent its dtype, or an option is invalid
  * @throws {ReferenceError} If an array was freed
- * @throws {Error} If the file cannot be written, with the runtime's reason. Nothing stays at the path
+ * @throws {Error} If the file cannot be written, with the runtime's reason. No partial file is left behind
  */
 export async function writeNpz(
   arrays: Readonly<Record<string, DeviceArray<TypedArray>>> | ReadonlyMap<string, DeviceArray<TypedArray>>,
@@ -213,7 +213,7 @@ async function readMember(
     const parsed = parseNpyHeader(header.subarray(begin, begin + byteLength), { isLatin1 });
     checkDataByteLength(parsed, member.byteLength - begin - byteLength);
     progress.add(begin + byteLength);
-    // The dtype is only of the arrays that have none.
+    // The option applies only to arrays whose dtype the file does not identify.
     const { dtype, ...others } = options;
     const allocate = arrayAllocator(parsed, {
       ...others,
@@ -222,7 +222,7 @@ async function readMember(
     return await filled(allocate(), async (array) => {
       const { signal } = options;
       await fillInOrder(array, { data, header: parsed, signal, onPiece: (length) => progress.add(length) });
-      // The checksum is that of all bytes: there must not be any more.
+      // Reach the end of the data: the checksum is verified there.
       await data.read(1);
     });
   } finally {

@@ -1,6 +1,6 @@
 /**
- * The functions of the runtime's `node:fs` and `node:zlib` that this folder calls. They are loaded when they are called,
- * so that importing the library needs no module of Node.
+ * The functions of `node:fs`, `node:path`, `node:url` and `node:zlib` that this folder uses. The modules are loaded on
+ * first use, so that importing the library does not load any Node module.
  *
  * @module
  */
@@ -36,30 +36,30 @@ export function fileSystem(): FileSystem {
   return process.getBuiltinModule("node:fs").promises;
 }
 
-/** Returns the path of a file in the folder of another file. */
+/** Returns the path of a file that is in the same folder as `path`. */
 export function pathBeside(path: string, name: string): string {
   const { dirname, join } = process.getBuiltinModule("node:path");
   return join(dirname(path), name);
 }
 
-/** Returns the path that a string or a URL names. */
+/** Converts a path or a `file:` URL to a path. */
 export function pathOf(path: string | URL): string {
   return typeof path === "string" ? path : process.getBuiltinModule("node:url").fileURLToPath(path);
 }
 
-/** Returns the CRC-32 of bytes that follow others. */
+/** Updates a CRC-32 with more bytes. `previous` is the CRC-32 of the preceding bytes, or 0. */
 export function crc32(bytes: Uint8Array, previous: number): number {
   return process.getBuiltinModule("node:zlib").crc32(bytes, previous);
 }
 
-/** Writes all of `bytes` at a position of a file. */
+/** Writes all of `bytes` at a position in the file. */
 export async function writeFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   for (let length = 0; length < bytes.length;) {
     length += (await file.write(bytes, length, bytes.length - length, position + length)).bytesWritten;
   }
 }
 
-/** Reads into `target` until it is full or the file ends. Returns the number of bytes. */
+/** Reads into `target` until it is full or the file ends. Returns the number of bytes read. */
 export async function readFully(file: FileHandle, target: Uint8Array, position: number): Promise<number> {
   let length = 0;
   while (length < target.length) {

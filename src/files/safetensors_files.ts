@@ -1,5 +1,5 @@
 /**
- * Tensors in safetensors files, read into device memory and written from there.
+ * Reads safetensors files into device memory, and writes device memory to safetensors files.
  *
  * @module
  */
@@ -35,13 +35,13 @@ export interface ReadSafetensorsOptions extends FileReadOptions, OpenSafetensors
 
 /** Options of `writeSafetensors`. */
 export interface WriteSafetensorsOptions extends FileWriteOptions {
-  /** What the file says about itself, such as `{ format: "pt" }`. */
+  /** The metadata to store in the file, such as `{ format: "pt" }`. */
   metadata?: Readonly<Record<string, string>> | ReadonlyMap<string, string>;
 }
 
 /** Options of `SafetensorsFile.load`. */
 export interface LoadSafetensorsOptions extends FileOptions {
-  /** The stream whose work so far is waited for before the memory is filled. Defaults to the buffer's own. */
+  /** The stream whose work must complete before the memory is filled. Defaults to the buffer's own stream. */
   stream?: CudaStream;
 }
 
@@ -59,7 +59,7 @@ const writeOptions: KnownOptions<WriteSafetensorsOptions> = {
   names: { ...fileOptionNames, stream: true, metadata: true },
 };
 
-/** A file of tensors, and what is read of it. */
+/** One of the files that contain the tensors, and the ranges to read from it. */
 interface Shard {
   readonly source: ByteSource;
   readonly dataOffset: number;
@@ -67,22 +67,25 @@ interface Shard {
 }
 
 /**
- * A safetensors file, or several by their index, that was opened by `openSafetensors`: what it says, and where its
- * tensors will lie in memory.
+ * An open safetensors file, or a model in several files. Contains the metadata, and the layout of the tensors in
+ * memory. Created by `openSafetensors`.
  */
 export class SafetensorsFile implements AsyncDisposable {
-  /** The tensors, in the order of the file. Each has its place in the memory that `load` fills, aligned to 256 bytes. */
+  /**
+   * The tensors, in file order. `load` places each tensor at its `byteOffset` in the memory, which is a multiple of 256
+   * bytes.
+   */
   readonly tensors: readonly SafetensorsTensor[];
-  /** What the file says about itself. */
+  /** The metadata stored in the file. */
   readonly metadata: ReadonlyMap<string, string>;
-  /** The size in bytes of the memory that `load` fills. */
+  /** The size in bytes of the memory that `load` requires. */
   readonly byteLength: number;
   readonly #shards: readonly Shard[];
   readonly #name: string;
   #isClosed = false;
 
   /**
-   * Files come from `openSafetensors`.
+   * Use `openSafetensors` instead.
    *
    * @ignore
    */
@@ -99,13 +102,13 @@ export class SafetensorsFile implements AsyncDisposable {
   }
 
   /**
-   * Reads the tensors into memory, each to its place. Resolves when all of them are there, for every stream. The bytes
-   * between tensors stay as they are.
+   * Loads the tensors into memory, each at its `byteOffset`. Once the returned promise resolves, all streams can use
+   * them. Bytes between tensors are not modified.
    *
-   * @param buffer Memory of at least `byteLength` bytes, such as that of a store.
-   * @throws {RangeError} If the buffer is smaller
+   * @param buffer Memory of at least `byteLength` bytes, such as memory of a store.
+   * @throws {RangeError} If the buffer is too small
    * @throws {ReferenceError} If the file was closed, or the buffer was freed
-   * @throws {Error} If the file cannot be read or was cut, with the reason
+   * @throws {Error} If the file cannot be read or was truncated, with the reason
    */
   async load(buffer: DeviceBuffer, options: LoadSafetensorsOptions = {}): Promise<void> {
     checkOptions(options, loadOptions);
@@ -137,17 +140,17 @@ export class SafetensorsFile implements AsyncDisposable {
 }
 
 /**
- * The tensors of a safetensors file in device memory, by name, in the order of the file: a `Map` of arrays, which are
- * views of one buffer. Comes from `readSafetensors`. Disposing of it frees the memory of all.
+ * The tensors of a safetensors file in device memory: a `Map` from names to arrays, in file order. The arrays are views
+ * of a single buffer. Created by `readSafetensors`. Disposing of this object frees the memory of all tensors.
  */
 export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implements Disposable {
-  /** The memory of all tensors, such as to offer it to other processes. */
+  /** The buffer that contains all tensors. An `Exporter` can offer it to other processes. */
   readonly buffer: DeviceBuffer;
-  /** What the file says about itself. */
+  /** The metadata stored in the file. */
   readonly metadata: ReadonlyMap<string, string>;
 
   /**
-   * Tensors come from `readSafetensors`.
+   * Use `readSafetensors` instead.
    *
    * @ignore
    */
@@ -161,27 +164,28 @@ export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implemen
     }
   }
 
-  /** Frees the memory, in the order of its stream. */
+  /** Frees the memory, in stream order. */
   [Symbol.dispose](): void {
     this.buffer[Symbol.dispose]();
   }
 }
 
 /**
- * Reads a safetensors file into device memory: one allocation for all tensors, each aligned to 256 bytes. For a model in
- * several files, give the path of its index, such as `model.safetensors.index.json`.
+ * Reads a safetensors file into device memory. All tensors share a single allocation, in which each is aligned to 256
+ * bytes. For a model that is split into several files, pass the path of its index, such as
+ * `model.safetensors.index.json`.
  *
- * Several pieces are read at once, through page-locked memory. Everything that the file says is checked before memory
+ * Pieces of the file are read concurrently, through page-locked memory. The whole header is validated before any memory
  * is allocated.
  *
- * @param source The path or URL of the file or of an index, or the bytes of a file.
- * @param options Where the memory comes from, `pool` or `device`, and the names of the tensors if not all are needed.
+ * @param source The path or `file:` URL of a file or an index, or the bytes of a file.
+ * @param options Where to allocate the memory, `pool` or `device`, and optionally the `names` of the tensors to read.
  * @returns A `Map` of arrays with their shapes and dtypes. Elements without a typed array, such as those of
- * `"bfloat16"`, are seen as unsigned integers.
- * @throws {TypeError} If neither `pool` nor `device` is given, or an option has a wrong value
- * @throws {RangeError} If there is no tensor of a name in `names`
- * @throws {Error} If the file cannot be read, or is not a safetensors file; the message says which of its values is
- * wrong. Nothing stays allocated
+ * `"bfloat16"`, are represented as unsigned integers that hold the bits.
+ * @throws {TypeError} If neither `pool` nor `device` is given, or an option is invalid
+ * @throws {RangeError} If there is no tensor with one of the `names`
+ * @throws {Error} If the file cannot be read, or is not a valid safetensors file; the message says what is wrong. No
+ * memory stays allocated
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  *
  * @example
@@ -206,7 +210,7 @@ export async function readSafetensors(source: FileSource, options: ReadSafetenso
   const { names, signal, onProgress } = options;
   throwIfAborted(signal, "the read of a safetensors file");
   await using file = await openSafetensors(source, names === undefined ? {} : { names });
-  // A file of empty tensors has memory nevertheless, for their addresses.
+  // Even if all tensors are empty, allocate a byte, so that they have an address.
   return await filled(new DeviceTensors(pool.allocate(Math.max(1, file.byteLength), stream), file), async (tensors) => {
     await file.load(tensors.buffer, {
       ...signal === undefined ? {} : { signal },
@@ -216,14 +220,13 @@ export async function readSafetensors(source: FileSource, options: ReadSafetenso
 }
 
 /**
- * Opens a safetensors file and checks all that it says, without reading its tensors: to see what it has, or to load it
- * into memory that is not from a pool, such as that of a store.
+ * Opens a safetensors file and validates its header, without reading the tensors. Use this to inspect a file, or to
+ * load it into existing memory, such as memory of a store.
  *
- * @param source The path or URL of the file or of an index, or the bytes of a file.
- * @throws {TypeError} If the source is none of them, or an option has a wrong value
- * @throws {RangeError} If there is no tensor of a name in `names`
- * @throws {Error} If the file cannot be read, or is not a safetensors file; the message says which of its values is
- * wrong
+ * @param source The path or `file:` URL of a file or an index, or the bytes of a file.
+ * @throws {TypeError} If `source` is not one of these, or an option is invalid
+ * @throws {RangeError} If there is no tensor with one of the `names`
+ * @throws {Error} If the file cannot be read, or is not a valid safetensors file; the message says what is wrong
  *
  * @example
  * ```ts
@@ -251,7 +254,7 @@ export async function openSafetensors(
   const files = first.path?.endsWith(".json") === true
     ? await openShards(first, (each) => opened.use(each))
     : [{ source: first, names: undefined }];
-  // The index is not read any more.
+  // The index is no longer needed once the files that it lists are open.
   if (files[0]?.source !== first) await first[Symbol.asyncDispose]();
   const wanted = namesOf(options.names);
   const shards: Shard[] = [];
@@ -269,7 +272,7 @@ export async function openSafetensors(
       }
       return header;
     });
-    // A tensor that the index does not name, or has in another file, is not part of the model.
+    // Skip tensors that the index omits or assigns to another file: they are not part of the model.
     const own = header.tensors.filter(({ name }) => names?.has(name) ?? true);
     all.push(...own);
     const layout = layOutTensors(own.filter(({ name }) => wanted?.has(name) ?? true), byteLength);
@@ -292,15 +295,17 @@ export async function openSafetensors(
 }
 
 /**
- * Writes arrays to a safetensors file. The file appears at its path when all of it is on the disk; a file that was there
- * is replaced then. As other libraries do, it begins with the widest types, so that all tensors are aligned.
+ * Writes arrays to a safetensors file. The file is written atomically: it appears at `path`, and replaces an existing
+ * file there, only after all of its data has reached the disk. Tensors with the widest elements are stored first, as in
+ * other implementations, so that each tensor is aligned to its element size.
  *
- * @param tensors The arrays by their names: an object, a `Map`, or what `readSafetensors` returned. They must not change
+ * @param tensors The arrays, by name: an object, a `Map`, or the result of `readSafetensors`. They must not change
  * until the promise resolves.
  * @param path The path or `file:` URL of the file.
- * @throws {TypeError} If one is not a DeviceArray, the format has no name for its dtype, or an option has a wrong value
+ * @throws {TypeError} If a value is not a DeviceArray, safetensors files cannot represent its dtype, or an option is
+ * invalid
  * @throws {ReferenceError} If an array was freed
- * @throws {Error} If the file cannot be written, with the runtime's reason. Nothing stays at the path
+ * @throws {Error} If the file cannot be written, with the runtime's reason. No partial file is left behind
  */
 export async function writeSafetensors(
   tensors: Readonly<Record<string, DeviceArray<TypedArray>>> | ReadonlyMap<string, DeviceArray<TypedArray>>,

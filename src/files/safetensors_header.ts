@@ -1,8 +1,9 @@
 /**
- * The header of a safetensors file: its tensors, their types and shapes, and where their bytes lie.
+ * The header of a safetensors file: the names, types, shapes and locations of its tensors.
  *
- * A file begins with the length of its header in 8 bytes. The header is a JSON object with a member for each tensor, and
- * the tensors' bytes follow it without a gap. A file may come from anywhere, so everything that it says is checked.
+ * A file begins with the length of its header, an 8-byte integer. The header is a JSON object with a member for each
+ * tensor. The tensors' bytes follow it without gaps. Files may come from untrusted sources, so every field is
+ * validated.
  *
  * @see https://github.com/huggingface/safetensors#format
  * @module
@@ -14,39 +15,42 @@ import { TypeError } from "../support/program_errors.ts";
 
 /** A tensor of a safetensors file. */
 export interface SafetensorsTensor {
-  /** Its name, such as `"model.norm.weight"`. */
+  /** The name of the tensor, such as `"model.norm.weight"`. */
   readonly name: string;
-  /** The type of the elements, under the name that array libraries give it, such as `"bfloat16"`. */
+  /** The element type, as array libraries call it, such as `"bfloat16"`. */
   readonly dtype: string;
   /** The size of each dimension, from the slowest to the fastest. */
   readonly shape: readonly number[];
-  /** Where its first byte lies: in the data of the file or, for a file that was opened, in the memory that it fills. */
+  /**
+   * The offset of the tensor's first byte. In a parsed header, the offset in the file's data; in a `SafetensorsFile`,
+   * the offset in the memory that `load` fills.
+   */
   readonly byteOffset: number;
-  /** Number of bytes. */
+  /** The size of the tensor in bytes. */
   readonly byteLength: number;
 }
 
-/** What the header of a file says. */
+/** The parsed header of a file. */
 export interface SafetensorsHeader {
-  /** The strings that the file has about itself, by their keys. */
+  /** The file's metadata: arbitrary strings, by key. */
   readonly metadata: ReadonlyMap<string, string>;
-  /** In the order of their bytes, which fill the data without a gap. */
+  /** The tensors, in the order of their bytes. They fill the data without gaps. */
   readonly tensors: readonly SafetensorsTensor[];
-  /** Where the data begins in the file. */
+  /** The offset in the file at which the data begins. */
   readonly dataOffset: number;
   readonly dataByteLength: number;
 }
 
-/** The number of bytes that have the header's length. */
+/** The size of the integer at the start of a file that contains the header's length, in bytes. */
 const prefixByteLength = 8;
-/** The maximum length of a header in bytes. The library of the format has the same. */
+/** The maximum length of a header in bytes, which is the same as in the reference implementation. */
 const maximumHeaderByteLength = 100_000_000;
-/** Their bits are still a precise number. */
+/** The maximum number of elements of a tensor. Up to this number, the number of bits is a safe integer. */
 const maximumElements = Number.MAX_SAFE_INTEGER / 64;
 const maximumDimensions = 64;
 const metadataKey = "__metadata__";
 
-/** The dtypes by the names that the format has for them. */
+/** Maps the format's names of dtypes to the names that array libraries use. */
 export const dtypesOfFormat: Readonly<Record<string, string>> = {
   F4: "float4_e2m1fn",
   F6_E2M3: "float6_e2m3fn",
@@ -73,9 +77,9 @@ export const dtypesOfFormat: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the header of a file.
+ * Reads and parses the header of a file.
  *
- * @throws {Error} If the file is not a safetensors file, and says why
+ * @throws {Error} If the file is not a valid safetensors file; the message says why
  */
 export async function readSafetensorsHeader(source: ByteSource): Promise<SafetensorsHeader> {
   const { byteLength: fileByteLength } = source;
@@ -99,14 +103,14 @@ export async function readSafetensorsHeader(source: ByteSource): Promise<Safeten
 /**
  * Parses the JSON of a header.
  *
- * @param dataByteLength the number of bytes that follow the header
- * @throws {Error} If it is not a header, or the tensors do not fill the data, and says why
+ * @param dataByteLength the number of bytes after the header
+ * @throws {Error} If the header is invalid, or the tensors do not exactly fill the data; the message says why
  */
 export function parseSafetensorsHeader(
   header: Uint8Array,
   dataByteLength: number,
 ): Pick<SafetensorsHeader, "metadata" | "tensors"> {
-  // The format wants a brace as the first byte. Spaces may follow the last one.
+  // The format requires that the first byte is a brace. Trailing spaces are allowed.
   if (header[0] !== "{".charCodeAt(0)) refuse("its header does not begin with {");
   const text = decode(header);
   const members = parse(text);
@@ -114,7 +118,7 @@ export function parseSafetensorsHeader(
   if (repeated !== undefined) refuse(`its header names ${JSON.stringify(repeated)} twice`);
   const { [metadataKey]: metadata, ...described } = members;
   const tensors = Object.entries(described).map(([name, description]) => tensorOf(name, description))
-    // An empty tensor lies before the one that begins at the same byte.
+    // Among tensors with the same offset, the empty ones come first.
     .sort((a, b) => a.byteOffset - b.byteOffset || a.byteLength - b.byteLength);
   let end = 0;
   let last = "the header";
@@ -129,9 +133,9 @@ export function parseSafetensorsHeader(
 }
 
 /**
- * The header of a file, with its length before it, padded with spaces.
+ * Encodes the header of a file: its length, followed by the JSON, padded with spaces.
  *
- * @throws {TypeError} If the format has no name for a dtype
+ * @throws {TypeError} If the format cannot represent a tensor's dtype
  */
 export function encodeSafetensorsHeader(
   { metadata, tensors }: Pick<SafetensorsHeader, "metadata" | "tensors">,
@@ -149,9 +153,10 @@ export function encodeSafetensorsHeader(
 }
 
 /**
- * The name that the format has for the dtype of a tensor.
+ * Returns the format's name for the dtype of a tensor, such as `"BF16"` for `"bfloat16"`.
  *
- * @throws {TypeError} If it has none, or the tensor's name is reserved
+ * @param name the tensor's name, for the error message
+ * @throws {TypeError} If the format cannot represent the dtype, or the tensor's name is reserved
  */
 export function formatName(name: string, dtype: string): string {
   if (name === metadataKey) throw new TypeError(`Cannot write a tensor with the name ${metadataKey}: it is not a name`);
@@ -161,17 +166,17 @@ export function formatName(name: string, dtype: string): string {
 }
 
 /**
- * The number of bytes that a tensor has.
+ * Computes the size of a tensor in bytes.
  *
- * @param dtype the name that the format has for it
- * @throws {Error} If there is no such type, or the number is not whole or too large
+ * @param dtype the format's name for the element type
+ * @throws {Error} If the dtype is unknown, or the size is too large or not a whole number of bytes
  */
 export function byteLengthOfTensor(dtype: string, shape: readonly number[]): number {
   if (!Object.hasOwn(dtypesOfFormat, dtype)) throw new Error(`its dtype ${JSON.stringify(dtype)} is unknown`);
   if (shape.length > maximumDimensions) {
     throw new Error(`its shape has ${shape.length} dimensions, and may have ${maximumDimensions}`);
   }
-  // A dimension of 0 makes the tensor empty, however large the others are.
+  // If any dimension is 0, the tensor is empty, even if the product of the other dimensions would overflow.
   let elements = shape.includes(0) ? 0 : 1;
   for (const length of elements === 0 ? [] : shape) {
     elements *= length;
@@ -236,24 +241,25 @@ function tensorOf(name: string, description: unknown): SafetensorsTensor {
   return { name, dtype: dtypesOfFormat[dtype]!, shape, byteOffset: begin, byteLength };
 }
 
-/** Whether something is a JSON object. */
+/** Whether a value is a JSON object. */
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether something is an array of whole numbers from 0. */
+/** Whether a value is an array of non-negative integers. */
 export function isListOfCounts(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((count) => Number.isSafeInteger(count) && count >= 0);
 }
 
 /**
- * The first key that an object has twice: `JSON.parse` keeps only the last one.
+ * Returns the first key that occurs twice in an object; undefined if there is none. `JSON.parse` does not report such
+ * keys: it keeps only the last value.
  *
- * @param text the JSON of an object
+ * @param text the object as valid JSON
  */
 function repeatedKey(text: string): string | undefined {
   const keys = new Set<string>();
-  // Strings and brackets are all that matters: the text is valid JSON.
+  // Because the text is valid JSON, scanning for strings and brackets is sufficient.
   const next = /["[\]{}]/g;
   let depth = 0;
   for (let found = next.exec(text); found !== null; found = next.exec(text)) {
@@ -270,7 +276,7 @@ function repeatedKey(text: string): string | undefined {
   return undefined;
 }
 
-/** The index behind a string that begins at `begin` with a quote. */
+/** Returns the index after the closing quote of the string literal that begins at `begin`. */
 function endOfString(text: string, begin: number): number {
   for (let quote = text.indexOf('"', begin + 1);; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0;

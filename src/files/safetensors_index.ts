@@ -1,18 +1,18 @@
 /**
- * The index of a model whose tensors are in several safetensors files: a JSON file with the file of each tensor.
+ * The index of a model that is split into several safetensors files: a JSON file that maps each tensor to its file.
  *
  * @module
  */
 import { shown } from "../support/validation.ts";
 import { bytesAt, type ByteSource } from "./byte_source.ts";
 
-/** Maximum size of an index in bytes: that of a million tensors. */
+/** The maximum size of an index in bytes: enough for a million tensors. */
 const maximumByteLength = 200_000_000;
 
 /**
  * Reads an index. Returns the names of the tensors in each file.
  *
- * @throws {Error} If it is not an index, or names files elsewhere than beside it
+ * @throws {Error} If the file is not a valid index, or refers to files in other folders
  */
 export async function readSafetensorsIndex(source: ByteSource): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const { byteLength } = source;
@@ -32,7 +32,7 @@ export async function readSafetensorsIndex(source: ByteSource): Promise<Readonly
   const files = new Map<string, Set<string>>();
   for (const [tensor, file] of Object.entries(map as Record<string, unknown>)) {
     if (typeof file !== "string") refuse(`its weight_map has ${shown(file)} as the file of ${shown(tensor)}`);
-    // Files of anywhere else are none of the model's.
+    // The model's files are all in the index's own folder. Reject any other path.
     if (!/^[^/\\\0]+\.safetensors$/.test(file)) {
       refuse(`its weight_map has ${shown(file)} as the file of ${shown(tensor)}, which is not one beside the index`);
     }

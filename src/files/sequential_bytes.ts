@@ -1,14 +1,14 @@
 /**
- * Bytes that are read in order, of a file or of a compressed part of one.
+ * Sequential reading of a file, or of a compressed member of one.
  *
  * @module
  */
 import { bytesAt, type ByteSource } from "./byte_source.ts";
 
-/** The size of the pieces in which files are read in order. */
+/** The size in bytes of the pieces of a sequential read. */
 export const sequentialPieceByteLength: number = 4 * 2 ** 20;
 
-/** Bytes that are read in order. */
+/** A stream of bytes that is read sequentially. */
 export class SequentialBytes {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #rest: Uint8Array = new Uint8Array();
@@ -17,7 +17,7 @@ export class SequentialBytes {
     this.#chunks = chunks;
   }
 
-  /** Reads the next bytes: fewer only at the end. */
+  /** Reads the next `byteLength` bytes. Returns fewer bytes only at the end of the stream. */
   async read(byteLength: number): Promise<Uint8Array<ArrayBuffer>> {
     const bytes = new Uint8Array(byteLength);
     let length = 0;
@@ -36,7 +36,7 @@ export class SequentialBytes {
   }
 }
 
-/** Yields the bytes of a range in pieces. */
+/** Yields the bytes of a range, one piece at a time. */
 export async function* piecesOfRange(
   source: ByteSource,
   { begin, end }: { begin: number; end: number },

@@ -1,35 +1,35 @@
 /**
- * Where the tensors of files lie in device memory.
+ * The layout of a file's tensors in device memory.
  *
  * @module
  */
 import type { SafetensorsTensor } from "./safetensors_header.ts";
 
-/** Every tensor begins at a multiple of so many bytes: any kernel may read it with its widest loads. */
+/** The alignment of each tensor in bytes, which is sufficient for the widest loads of any kernel. */
 const alignment = 256;
 
-/** Successive bytes of a file that are successive in memory, too. */
+/** A range of bytes that is contiguous both in the file and in memory. */
 export interface TensorRun {
-  /** Where it begins in the data of the file. */
+  /** The offset of the range in the file's data. */
   readonly sourceOffset: number;
-  /** Where it begins in memory. */
+  /** The offset of the range in memory. */
   readonly targetOffset: number;
   readonly byteLength: number;
 }
 
-/** The tensors of a file as they lie in memory. */
+/** The layout of a file's tensors in memory. */
 export interface TensorLayout {
   readonly tensors: readonly SafetensorsTensor[];
-  /** What to copy, in the order of the file: a single run if the file has its tensors aligned. */
+  /** The ranges to copy, in file order. A single range if the tensors in the file are already aligned. */
   readonly runs: readonly TensorRun[];
-  /** Where the last one ends. */
+  /** The offset in memory at which the last tensor ends. */
   readonly end: number;
 }
 
 /**
- * Lays out tensors in the order of the file.
+ * Lays out tensors in file order.
  *
- * @param begin where they may begin in memory
+ * @param begin the lowest offset in memory at which a tensor may begin
  */
 export function layOutTensors(tensors: readonly SafetensorsTensor[], begin = 0): TensorLayout {
   const runs: TensorRun[] = [];

@@ -1,6 +1,6 @@
 /**
- * Zip archives as NumPy writes them: members that are stored or deflated, also with more than 4 GiB. An archive may come
- * from anywhere, so everything that it says is checked.
+ * Zip archives in the form that NumPy writes: members are stored or deflated, and may exceed 4 GiB (Zip64). Archives
+ * may come from untrusted sources, so every field is validated.
  *
  * @see https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
  * @module
@@ -12,23 +12,23 @@ import { crc32, type FileHandle, writeFully } from "./runtime_files.ts";
 import { piecesOfRange } from "./sequential_bytes.ts";
 import { RangeError } from "../support/program_errors.ts";
 
-/** A member of an archive, as the archive's directory describes it. */
+/** A member of an archive, as described by the central directory. */
 export interface ZipMember {
   readonly name: string;
   readonly isDeflated: boolean;
   readonly crc: number;
-  /** Bytes in the archive. */
+  /** The size of the member's data in the archive, in bytes, after compression. */
   readonly storedByteLength: number;
   readonly byteLength: number;
-  /** Where its own header begins. */
+  /** The offset of the member's local header. */
   readonly headerOffset: number;
-  /** Where the next member or the directory begins. */
+  /** The end of the space that the member may occupy: the offset of the next member or of the central directory. */
   readonly limit: number;
 }
 
 const endByteLength = 22;
 const maximumComment = 0xffff;
-/** Maximum size of the directory: that of a million members. */
+/** The maximum size of the central directory in bytes: enough for a million members. */
 const maximumDirectory = 64 * 2 ** 20;
 const [localSignature, memberSignature, endSignature] = [0x04034b50, 0x02014b50, 0x06054b50];
 const [end64Signature, locatorSignature] = [0x06064b50, 0x07064b50];
@@ -37,9 +37,9 @@ const unknown16 = 0xffff;
 const zip64Extra = 1;
 
 /**
- * Reads the directory of an archive.
+ * Reads the central directory of an archive.
  *
- * @throws {Error} If it is not an archive, or one with members that cannot be read, and says why
+ * @throws {Error} If the file is not a valid archive, or has unsupported members; the message says why
  */
 export async function readZipDirectory(source: ByteSource): Promise<readonly ZipMember[]> {
   const first = await bytesAt(source, 0, Math.min(8, source.byteLength));
@@ -72,7 +72,7 @@ export async function readZipDirectory(source: ByteSource): Promise<readonly Zip
   }));
 }
 
-/** Yields the bytes of a member, and throws unless there are as many as there should be, with the CRC of the directory. */
+/** Yields the bytes of a member. Throws unless their number and CRC match the central directory. */
 export async function* bytesOfMember(source: ByteSource, member: ZipMember): AsyncGenerator<Uint8Array> {
   const begin = await dataOffsetOf(source, member);
   const pieces = piecesOfRange(source, { begin, end: begin + member.storedByteLength });
@@ -99,7 +99,7 @@ function refuse(reason: string): never {
   throw new Error(`it is not a .npz file that can be read: ${reason}`);
 }
 
-/** Finds where the directory is, from the record at the end of the archive. */
+/** Locates the central directory, using the record at the end of the archive. */
 async function findDirectory(source: ByteSource): Promise<{ begin: number; byteLength: number; count: number }> {
   const tailBegin = Math.max(0, source.byteLength - endByteLength - maximumComment);
   const tail = await bytesAt(source, tailBegin, source.byteLength - tailBegin);
@@ -192,12 +192,12 @@ function decodeName(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    // An old archive, in the code page of its time.
+    // Names in old archives are not UTF-8, but in the system's code page.
     return Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
   }
 }
 
-/** Returns where the bytes of a member begin. The member's own header must say the same as the directory. */
+/** Returns the offset of a member's data. Throws unless the local header matches the central directory. */
 async function dataOffsetOf(
   source: ByteSource,
   { name, isDeflated, headerOffset, storedByteLength, limit }: ZipMember,
@@ -237,12 +237,12 @@ async function* inflated(pieces: AsyncGenerator<Uint8Array>): AsyncGenerator<Uin
       yield result.value;
     }
   } finally {
-    // Does nothing if the stream has ended.
+    // Has no effect if the stream has ended.
     await reader.cancel().catch(() => {});
   }
 }
 
-/** Writes an archive, member by member. */
+/** Writes an archive one member at a time. */
 export class ZipWriter {
   readonly #file: FileHandle;
   readonly #directory: Uint8Array[] = [];
@@ -252,7 +252,7 @@ export class ZipWriter {
     this.#file = file;
   }
 
-  /** Writes a member, whose bytes are yielded in pieces. */
+  /** Writes a member, whose bytes `pieces` yields. */
   async write(
     name: string,
     pieces: AsyncGenerator<Uint8Array<ArrayBuffer>>,
@@ -282,7 +282,7 @@ export class ZipWriter {
     this.#directory.push(memberHeader({ ...common, sizes: [...sizes, headerOffset], isLocal: false }));
   }
 
-  /** Writes the directory. */
+  /** Writes the central directory. */
   async finish(): Promise<void> {
     const begin = this.#offset;
     for (const bytes of this.#directory) {
@@ -293,12 +293,15 @@ export class ZipWriter {
   }
 }
 
-/** Returns the header of a member, or its part of the directory, always with sizes of 64 bits. */
+/** Returns a member's local header or its entry in the central directory. Always uses the 64-bit fields of Zip64. */
 function memberHeader({ encoded, isDeflated, crc, sizes, isLocal }: {
   encoded: Uint8Array;
   isDeflated: boolean;
   crc: number;
-  /** The bytes of the member, its bytes in the archive and, in the directory, where its header begins. */
+  /**
+   * The uncompressed and the compressed size of the member and, in the central directory, the offset of its local
+   * header.
+   */
   sizes: readonly number[];
   isLocal: boolean;
 }): Uint8Array<ArrayBuffer> {
@@ -307,15 +310,16 @@ function memberHeader({ encoded, isDeflated, crc, sizes, isLocal }: {
   const bytes = new Uint8Array(fixed + encoded.length + extraLength);
   const view = new DataView(bytes.buffer);
   const version = 45;
-  // The second half of the header is the same in both, but for the version of who wrote it.
+  // From here on, both headers have the same fields. The entry in the central directory has one more field before them:
+  // the version that the archive was made by.
   const base = isLocal ? 4 : 6;
   view.setUint32(0, isLocal ? localSignature : memberSignature, true);
   if (!isLocal) view.setUint16(4, (3 << 8) | version, true);
   view.setUint16(base, version, true);
-  // Names are UTF-8.
+  // Flag: the name is UTF-8.
   view.setUint16(base + 2, 0x800, true);
   view.setUint16(base + 4, isDeflated ? 8 : 0, true);
-  // 1 January 1980.
+  // The modification date: January 1, 1980.
   view.setUint16(base + 8, 0x21, true);
   view.setUint32(base + 10, crc, true);
   view.setUint32(base + 14, unknown32, true);
@@ -323,7 +327,7 @@ function memberHeader({ encoded, isDeflated, crc, sizes, isLocal }: {
   view.setUint16(base + 22, encoded.length, true);
   view.setUint16(base + 24, extraLength, true);
   if (!isLocal) {
-    // Readable by everybody.
+    // The Unix file mode: a regular file that everyone can read.
     view.setUint32(38, 0o100644 << 16, true);
     view.setUint32(42, unknown32, true);
   }
@@ -335,7 +339,9 @@ function memberHeader({ encoded, isDeflated, crc, sizes, isLocal }: {
   return bytes;
 }
 
-/** Returns the records that say where the directory is. That of 64 bits is there in any case. */
+/**
+ * Returns the records at the end of an archive that locate the central directory. Always includes the Zip64 records.
+ */
 function endRecord(count: number, begin: number, byteLength: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(56 + 20 + endByteLength);
   const view = new DataView(bytes.buffer);

@@ -1,8 +1,8 @@
 /**
- * How notebooks show the objects of the library: a Jupyter kernel for JavaScript, such as Deno's, calls an object's
- * method `Symbol.for("Jupyter.display")`, which returns the object's forms by their MIME types.
+ * Displays the library's objects in notebooks. A Jupyter kernel for JavaScript, such as Deno's, calls an object's
+ * `Symbol.for("Jupyter.display")` method, which returns representations of the object, keyed by MIME type.
  *
- * The methods never throw, create no context, and call nothing that could block or invalidate the capture of a graph.
+ * The methods never throw or create a context, and make no call that could block or invalidate the capture of a graph.
  *
  * @module
  */
@@ -21,15 +21,15 @@ import { countOf, escapeControlsInLines } from "../support/printing.ts";
 import { bar, heatMap, type Html, line, preformatted, sequence, table, type TableRow } from "./html.ts";
 import { checkUndisturbed, type Preview, readPreview } from "./preview.ts";
 
-/** The forms of an object by their MIME types. */
+/** The representations of an object, keyed by MIME type. */
 type MediaBundle = Readonly<Record<"text/plain" | "text/html", string>>;
 
 /** The name of the method that displays an object. */
 const method = Symbol.for("Jupyter.display");
-/** The number of bytes that are shown of a buffer without an element type. */
+/** The number of bytes to show of a buffer without an element type. */
 const shownBytes = 256;
 
-/** Adds the method to the classes. Called by `open`, so that importing the library does nothing for notebooks. */
+/** Adds the method to the classes. Called by `open`, so that merely importing the library has no such side effect. */
 export function addDisplays(): void {
   if (Object.hasOwn(DeviceBuffer.prototype, method)) return;
   const classes = [Cuda, CachingAllocator, CudaModule, ImportedMemoryPool, MemoryPool];
@@ -39,7 +39,7 @@ export function addDisplays(): void {
   addTo(DeviceBuffer.prototype, displayBuffer);
 }
 
-/** Adds the method to a report, which is an object without a class. */
+/** Adds the method to a sanitizer report, which is a plain object and not an instance of a class. */
 export function addDisplayToReport(report: SanitizerReport): void {
   addTo(report, ({ message, ...fields }) => {
     const html = sequence(preformatted(message), table(fieldsOf(fields), "SanitizerReport"));
@@ -54,13 +54,13 @@ function addTo<T extends object>(object: T, display: (object: T) => MediaBundle 
   Object.defineProperty(object, method, { value: displayThis, configurable: true, writable: true });
 }
 
-/** Returns an object's printed form, and a table of fields, which are those of its JSON unless given. */
+/** Returns an object's text form, and a table of fields: by default, those of the object's JSON. */
 function bundleOf(object: object, fields = fieldsOf(jsonOf(object)), parts: readonly Html[] = []): MediaBundle {
   const text = String(object);
   return { "text/plain": text, "text/html": sequence(table(fields, text.split(" {", 1)[0]), ...parts).html };
 }
 
-/** Returns an object's JSON. It lacks what cannot be read, such as the properties of a disposed object. */
+/** Returns an object's JSON, without members that cannot be read, such as the properties of a disposed object. */
 function jsonOf(object: object): Record<string, unknown> {
   return (object as { toJSON(): Record<string, unknown> }).toJSON();
 }
@@ -83,7 +83,10 @@ function cellOf(name: string, value: unknown): TableRow[1] {
   return used === undefined || total === undefined ? fields : sequence(bar(used, total), fields);
 }
 
-/** Returns fields that the driver is asked for, or a field with the reason why it is not, or has failed. */
+/**
+ * Returns fields whose values come from the driver. If the driver must not be called now, or fails, returns a single
+ * field with the reason.
+ */
 function asked(name: string, ask: () => TableRow[]): TableRow[] {
   try {
     return ask();
@@ -114,14 +117,14 @@ function fieldsOfKernel(kernel: CudaKernel): TableRow[] {
   const { parameters: _, name: __, ...json } = jsonOf(kernel);
   const signature = String(kernel).replace(/^CudaKernel \{ device \d+, | \}$/g, "");
   const attributes = () => {
-    // To answer, the driver may have to load the kernel.
+    // The driver may have to load the kernel to determine its attributes.
     checkUndisturbed(deviceOfKernel(kernel), { mayLoad: true });
     return fieldsOf(kernel.attributes);
   };
   return [["kernel", signature], ...fieldsOf(json), ...asked("attributes", attributes)];
 }
 
-/** Displays a buffer or an array: its fields, and elements that are spread over it, as text and as a picture. */
+/** Displays a buffer or an array: its fields, and a sample of its elements as text and as a picture. */
 async function displayBuffer(buffer: DeviceBuffer): Promise<MediaBundle> {
   const { length: _, ...json } = jsonOf(buffer);
   const array = buffer instanceof DeviceArray ? buffer : undefined;
@@ -129,13 +132,14 @@ async function displayBuffer(buffer: DeviceBuffer): Promise<MediaBundle> {
     array === undefined ? [] : fieldsOf({ dtype: array.dtype, shape: `[${array.shape.join(", ")}]` });
   let text: string, pictures: Html[] = [];
   try {
-    // Elements of another size than the type's, such as complex numbers, are shown as elements of the type.
+    // If an element's size differs from the typed array's, as for complex numbers, show the typed array's elements
+    // instead.
     const hasOwnSize = array?.shape.reduce((product, size) => product * size, 1) === array?.length;
     const shape = hasOwnSize && array?.shape || [array?.length ?? Math.min(buffer.byteLength, shownBytes)];
-    // Of an array with more than two dimensions, the first matrix is shown.
+    // If the array has more than two dimensions, show its first matrix.
     const [columns = 1, rows = 1] = shape.toReversed();
     const { elements, ...read } = await readPreview(buffer, { type: array?.type ?? Uint8Array, rows, columns });
-    // The bits of a bfloat16 are the upper half of those of a float32.
+    // The bits of a bfloat16 are the upper half of the bits of a float32.
     const floats = () => new Float32Array(Uint32Array.from(elements as Uint16Array, (bits) => bits << 16).buffer);
     const hex = () => (elements as Uint8Array).toHex().replace(/../g, "$& ").replace(/.{48}/g, "$&\n").trimEnd();
     const preview = { ...read, elements: array?.dtype === "bfloat16" ? floats() : elements };
@@ -148,7 +152,7 @@ async function displayBuffer(buffer: DeviceBuffer): Promise<MediaBundle> {
   return { ...bundle, "text/plain": `${bundle["text/plain"]}\n${escapeControlsInLines(text)}` };
 }
 
-/** Returns the first and the last elements as text: a list, or a list for each row. */
+/** Formats the first and last elements: a vector as a list, a matrix as a list of rows. */
 function valuesOf(preview: Preview, isMatrix: boolean): string {
   const abbreviated = (all: string[], ends = preview.ends) =>
     all.length <= 2 * ends + 1 ? all : [...all.slice(0, ends), "...", ...all.slice(-ends)];
@@ -157,7 +161,7 @@ function valuesOf(preview: Preview, isMatrix: boolean): string {
   return isMatrix ? `[${abbreviated(lists).join(",\n ")}]` : lists.join();
 }
 
-/** Returns what was made of each element in rows. */
+/** Splits a list with one item for each element into the matrix's rows. */
 function rowsOf<T>({ rows, columns }: Preview, elements: readonly T[]): T[][] {
   return rows.map((_, row) => elements.slice(row * columns.length, (row + 1) * columns.length));
 }
@@ -166,7 +170,10 @@ function formatElement(value: number | bigint): string {
   return typeof value === "bigint" || Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
 }
 
-/** Returns a picture of the read elements, a line for a vector and a heat map for a matrix, and a line with their range. */
+/**
+ * Returns a picture of the sampled elements, followed by a line of statistics. A vector is drawn as a line chart, a
+ * matrix as a heat map.
+ */
 function picturesOf(preview: Preview, length: number): Html[] {
   const { rows, columns, elements } = preview;
   const values = Array.from(elements, Number);

@@ -1,5 +1,5 @@
 /**
- * HTML and SVG for notebooks, on light and on dark pages: text and frames have the page's own color.
+ * HTML and SVG for notebooks. Suitable for light and dark pages, because text and borders use the page's own color.
  *
  * @module
  */
@@ -8,26 +8,29 @@ import { escapeControlsInLines } from "../support/printing.ts";
 /** Markup, as opposed to text that must be escaped. */
 export type Html = { readonly html: string };
 
-/** A row of a table: a name, and markup or a value that is written as text. */
+/** A row of a table: a name, and a value. Strings and numbers are escaped; markup is inserted as is. */
 export type TableRow = readonly [name: string, cell: Html | string | number];
 
 /** The number of colors of a heat map. */
 const colorCount = 16;
-/** The sizes of pictures in pixels: the least and the greatest side of a heat map, and those of a line. */
+/**
+ * The sizes of pictures in pixels: the minimum and maximum length of a heat map's sides, and the width and height of a
+ * line chart.
+ */
 const sizes = { least: 40, most: 240, line: [360, 60] } as const;
 const margin = "margin:0 0 .5em";
 
-/** Escapes text for elements and for attributes in quotation marks. */
+/** Escapes text for use in elements and in quoted attributes. */
 function escapeHtml(text: string): string {
   return escapeControlsInLines(text).replace(/[&<>"'`]/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** Returns elements one below the other. */
+/** Returns the given elements, stacked vertically. */
 export function sequence(...parts: readonly Html[]): Html {
   return { html: `<div>${parts.map(({ html }) => html).join("")}</div>` };
 }
 
-/** Returns text of several lines, in which all characters have the same width. */
+/** Returns preformatted text in a monospaced font. */
 export function preformatted(lines: string): Html {
   return { html: `<pre style="white-space:pre-wrap;word-break:normal;${margin}">${escapeHtml(lines)}</pre>` };
 }
@@ -43,33 +46,42 @@ export function table(fields: readonly TableRow[], title?: string): Html {
   return { html: `<table style="color:inherit;${margin}"><tbody>${first}${rows.join("")}</tbody></table>` };
 }
 
-/** Returns a bar that is filled for the share of a total that is in use. */
+/** Returns a bar that shows which part of a total is in use. */
 export function bar(part: number, total: number): Html {
   return { html: `<meter min="0" max="${total}" value="${part}" style="width:100%">${part} of ${total}</meter>` };
 }
 
-/** Returns an image with a label for readers who do not see it, a size, and an extent in the content's coordinates. */
+/**
+ * Returns an SVG image. `label` is the text for screen readers, `size` the displayed size, and `extent` the size of the
+ * content's coordinate system.
+ */
 function image(content: string, label: string, [size, extent]: readonly (readonly number[])[]): Html {
   const box = `width="${size![0]}" height="${size![1]}" viewBox="0 0 ${extent!.join(" ")}" preserveAspectRatio="none"`;
   const attributes = `${box} style="display:block;${margin}" role="img" aria-label="${escapeHtml(label)}"`;
   return { html: `<svg xmlns="http://www.w3.org/2000/svg" ${attributes}>${content}</svg>` };
 }
 
-/** Returns the color of a value from 0, dark violet, to 1, light yellow. All are visible on white and on black. */
+/**
+ * Returns the color for a value from 0 (dark violet) to 1 (light yellow). All of the colors are visible on both white
+ * and black backgrounds.
+ */
 function colorAt(value: number): string {
   return `hsl(${(270 - 215 * value).toFixed(0)} 65% ${(25 + 50 * value).toFixed(0)}%)`;
 }
 
-/** Returns a function of where a number lies in the range of the finite numbers, from 0 to 1; NaN for other numbers. */
+/**
+ * Returns a function that maps a number to its position between the smallest and the largest finite value, from 0 to 1.
+ * The function maps NaN and infinities to NaN.
+ */
 function positionsIn(values: readonly number[]): (value: number) => number {
   const finite = values.filter(Number.isFinite);
   const least = Math.min(...finite), greatest = Math.max(...finite);
-  // Halves, because the difference of two finite numbers may be infinite.
+  // Halve the values first, because the difference of two finite numbers may overflow to infinity.
   const extent = greatest / 2 - least / 2;
   return (value) => !Number.isFinite(value) ? NaN : extent === 0 ? 0.5 : (value / 2 - least / 2) / extent;
 }
 
-/** Returns a picture of a matrix, with the proportions of `shape`, and a rectangle for each element that is finite. */
+/** Returns a heat map of a matrix. It has the aspect ratio of `shape`, and a rectangle for each finite element. */
 export function heatMap(rows: readonly (readonly number[])[], label: string, shape: readonly number[]): Html {
   const positionOf = positionsIn(rows.flat());
   const paths: string[] = [];
@@ -86,7 +98,7 @@ export function heatMap(rows: readonly (readonly number[])[], label: string, sha
   return image(`<g shape-rendering="crispEdges">${paths.map(fill).join("")}</g>`, label, [size, extent]);
 }
 
-/** Returns a line through values at ascending positions, which is interrupted at values that are not finite. */
+/** Returns a line chart of values at ascending positions. The line has gaps at values that are not finite. */
 export function line(points: readonly (readonly [position: number, value: number])[], label: string): Html {
   const [width, height] = sizes.line;
   const positionOf = positionsIn(points.map(([, value]) => value));
@@ -95,7 +107,7 @@ export function line(points: readonly (readonly [position: number, value: number
   for (const [position, value] of points) {
     const y = 1 + (1 - positionOf(value)) * (height - 2);
     const at = `${(position / last * width).toFixed(1)} ${y.toFixed(1)}`;
-    // A line begins with a dot, in case that the next value is not finite.
+    // Begin each segment with a dot, which remains visible if the next value is not finite.
     path += Number.isNaN(y) ? "" : isDrawing ? `L${at}` : `M${at}h.1`;
     isDrawing = !Number.isNaN(y);
   }

@@ -1,5 +1,5 @@
 /**
- * Previews of device memory: a few elements, read without blocking and without disturbing the program.
+ * Previews of device memory: samples of a few elements, read without blocking and without disturbing the program.
  *
  * @module
  */
@@ -11,12 +11,21 @@ import { progressOf } from "../objects/streams/cuda_stream.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/validation.ts";
 import { waitUntil, whenDone } from "../support/waiting/waiting.ts";
 
-/** The maximum number of bytes and elements that a preview reads, and how long it waits for the buffer's stream. */
+/**
+ * The limits of a preview: the number of bytes and elements to read, and the milliseconds to wait for the buffer's
+ * stream.
+ */
 const most = { bytes: 4096, elements: 1024, milliseconds: 2000 };
-/** The number of elements at each end of a vector, and of a matrix's dimensions, that are always read. */
+/**
+ * The number of elements at each end of a vector, and of rows and columns at each edge of a matrix, that are always
+ * read.
+ */
 const endsOf = { vector: 8, matrix: 3 };
 
-/** Elements of a matrix, those in the given rows and columns, in order. The first and last `ends` are among them. */
+/**
+ * A sample of a matrix: the elements in the given rows and columns, in row-major order. Always includes the first and
+ * last `ends` rows and columns.
+ */
 export interface Preview {
   readonly rows: readonly number[];
   readonly columns: readonly number[];
@@ -25,7 +34,8 @@ export interface Preview {
 }
 
 /**
- * Reads elements that are spread evenly over a matrix, and those at its ends; all if they are few.
+ * Reads a sample of a matrix: elements that are spread evenly, and those at the edges. Reads all elements if there are
+ * only a few.
  *
  * @throws {Error} If the memory cannot or must not be read now; the message says why
  */
@@ -42,7 +52,10 @@ export async function readPreview(
   return { ...read, ends, elements: new type((await readElements(buffer, begins, size)).buffer) };
 }
 
-/** Returns at most `count` ascending indexes, spread evenly over `length`, with those of `ends` elements at each end. */
+/**
+ * Returns at most `count` ascending indexes below `length`, spread evenly, always including the first and last `ends`
+ * indexes.
+ */
 function spread(length: number, count: number, ends: number): number[] {
   if (length <= count) return Array.from({ length }, (_, index) => index);
   const step = (length - 2 * ends) / (count - 2 * ends);
@@ -52,7 +65,7 @@ function spread(length: number, count: number, ends: number): number[] {
   });
 }
 
-/** Reads elements at ascending offsets of a buffer, when its stream has completed its earlier work. */
+/** Reads elements at ascending offsets of a buffer, once the stream has completed its earlier work. */
 async function readElements(
   buffer: DeviceBuffer,
   begins: readonly number[],
@@ -78,7 +91,7 @@ async function readElements(
     progressOf(stream).complete(copy.position);
   };
   try {
-    // The copies are enqueued when the stream is idle: a busy one may accept so many only by blocking.
+    // Enqueue the copies only when the stream is idle: enqueuing this many on a busy stream may block.
     await complete();
     if (allocation.isUnloaded) throw new ReferenceError("its module was disposed");
     const host = new Uint8Array(copy.allocation.buffer, 0, begins.length * size);
@@ -97,8 +110,8 @@ async function readElements(
 }
 
 /**
- * Throws if the device is not in use, or a stream is being captured in a graph, which many calls of the driver would
- * invalidate. With `mayLoad`, also throws if a call that loads code would wait for pending work.
+ * Throws if the device is not in use, or if a stream is being captured, because many driver calls would invalidate the
+ * capture. With `mayLoad`, also throws if loading code would have to wait for pending work.
  */
 export function checkUndisturbed(device: CudaDevice, { mayLoad = false }: { mayLoad?: boolean } = {}): void {
   const { driver, streams } = sessionOfDevice(device);

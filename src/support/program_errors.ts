@@ -1,27 +1,27 @@
 /**
- * Errors whose stacks begin at the program's call of the library. Runtimes print an uncaught error with the source line
- * at which its stack begins, and the library's own frames say nothing about the program.
+ * Errors whose call stacks begin at the program's call into the library. For an uncaught error, runtimes print the
+ * source line of the topmost frame, which would otherwise be in the library and reveal nothing about the program.
  *
- * In V8, a stack is never read as a string here: Deno would look up its source lines at once, which opens files, and
- * panics if the process has no free descriptor. Bun prints what the string says.
+ * In V8, this module never reads the `stack` property as a string, because Deno would then resolve the source lines
+ * immediately: that opens files, and panics if the process has no descriptor left. Bun prints the string as it is.
  *
  * @module
  */
 
-/** The number of the library's frames that a call stack may have above those of the program. */
+/** The maximum number of library frames above the program's frames in a call stack. */
 const maximumLibraryFrames = 20;
-/** Matches what runtimes name as the source of their own functions and of WebAssembly. */
+/** Matches the source names that runtimes use for their own functions and for WebAssembly. */
 const isOfRuntime = /^(?:(?:ext|node|bun|native|wasm):|\[|$)/;
 
 type AnyFunction = (...given: never[]) => unknown;
 
-/** A frame of a call stack. All three runtimes have these methods, and they open no files. */
+/** A frame of a call stack. All three runtimes support these methods, and the methods do not open any files. */
 interface CallSite {
   getFunctionName(): string | null;
   getScriptNameOrSourceURL(): string | null | undefined;
 }
 
-/** What all runtimes have besides the standard library's types. */
+/** The members that `Error` has in all three runtimes, but not in TypeScript's standard library. */
 const errors = Error as unknown as {
   readonly stackTraceLimit: number;
   readonly prepareStackTrace?: unknown;
@@ -43,14 +43,14 @@ export function addEntries(...added: readonly object[]): void {
   functionsByName = undefined;
 }
 
-/** Sets whether stacks keep the library's frames from now on, for a defect of the library itself. */
+/** Sets whether stacks keep the library's frames from now on, which helps to debug the library itself. */
 export function keepLibraryFrames(keep: boolean): void {
   keepsLibraryFrames = keep;
 }
 
 /**
- * Makes an error's stack begin at the call with which the program has entered the library, also if that was an
- * asynchronous function that has waited since. Takes some 50 microseconds, so use it only after a failure.
+ * Makes an error's stack begin at the program's call into the library, even if that call was to an asynchronous
+ * function that has awaited something since. Takes about 50 microseconds, so call this only after a failure.
  */
 export function startStackAtProgram<E extends Error>(error: E): E {
   if (keepsLibraryFrames) return error;
@@ -63,13 +63,14 @@ export function startStackAtProgram<E extends Error>(error: E): E {
   const entered = sites.slice(0, Math.max(0, own)).findLast(isLibrary);
   if (entered === undefined) return error;
   if (isBun) {
-    // JavaScriptCore skips functions by their names, which several of the library's functions share.
+    // JavaScriptCore identifies functions by name, but several of the library's functions share a name. So remove the
+    // frames here.
     const { frames } = partsOf(capture(startStackAtProgram, errors.prepareStackTrace));
     if (frames.length === sites.length) replaceFrames(error, frames.slice(own, own + errors.stackTraceLimit));
     return error;
   }
   functionsByName ??= collectFunctions();
-  // Functions of several classes have the same name.
+  // Methods of different classes may have the same name. Try each of them.
   for (const called of functionsByName.get(nameOf(entered)) ?? []) {
     const [first] = callSites(called);
     if (first === undefined || isLibrary(first)) continue;
@@ -80,26 +81,29 @@ export function startStackAtProgram<E extends Error>(error: E): E {
 }
 
 function replaceFrames(error: Error, frames: readonly string[]): void {
-  // Bun prints a stack as it is only if each of its frames has parentheses, which those outside of functions lack.
+  // Bun prints a stack unchanged only if every frame has parentheses, which frames outside of functions lack.
   const named = frames.map((frame) => frame.replace(/^( +at (?:async )?)([^(]+:\d+)$/, "$1<anonymous> ($2)"));
   const stack = [...partsOf(error.stack).title, ...named].join("\n");
   Object.defineProperty(error, "stack", { value: stack, configurable: true, writable: true });
 }
 
-/** Returns the lines of a stack: those of the error's message, and those of the frames. */
+/** Splits a stack into the lines of the error's message and the lines of the frames. */
 function partsOf(stack: unknown): { readonly title: readonly string[]; readonly frames: readonly string[] } {
   const lines = typeof stack === "string" ? stack.split("\n") : [];
   const begin = lines.findIndex((line) => /^ +at /.test(line));
   return begin < 0 ? { title: lines, frames: [] } : { title: lines.slice(0, begin), frames: lines.slice(begin) };
 }
 
-/** Returns the frames of the current call stack above a function's. */
+/** Returns the frames of the current call stack that are outside the function `above`. */
 function callSites(above: AnyFunction): readonly CallSite[] {
   const sites = capture(above, (_: unknown, sites: unknown) => sites);
   return Array.isArray(sites) ? sites : [];
 }
 
-/** Returns the current call stack above a function's in a format; undefined if the program has frozen `Error`. */
+/**
+ * Returns the frames of the current call stack that are outside the function `above`, in the form that `format`
+ * produces. Undefined if the program has frozen `Error`.
+ */
 function capture(above: AnyFunction, format: unknown): unknown {
   const { stackTraceLimit: limit, prepareStackTrace: prepare } = errors;
   const holder: { stack?: unknown } = {};
@@ -108,7 +112,7 @@ function capture(above: AnyFunction, format: unknown): unknown {
   errors.captureStackTrace(holder, above);
   const { stack } = holder;
   Reflect.set(Error, "stackTraceLimit", limit);
-  // Bun goes on using the format if the property is deleted.
+  // Assign the previous value even if it is undefined: if the property were deleted, Bun would keep using `format`.
   Reflect.set(Error, "prepareStackTrace", prepare);
   return stack;
 }
@@ -117,12 +121,15 @@ function scriptOf(site: CallSite): string {
   return site.getScriptNameOrSourceURL() ?? "";
 }
 
-/** Returns what the names of the library's files begin with: its folder, or the name of the bundle that it is in. */
+/**
+ * Returns the common prefix of the names of the library's files: its folder, or the name of the bundle that contains
+ * it.
+ */
 function libraryOf(site: CallSite): string {
   return scriptOf(site).replace(/src\/support\/program_errors\.[jt]s$/, "src/");
 }
 
-/** Returns the name of a frame's function, without V8's "get " of an accessor. */
+/** Returns the name of a frame's function, without the prefix "get " or "set " that V8 adds for accessors. */
 function nameOf(site: CallSite): string {
   return (site.getFunctionName() ?? "").replace(/^[gs]et /, "");
 }
@@ -155,9 +162,9 @@ function startingAtProgram<C extends new (...given: never[]) => Error>(construct
   });
 }
 
-/** `TypeError`, whose stack begins at the program. */
+/** A `TypeError` whose stack begins at the program. */
 export const TypeError: typeof globalThis.TypeError = startingAtProgram(globalThis.TypeError);
-/** `RangeError`, whose stack begins at the program. */
+/** A `RangeError` whose stack begins at the program. */
 export const RangeError: typeof globalThis.RangeError = startingAtProgram(globalThis.RangeError);
-/** `ReferenceError`, whose stack begins at the program. */
+/** A `ReferenceError` whose stack begins at the program. */
 export const ReferenceError: typeof globalThis.ReferenceError = startingAtProgram(globalThis.ReferenceError);

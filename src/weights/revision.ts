@@ -1,26 +1,27 @@
 /**
- * The revision of weights: a digest of what they are, wherever they come from.
+ * The revision of a model's weights: a digest of their content, independent of the files that they come from.
  *
  * @module
  */
 
-/** What a revision depends on of a tensor. */
+/** The properties of a tensor that its revision depends on. */
 export interface DigestedTensor {
   readonly name: string;
-  /** The dtype as safetensors files name it, such as `"BF16"`. */
+  /** The dtype's name in safetensors files, such as `"BF16"`. */
   readonly dtype: string;
   readonly shape: readonly number[];
-  /** The digest of its bytes; see `treeDigests`. */
+  /** The digest of the tensor's bytes, as computed by `treeDigests`. */
   readonly digest: Uint8Array;
 }
 
 const encoder = new TextEncoder();
 
 /**
- * Returns the revision of tensors as 64 hexadecimal digits: the SHA-256 digest of a line for each of them, sorted by the
- * bytes of the names in UTF-8. A line is the name, the dtype, the sizes of the shape joined by commas, and the digest of
- * the bytes in hexadecimal, with a zero byte between them and a line feed at the end. The same tensors have the same
- * revision in any file, in any order and with any padding.
+ * Computes the revision of tensors, as 64 hexadecimal digits. The revision is the SHA-256 digest of a text with one
+ * line for each tensor, sorted by name in the byte order of UTF-8. A line consists of the name, the dtype, the
+ * dimensions joined by commas, and the digest of the tensor's bytes in hexadecimal. These fields are separated by zero
+ * bytes; a line feed ends the line. The revision therefore does not depend on the tensors' order, on padding, or on how
+ * they are split into files.
  */
 export async function revisionOf(tensors: Iterable<DigestedTensor>): Promise<string> {
   const lines = [...tensors].map(({ name, dtype, shape, digest }) => ({

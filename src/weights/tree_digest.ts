@@ -1,5 +1,5 @@
 /**
- * The digests of byte ranges in device memory: trees of SHA-256, whose leaves a GPU computes at the same time.
+ * Tree digests of ranges of device memory. The leaves of a tree are SHA-256 digests that the GPU computes in parallel.
  *
  * @module
  */
@@ -7,31 +7,32 @@ import type { CudaStream, DeviceBuffer } from "../../mod.ts";
 import { ptx } from "../../kernels/tree_digest.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 
-/** The size in bytes of a piece, of which one thread computes the digest. */
+/** The size of a piece in bytes. Each piece is hashed by one thread. */
 const pieceByteLength = 16_384;
 const digestByteLength = 32;
 const threadsOfBlock = 128;
-/** The number of 64-bit words that describe a range to the kernel. */
+/** The number of 64-bit words in the kernel's description of a range. */
 const wordsOfRange = 4;
 
-/** Part of a buffer. */
+/** A range of a buffer's bytes. */
 export interface DigestedRange {
   readonly buffer: DeviceBuffer;
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** A range of bytes of which the kernel computes the digests of all pieces. */
+/** A range of bytes at one level of a tree. The kernel hashes all of its pieces. */
 interface RangeLevel {
-  /** The index of the range whose digest is computed. */
+  /** The index of the range whose tree this level belongs to. */
   readonly index: number;
   readonly address: bigint;
   readonly byteLength: number;
 }
 
 /**
- * Returns the digest of each range: the SHA-256 digest of its bytes if they fit into 16 KiB, otherwise the digest of the
- * digests of its pieces of 16 KiB, computed the same way. Waits for the work on `stream` that writes the bytes.
+ * Computes a digest of each range: the SHA-256 digest of its bytes if the range fits into 16 KiB. Otherwise, the range
+ * is split into pieces of 16 KiB, and its digest is that of the concatenated digests of the pieces, computed in the
+ * same way. The bytes may be written by pending work of `stream`.
  */
 export async function treeDigests(
   ranges: readonly DigestedRange[],

@@ -1,5 +1,5 @@
 /**
- * Weights that processes share by a store: published from a file, and mapped by name.
+ * Model weights that processes share through a store: published from a file, and mapped by name.
  *
  * @module
  */
@@ -23,17 +23,17 @@ import { encodeTensors, readDescription } from "./weights_metadata.ts";
 
 /** Options of `publishWeights`. */
 export interface PublishWeightsOptions extends WaitOptions {
-  /** The device that the weights are loaded on. Defaults to the first. */
+  /** The device to load the weights on. Defaults to the first device. */
   device?: CudaDevice;
-  /** Called with the number of bytes read so far. */
+  /** Called repeatedly with the number of bytes read so far. */
   onProgress?: (progress: FileProgress) => void;
 }
 
 /** Options of `mapWeights`. */
 export interface MapWeightsOptions extends WaitOptions {
-  /** The stream of the memory. Defaults to the default stream of the device that has the weights. */
+  /** The stream of the returned buffer. Defaults to the default stream of the device that holds the weights. */
   stream?: CudaStream;
-  /** Whether to map the memory for writing. False by default: a kernel that writes to it fails. */
+  /** Whether to map the memory for writing. False by default: a kernel that then writes to the memory fails. */
   write?: boolean;
 }
 
@@ -45,12 +45,12 @@ const mapOptions: KnownOptions<MapWeightsOptions> = {
   action: "map weights",
   names: { stream: true, write: true, signal: true },
 };
-/** The tensors begin at multiples of so many bytes, and so does their list. */
+/** The alignment, in bytes, of the tensors and of the list of tensors. */
 const alignment = 256;
-/** The minimum number of hexadecimal digits by which a revision is asked for. */
+/** The minimum number of hexadecimal digits that identify a revision. */
 const minimumDigits = 8;
 
-/** The parts of `Weights`. */
+/** The state of a `Weights` object. */
 interface WeightsParts {
   readonly name: string;
   readonly digest: string | undefined;
@@ -60,23 +60,23 @@ interface WeightsParts {
 }
 
 /**
- * The weights of a model in the memory of a store: a `Map` of arrays by name, which are views of one buffer. Comes from
- * `publishWeights` or `mapWeights`. They stay in the store when this object is disposed of.
+ * The weights of a model in the memory of a store: a `Map` from names to arrays, which are views of a single buffer.
+ * Created by `publishWeights` or `mapWeights`. Disposing of this object does not remove the weights from the store.
  */
 export class Weights extends Map<string, DeviceArray<TypedArray>> implements AsyncDisposable {
-  /** The name that they are published under, without a revision. */
+  /** The name that the weights are published under, without a revision. */
   readonly name: string;
   /**
-   * Their revision, 64 hexadecimal digits: the digest of the names, dtypes, shapes and bytes of all tensors. Undefined if
-   * the publisher has not computed it.
+   * The revision of the weights, as 64 hexadecimal digits: a digest of the names, dtypes, shapes and bytes of all
+   * tensors. Undefined if the publisher did not compute it.
    */
   readonly digest: string | undefined;
-  /** The memory of all tensors. */
+  /** The buffer that contains all tensors. */
   readonly buffer: DeviceBuffer;
   readonly #parts: WeightsParts;
 
   /**
-   * Weights come from `publishWeights` and `mapWeights`.
+   * Use `publishWeights` or `mapWeights` instead.
    *
    * @ignore
    */
@@ -93,9 +93,10 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
   }
 
   /**
-   * Computes the revision of what is in memory now.
+   * Computes the revision of the current contents of the memory, and returns it.
    *
-   * @throws {SharingError} `bad-message` if it is not `digest`: the memory was written since then
+   * @throws {SharingError} `bad-message` if the revision differs from `digest`: the memory was modified after it was
+   * published
    */
   async verify(options: WaitOptions = {}): Promise<string> {
     const { name, digest, tensors, buffer } = this.#parts;
@@ -108,7 +109,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
     );
   }
 
-  /** Unmaps the memory, or ends the publisher's own mapping. */
+  /** Releases this process's mapping of the memory. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#parts.dispose();
   }
@@ -116,15 +117,15 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
 
 /**
  * Loads the tensors of a safetensors file into new memory of a store, computes their revision on the device, and
- * publishes them under a name. Processes that have mapped what had the name before keep it.
+ * publishes them under a name. Processes that have mapped the weights previously published under the name keep them.
  *
- * Nothing is published if this process ends before that, or if this function throws.
+ * If the process exits early or this function throws, nothing is published.
  *
  * @param source The path or URL of a safetensors file or of its index, or the bytes of a file.
- * @returns The weights, mapped for reading
- * @throws {RangeError} If the name has an "@", which begins a revision
- * @throws {Error} If the file cannot be read, or is not a safetensors file; the message says which value is wrong
- * @throws {SharingError} `limit-exceeded` if the store has no room for them; `not-permitted` if another user has
+ * @returns The weights, mapped read-only
+ * @throws {RangeError} If the name contains an "@", which separates a name from a revision
+ * @throws {Error} If the file cannot be read, or is not a valid safetensors file; the message says what is wrong
+ * @throws {SharingError} `limit-exceeded` if the store has too little memory left; `not-permitted` if another user has
  * published the name; `peer-gone`
  *
  * @example
@@ -182,12 +183,12 @@ export async function publishWeights(
 }
 
 /**
- * Maps the weights that are published under a name. Waits until there are any.
+ * Maps the weights that are published under a name. If there are none yet, waits until some are published.
  *
- * @param name The name, or `NAME@DIGEST` with at least 8 digits of a revision, for no other weights than these.
- * @throws {RangeError} If the digits of a revision are too few, or not hexadecimal
- * @throws {SharingError} `not-found` if the weights are of another revision; `bad-message` if what is published are no
- * weights; `device-not-visible`, `not-permitted`, `peer-gone`
+ * @param name The name, or `NAME@DIGEST` to accept only a specific revision, given by at least its first 8 digits.
+ * @throws {RangeError} If the digits of the revision are too few, too many, or not hexadecimal
+ * @throws {SharingError} `not-found` if another revision is published; `bad-message` if the published memory does not
+ * contain weights; `device-not-visible`, `not-permitted`, `peer-gone`
  */
 export async function mapWeights(
   client: StoreClient,
@@ -218,7 +219,7 @@ export async function mapWeights(
   }
 }
 
-/** Returns a name without its revision, and the revision's digits if there are any. */
+/** Splits a name such as `NAME@DIGEST` into the name and the digits of the revision, if there are any. */
 function partsOfName(name: string): [name: string, digits?: string] {
   const at = name.indexOf("@");
   if (at < 0) return [name];

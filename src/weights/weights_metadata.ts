@@ -1,5 +1,5 @@
 /**
- * What an entry of a store says about the weights in its memory.
+ * The metadata that describes the weights in the memory of a store.
  *
  * @module
  */
@@ -12,35 +12,42 @@ import {
   type SafetensorsTensor,
 } from "../files/safetensors_header.ts";
 
-/** Above so many characters of JSON, the tensors are listed in the memory itself. */
+/**
+ * The maximum length, in characters, of a list of tensors in the metadata. A longer list is stored in the memory
+ * itself.
+ */
 const maximumListed = 2 ** 20;
-/** The maximum length in bytes of a list in memory: that of some two million tensors. */
+/** The maximum length, in bytes, of a list that is stored in the memory: enough for about two million tensors. */
 const maximumManifestByteLength = 2 ** 28;
-/** The format of the metadata, and its version. */
+/** The name and the version of the metadata's format. */
 const format = "weights", version = 1;
 
-/** The weights of an entry. */
+/** The decoded description of an entry's weights. */
 export interface WeightsDescription {
-  /** Their revision: 64 hexadecimal digits. Undefined if the publisher has not computed it. */
+  /** The revision of the weights, as 64 hexadecimal digits. Undefined if the publisher did not compute it. */
   readonly digest: string | undefined;
   readonly tensors: readonly SafetensorsTensor[];
 }
 
-/** Where the list of tensors lies if it is in the memory. */
+/** The location of the list of tensors, if it is stored in the memory. */
 interface Manifest {
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** The list of tensors, ready to be published. */
+/** The encoded list of tensors. */
 export interface EncodedTensors {
-  /** The list in UTF-8 that belongs into the memory, behind the tensors; undefined if it is part of the metadata. */
+  /** The list in UTF-8, to be stored in the memory after the tensors. Undefined if the list is part of the metadata. */
   readonly manifest: Uint8Array<ArrayBuffer> | undefined;
-  /** Returns the entry's metadata. */
+  /** Returns the metadata to publish the entry with. `digest` is null until the revision has been computed. */
   metadata(digest: string | null): JsonValue;
 }
 
-/** @param end where the tensors end in memory, and a list may begin */
+/**
+ * Encodes a list of tensors.
+ *
+ * @param end the offset in memory after the last tensor, at which the list may be stored
+ */
 export function encodeTensors(tensors: readonly SafetensorsTensor[], end: number): EncodedTensors {
   const listed = tensors.map(({ name, dtype, shape, byteOffset, byteLength }) => (
     { name, dtype: formatName(name, dtype), shape: [...shape], byteOffset, byteLength, kind: "tensor" }
@@ -55,10 +62,10 @@ export function encodeTensors(tensors: readonly SafetensorsTensor[], end: number
 }
 
 /**
- * Reads the description of the weights in an entry's memory. Any client may publish metadata, so everything in them
- * is checked.
+ * Decodes the description of the weights in an entry's memory. Any client may publish metadata, so every field is
+ * validated.
  *
- * @throws {SharingError} `bad-message` if the entry has no weights, or says of them what cannot be
+ * @throws {SharingError} `bad-message` if the metadata does not describe weights, or is invalid
  */
 export async function readDescription(
   name: string,
@@ -93,7 +100,8 @@ export async function readDescription(
     if (typeof name !== "string") return refuse("a tensor has no name");
     const what = `tensor ${JSON.stringify(name.slice(0, 200))}`;
     if (names.size === names.add(name).size) return refuse(`${what} is there twice`);
-    // The order of its dimensions in memory, of a publisher in another language: arrays have one only.
+    // Publishers in other languages may state strides for a transposed tensor, but arrays support only the default
+    // order of dimensions.
     if (tensor.strides !== undefined) return refuse(`${what} is transposed in memory`);
     if (typeof dtype !== "string" || !isListOfCounts(shape)) return refuse(`${what} has no dtype or shape`);
     let expected: number;
@@ -109,7 +117,7 @@ export async function readDescription(
   return { digest: digest ?? undefined, tensors };
 }
 
-/** Returns a range within a buffer; undefined if it is not one. */
+/** Returns a range if it is valid and lies within the buffer, or else undefined. */
 function placeOf(place: JsonValue, { byteLength: size }: DeviceBuffer): Manifest | undefined {
   if (!isObject(place)) return undefined;
   const { byteOffset, byteLength } = place;

@@ -84,8 +84,9 @@ export class CudaEvent implements Disposable {
   #recordedBy: StreamProgress | undefined;
   #position = 0;
   /**
-   * The call stack of the event's creation, for the report of a wait for an event that was never recorded. Only set
-   * with POOLPASS_DEBUG=1 or the sanitizer. Cleared when the report was made or other code may have recorded the event.
+   * The call stack at the event's creation, to be reported if the program waits for the event without ever recording
+   * it. Set only with POOLPASS_DEBUG=1 or the sanitizer. Cleared once that has been reported, or once other code may
+   * have recorded the event.
    */
   #unrecordedOrigin: string | undefined;
 
@@ -202,8 +203,8 @@ export class CudaEvent implements Disposable {
   }
 
   /**
-   * Resolves when the work before the event's latest record is done. If the event is recorded again during the wait,
-   * waits for the new record.
+   * Resolves when the work captured by the latest recording of the event is done. If the event is recorded again during
+   * the wait, waits for the new recording instead.
    *
    * @throws {CudaError} The work's error, if it has failed
    * @throws {SharingError} The error of a failed collective that the work depends on

@@ -56,8 +56,8 @@ export interface ExporterOptions {
   maximumImportersPerUser?: number;
   /**
    * The maximum number of connections that have not completed the handshake: 128 by default. When the maximum is
-   * exceeded, each new connection closes an older one: the oldest incomplete connection of the process that has the
-   * most of them.
+   * exceeded, each new connection closes an older one: the oldest incomplete connection of the process with the most
+   * incomplete connections.
    */
   maximumHandshakes?: number;
   /**

@@ -1,20 +1,29 @@
 /**
- * Imported pools that nothing maps any longer, until they are destroyed.
+ * Imported pools that are no longer in use and wait to be destroyed.
  *
  * @module
  */
 import type { ImportedMemoryPool } from "../../memory/handles/imported_memory_pool.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 
-/** The maximum number of pools to be destroyed while a further pool is imported and few descriptors are left. */
+/**
+ * The maximum number of pools waiting to be destroyed with which another pool may be imported when few descriptors are
+ * left.
+ */
 const maximumEnding = 2;
-/** Milliseconds for which an import waits for other pools to be destroyed. Work that never ends may delay them. */
+/**
+ * The maximum time, in milliseconds, that an import waits for pools to be destroyed. Work that never completes may
+ * delay their destruction.
+ */
 const roomTimeout = 5000;
 
-/** Destroys imported pools once the device has executed the frees in them: destroying a pool earlier would block. */
+/**
+ * Destroys imported pools once the device has executed all pending frees of their memory. Destroying a pool earlier
+ * would block.
+ */
 export class EndingPools {
   readonly #finished: () => Promise<void>;
-  /** Returns whether memory could not be released. The pools that contain it must not be destroyed. */
+  /** Returns whether some memory could not be released. If so, the pools must not be destroyed. */
   readonly #isStuck: () => boolean;
   readonly #ending = new Set<Promise<void>>();
 
@@ -23,12 +32,12 @@ export class EndingPools {
     this.#isStuck = isStuck;
   }
 
-  /** Whether so many pools are to be destroyed that an import waits for them if few descriptors are left. */
+  /** Whether so many pools are waiting to be destroyed that an import must wait if few descriptors are left. */
   get areMany(): boolean {
     return this.#ending.size > maximumEnding;
   }
 
-  /** Destroys a pool once its frees are complete. */
+  /** Destroys a pool once the device has executed its pending frees. */
   add(pool: ImportedMemoryPool): void {
     const ending = this.#finished().then(() => {
       this.#ending.delete(ending);
@@ -37,7 +46,9 @@ export class EndingPools {
     this.#ending.add(ending);
   }
 
-  /** Calls `callback` once one of the pools is destroyed, or after 5 seconds. Returns a function that cancels this. */
+  /**
+   * Calls `callback` once one of the pools is destroyed, or after 5 seconds. Returns a function that cancels the call.
+   */
   whenFewer(callback: () => void): () => void {
     let isCanceled = false;
     const once = (): void => {

@@ -151,7 +151,7 @@ export class Importer implements AsyncDisposable {
     map: (state, options) => this.#map(state, options),
     importPool: (state) => this.#importPool(state),
   };
-  /** Returns why the connection has ended; undefined before. */
+  /** Returns why the connection has ended; undefined while the connection is open. */
   readonly #lenderEnd = (): string | undefined => this.#end && (this.#end.error?.message ?? "the exporter has closed");
   /** Whether some memory could not be released, because the device is lost or its `Cuda` object was disposed. */
   #isStuck = false;
@@ -504,8 +504,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Maps an offer once other pools are destroyed and the handle of its pool is here, because this process has few
-   * descriptors left.
+   * Maps an offer when few descriptors are left: first waits until other pools are destroyed and the handle of the
+   * offer's pool has arrived.
    */
   async #mapWhenReceived<T>(
     state: RemoteOfferState,
@@ -519,7 +519,7 @@ export class Importer implements AsyncDisposable {
       this.#condition.notify();
     }
     this.#checkMappable(state);
-    // The handle may have been closed in the meantime, for that of another pool.
+    // The handle may have been closed in the meantime, to make room for another pool's handle.
     if (!this.#memory.canMap(state.message)) return await this.#mapWhenReceived(state, { signal: signal!, make });
     return await this.#mapNow(state, { signal: signal!, make });
   }
@@ -557,8 +557,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Waits until `subscribe` calls its callback, before an offer is mapped. Rejects if the connection is closed first.
-   * `subscribe` returns a function that cancels this.
+   * Waits until `subscribe` calls its callback, as a step of mapping an offer. Rejects if the connection is closed
+   * first. `subscribe` returns a function that cancels the callback.
    */
   #waitFor(
     { name }: OfferMessage,
@@ -587,7 +587,10 @@ export class Importer implements AsyncDisposable {
     );
   }
 
-  /** Destroys the imported pools that nothing maps except the pool of the given offer, if few descriptors are left. */
+  /**
+   * If few descriptors are left, destroys the imported pools that have no mappings, except for the pool of the given
+   * offer.
+   */
   #endUnused({ pool }: OfferMessage): void {
     for (const unused of this.#memory.takeUnused(pool)) this.#ending.add(unused);
   }

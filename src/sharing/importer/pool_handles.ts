@@ -22,8 +22,8 @@ export class PoolHandles {
   /** The pool whose handle is kept open although few descriptors are left, because it was requested most recently. */
   #kept: number | undefined;
   /**
-   * The pools whose handles are needed, each with the callbacks that wait for its handle. One request is sent at a
-   * time, for the first of these pools.
+   * The pools whose handles are needed, each with the callbacks to call once its handle has arrived. One request is
+   * sent at a time, for the first of these pools.
    */
   readonly #requests = new Map<number, Set<() => void>>();
   /**
@@ -42,7 +42,7 @@ export class PoolHandles {
   /**
    * @param canRequest whether the exporter sends handles again
    * @param send sends a message to the exporter
-   * @param onFewLeft called once, when few descriptors are left for the first time
+   * @param onFewLeft called once, the first time that few descriptors are left
    */
   constructor(
     { canRequest, send, onFewLeft }: {
@@ -56,7 +56,7 @@ export class PoolHandles {
     this.#onFewLeft = onFewLeft;
   }
 
-  /** Whether few descriptors were left to this process at some time since the connection began. */
+  /** Whether few descriptors were left to this process at any time since the connection was established. */
   get areFewLeft(): boolean {
     return this.#areFewLeft;
   }

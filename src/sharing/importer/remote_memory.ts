@@ -26,7 +26,10 @@ interface RemotePool {
    * for each time that the application has imported the whole pool.
    */
   users: number;
-  /** The number of `users` that use the whole pool. Its handle is then needed for further imports. */
+  /**
+   * The number of `users` that use the whole pool. As long as there are any, the pool's handle is needed for further
+   * imports.
+   */
   wholeUsers: number;
   /** The imported pool. Undefined until memory in the pool is first mapped. */
   imported: ImportedMemoryPool | undefined;
@@ -174,8 +177,8 @@ export class RemoteMemory {
   }
 
   /**
-   * If few descriptors are left, removes and returns the imported pools that nothing maps, except the pool `kept`. Their
-   * handles can be requested again. The caller must dispose of the pools.
+   * If few descriptors are left, removes and returns the imported pools that have no mappings, except for the pool
+   * `kept`. Their handles can be requested again. The caller must dispose of the pools.
    */
   takeUnused(kept: number): ImportedMemoryPool[] {
     if (!this.#handles.areFewLeft || !this.#handles.canRequest) return [];

@@ -162,10 +162,10 @@ export class RemoteOffer<Metadata = JsonValue> {
   }
 
   /**
-   * Like `map`, but returns the memory as an array of elements of the given type. Its `shape` is the shape in the
-   * offer's metadata, if that shape has as many elements as the memory, and its `dtype` the one in the metadata, if the
-   * type has elements of that dtype: an offer of `"bfloat16"` is mapped with `Uint16Array`. Freeing the array releases
-   * the memory.
+   * Like `map`, but returns the memory as an array of elements of the given type. The array's `shape` is taken from the
+   * offer's metadata if the number of elements matches the size of the memory. Its `dtype` is taken from the metadata
+   * if `type` can represent that dtype: for example, map an offer of dtype `"bfloat16"` with `Uint16Array`. Freeing the
+   * array releases the memory.
    *
    * @param type the typed array constructor that selects the element type, such as `Float32Array`
    * @param options the stream of the array, and a signal that aborts the wait
@@ -179,12 +179,11 @@ export class RemoteOffer<Metadata = JsonValue> {
   mapArray<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: MapOptions): Promise<DeviceArray<T>>;
 
   /**
-   * Maps the memory as an array of the element type that the offer's metadata states as its `dtype`. `Exporter.offer`
-   * adds `dtype` for arrays, as does the Python package for all arrays and tensors. Otherwise the same as the other
-   * overload.
+   * Like the other overload, but takes the element type from the `dtype` in the offer's metadata. `Exporter.offer` adds
+   * `dtype` for arrays, as does the Python package for all arrays and tensors.
    *
    * @param options the stream of the array, and a signal that aborts the wait
-   * @throws {TypeError} If the metadata states no element type, or an element type that no typed array has, such as
+   * @throws {TypeError} If the metadata has no `dtype`, or one without a corresponding typed array, such as
    * `"bfloat16"`
    *
    * @example

@@ -70,8 +70,8 @@ export class StoredMemory implements AsyncDisposable {
    * previous generation keep it.
    *
    * @param stream the stream that writes the memory; by default, the buffer's own stream
-   * @param options.metadata replaces the metadata that the memory was created with: for what is known only when the
-   * memory is written, such as a digest. A store of an earlier version ignores it
+   * @param options.metadata replaces the metadata that the memory was created with, for information that is available
+   * only after the memory was written, such as a digest. Stores of earlier versions ignore this option
    * @throws {TypeError} If the memory was published already, or JSON cannot represent the metadata
    * @throws {ReferenceError} If this object was disposed, or the buffer freed
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
@@ -138,7 +138,7 @@ export interface CreateEntryOptions extends MapOptions {
 
 /** Options of `StoredMemory.publish`. */
 export interface PublishEntryOptions {
-  /** Metadata that replaces that of `StoreClient.create`: any JSON value of at most 4 MiB. */
+  /** Replaces the metadata that was passed to `StoreClient.create`: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;
 }
 

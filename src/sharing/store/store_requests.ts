@@ -114,7 +114,7 @@ export class StoreRequests {
     const id = numberOf(document, "id", 1);
     const memory = this.#memories.writtenBy(this.#client, id);
     const metadata = metadataOf(document, `publish memory ${id}`);
-    // The client learns that the store has taken the metadata: one of an earlier version does not.
+    // Tell the client that the store has replaced the metadata, because stores of earlier versions do not.
     const answer = (generation: number) => done({ generation, ...metadata === undefined ? {} : { metadata: true } });
     if (memory !== undefined) {
       this.#memories.publish(memory, metadata);

@@ -54,7 +54,7 @@ interface EightBitFormat {
   readonly bias: number;
   /** The code of the largest finite value of the format. */
   readonly largest: number;
-  /** The code of infinity. Undefined if the format has no infinity. */
+  /** The bit pattern that encodes infinity. Undefined if the format cannot represent infinity. */
   readonly infinity?: number;
 }
 

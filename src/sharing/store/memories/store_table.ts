@@ -253,7 +253,7 @@ export type TableChange =
     readonly id: number;
     readonly generation: number;
     readonly at: number;
-    /** The metadata that replaces the allocation's, as JSON in UTF-8. */
+    /** The metadata that replaces the allocation's original metadata, as JSON in UTF-8. */
     readonly metadata: Uint8Array<ArrayBuffer> | undefined;
   }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };

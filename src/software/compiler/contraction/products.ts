@@ -16,7 +16,7 @@ export interface Product {
   readonly factors: readonly [TrackedValue, TrackedValue];
   /** The sums that read the product, except those that have been contracted with it. */
   readonly sums: Set<Sum>;
-  /** The number of times that sums read the product, before any contraction. */
+  /** The number of additions and subtractions that use the product as an operand, before any contraction. */
   count: number;
   /** Whether the product has a reader that cannot be contracted with it. Such a product is not contracted at all. */
   isPinned: boolean;

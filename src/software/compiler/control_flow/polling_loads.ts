@@ -1,6 +1,7 @@
 /**
- * Finds the volatile loads that poll: whose values decide whether a loop ends. Such a load expects the stores of other
- * threads at any time, so for the check `race`, a store at the same time is no mistake.
+ * Finds the volatile loads that poll, which means that the loaded value decides whether a loop exits. Such a load is
+ * meant to run concurrently with the stores of other threads, so the check `race` does not report those stores as
+ * conflicts.
  *
  * @module
  */
@@ -21,12 +22,12 @@ interface Use extends Definition {
 }
 
 /**
- * Finds the volatile loads of a kernel, and of the functions that it calls, that poll: directly or by further
- * computations, the value of the load decides whether a loop ends. A loop with a barrier of the block does not poll,
- * because the barrier can order the threads.
+ * Finds the volatile loads that poll, in a kernel and in the functions that it calls. A load polls if the exit
+ * condition of a loop depends on the loaded value, directly or through computations. Loops that contain a block barrier
+ * are ignored, because the barrier can order the threads.
  *
  * In functions that may be called in a loop, a load also polls if the function returns a value that depends on it.
- * Compilers peel the first iteration from loops, so loads from the same address count, too.
+ * Other volatile loads from the same address count as well, because compilers may peel the first iteration of a loop.
  */
 export function findPollingLoads(flows: KernelFlows): ReadonlySet<ResolvedInstruction> {
   const found = new Set<ResolvedInstruction>();
@@ -71,8 +72,8 @@ function callsInLoop({ analysis }: AnalyzedFlow): boolean {
 }
 
 /**
- * Returns the blocks of each loop. If several blocks jump back to one header, returns also the blocks on the way to each
- * of them: a loop that begins with another one has the same header.
+ * Returns the blocks of each loop. If several back edges lead to the same header, also returns the blocks of each back
+ * edge's natural loop, because nested loops may share a header.
  */
 function loopBodies({ analysis: { blocks, loops } }: AnalyzedFlow): (readonly FlowBlock[])[] {
   const before = predecessors(blocks, successors);
@@ -114,8 +115,8 @@ function isSameAddress(a: ResolvedOperand | undefined, b: ResolvedOperand | unde
 }
 
 /**
- * Maps each block to the blocks on whose branches it depends: one way of the branch always leads to the block, and
- * another one may not.
+ * Maps each block to the blocks on whose branches it is control-dependent: one direction of the branch always leads to
+ * the block, and another may not.
  */
 function controllersOf({ analysis: { blocks, postDominators } }: AnalyzedFlow): Map<FlowBlock, FlowBlock[]> {
   const controllers = new Map<FlowBlock, FlowBlock[]>(blocks.map((block) => [block, []]));
@@ -135,8 +136,8 @@ function controllersOf({ analysis: { blocks, postDominators } }: AnalyzedFlow): 
 }
 
 /**
- * Adds the volatile loads in `blocks` on which the registers `deciding` depend, through other registers, through memory
- * at the same address, and through the branches between the blocks.
+ * Adds the volatile loads in `blocks` on which the values of the registers `deciding` depend: through other registers,
+ * through memory at the same address, or through branches.
  */
 function addDeciding(
   found: Set<ResolvedInstruction>,
@@ -168,7 +169,7 @@ function addDeciding(
     if (isVolatileLoad(instruction)) found.add(instruction);
     else {
       for (const register of registersRead(instruction)) uses.push({ register, block, index });
-      // Without optimizations, compilers keep variables in memory.
+      // Unoptimized code keeps variables in memory.
       if (instruction.form.traits.access === "read") {
         const [, from] = instruction.operands;
         for (const store of stores) {
