@@ -51,7 +51,7 @@ export interface ReadNpyOptions<T extends TypedArray = TypedArray> extends FileR
 /** Options for writing an array. */
 export interface FileWriteOptions extends FileOptions {
   /**
-   * The stream that produces the data: all of its work is awaited before the memory is read. Defaults to each array's
+   * The stream that writes the data. The call first waits for the work enqueued on it so far. Defaults to each array's
    * own stream.
    */
   stream?: CudaStream;

@@ -41,7 +41,7 @@ export interface WriteSafetensorsOptions extends FileWriteOptions {
 
 /** Options of `SafetensorsFile.load`. */
 export interface LoadSafetensorsOptions extends FileOptions {
-  /** The stream whose work must complete before the memory is filled. Defaults to the buffer's own stream. */
+  /** The stream whose current work must complete before the memory is filled. Defaults to the buffer's own stream. */
   stream?: CudaStream;
 }
 

@@ -26,7 +26,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   readonly length: number;
   /** The element type, as the constructor of a typed array. */
   readonly type: TypedArrayConstructor<T>;
-  /** The dtype and the shape, if they are not only those of the type and the length. */
+  /** The dtype and the shape. Undefined if the type and the length imply both. */
   readonly #layout: { readonly dtype?: string; readonly shape?: readonly number[] | undefined } | undefined;
 
   static {
@@ -58,17 +58,17 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * The size of each dimension, from the slowest to the fastest, counted in elements of the `dtype`. An array has the
-   * shape that it was allocated or viewed with, that its file has, or that the metadata of its offer states; any other
-   * array has one dimension, its length.
+   * The size of each dimension, in elements of the `dtype`; the last dimension varies fastest. The shape was given when
+   * the array was allocated or viewed, or comes from a file or from the metadata of an offer. Otherwise, the array has
+   * one dimension, its `length`.
    */
   get shape(): readonly number[] {
     return this.#layout?.shape ?? [this.length];
   }
 
   /**
-   * The name that array libraries give the element type, such as "float32". Elements for which JavaScript has no typed
-   * array have names of their own: an array of `"bfloat16"` is a `Uint16Array` of the bits.
+   * The name of the element type, as array libraries call it, such as `"float32"`. If JavaScript has no typed array for
+   * the element type, `type` shows the bits instead: an array of `"bfloat16"` has the type `Uint16Array`.
    */
   get dtype(): string {
     return this.#layout?.dtype ?? dtypeOfType(this.type);
@@ -158,7 +158,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
     const size = this.type.BYTES_PER_ELEMENT;
     const address = this.address + BigInt(begin * size);
     const part = { address, byteLength: (end - begin) * size, stream: this.stream };
-    // Elements that are parts of others, or have several parts, cannot be counted as those of the type are.
+    // Keep the dtype only if its elements have the size of the typed array's elements, in which `begin` and `end` are
+    // counted.
     const keepsDtype = this.#layout?.dtype !== undefined && elementTypeOf(this.dtype)?.bits === 8 * size;
     return new DeviceArray(this.type, allocationOf(this), part, keepsDtype ? { dtype: this.dtype } : undefined);
   }
@@ -209,7 +210,7 @@ interface ArrayRequest<T extends TypedArray> {
   readonly length: number;
   readonly stream: CudaStream | undefined;
   readonly data: T | undefined;
-  /** The shape and the size, if a shape was given instead of the length. */
+  /** The shape and the size. Undefined unless a shape or a dtype was given instead of the length. */
   readonly layout?: ReturnType<typeof arrayLayout>;
 }
 
@@ -247,7 +248,7 @@ export function newArray<T extends TypedArray>(
   { type, data, length, layout }: ArrayRequest<T>,
   allocation: Allocation,
 ): DeviceArray<T> {
-  // An array without elements has memory nevertheless, so that it has an address and is freed like any other.
+  // Even an array without elements owns memory, so that it has an address and is freed like any other array.
   const part = length === 0 ? { address: allocation.address, byteLength: 0, stream: undefined } : undefined;
   const array = new DeviceArray(type, allocation, part, layout);
   if (data === undefined) return array;

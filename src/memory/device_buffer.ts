@@ -349,11 +349,11 @@ export class DeviceBuffer implements Disposable {
    * buffer can be freed.
    *
    * @param type The element type, as the constructor of a typed array.
-   * @param options The shape, by default one dimension, and the dtype, by default that of the type: give
-   * `{ dtype: "bfloat16" }` with `Uint16Array`.
+   * @param options The shape, which defaults to one dimension, and the dtype, which defaults to that of the type. For
+   * example, use `Uint16Array` with `{ dtype: "bfloat16" }`.
    * @throws {RangeError} If the buffer does not consist of whole elements, its address is not a multiple of their size,
-   * or the shape is that of another number of bytes
-   * @throws {TypeError} If `type` is not the constructor of a typed array, or cannot have elements of the dtype
+   * or the shape does not match the buffer's size
+   * @throws {TypeError} If `type` is not the constructor of a typed array, or cannot represent elements of the dtype
    * @throws {ReferenceError} If the buffer was freed
    */
   as<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: ArrayOptions): DeviceArray<T> {

@@ -33,7 +33,7 @@ const types: Readonly<Record<string, TypedArrayConstructor<TypedArray>>> = {
 };
 const dtypes = new Map(Object.entries(types).map(([dtype, type]) => [type, dtype]));
 
-/** The elements that have no typed array of their own: the typed array that shows their bits, and their number of bits. */
+/** The element types without a typed array of their own. `type` is the typed array that shows the bits. */
 const otherTypes: Readonly<Record<string, ArrayElement>> = {
   bool: { type: Uint8Array, bits: 8 },
   bfloat16: { type: Uint16Array, bits: 16 },
@@ -52,20 +52,20 @@ const otherTypes: Readonly<Record<string, ArrayElement>> = {
   complex128: { type: Float64Array, bits: 128 },
 };
 
-/** What the elements of a dtype are in memory. */
+/** How elements of a dtype are represented in memory. */
 export interface ArrayElement {
   readonly type: TypedArrayConstructor<TypedArray>;
-  /** The bits of an element, without gaps between elements. */
+  /** The size of an element in bits. Elements are packed without padding. */
   readonly bits: number;
 }
 
-/** The shape of an array and the type of its elements, where the typed array does not say it. */
+/** The shape of an array, and its dtype if the typed array does not imply it. */
 export interface ArrayOptions {
-  /** The size of each dimension, from the slowest to the fastest, counted in elements of the dtype. */
+  /** The size of each dimension, in elements of the dtype; the last dimension varies fastest. */
   shape?: readonly number[];
   /**
-   * The name that array libraries give the element type, such as `"bfloat16"` for a `Uint16Array` that holds the bits.
-   * Defaults to the element type of the typed array, such as `"float32"`.
+   * The name of the element type, as array libraries call it, such as `"bfloat16"` for a `Uint16Array` that holds the
+   * bits. Defaults to the dtype of the typed array, such as `"float32"`.
    */
   dtype?: string;
 }
@@ -84,7 +84,7 @@ export interface ArrayDescription {
   readonly shape: readonly number[];
 }
 
-/** Returns what the elements of a dtype are in memory; undefined if there is no such dtype. */
+/** Returns how elements of a dtype are represented in memory. Undefined if there is no such dtype. */
 export function elementTypeOf(dtype: string): ArrayElement | undefined {
   if (Object.hasOwn(otherTypes, dtype)) return otherTypes[dtype];
   if (!Object.hasOwn(types, dtype)) return undefined;
@@ -93,8 +93,8 @@ export function elementTypeOf(dtype: string): ArrayElement | undefined {
 
 /** Returns the dtype of a typed array's elements. */
 export function dtypeOfType(type: TypedArrayConstructor<TypedArray>): string {
-  // A subclass of a typed array gets the dtype of its base class. Only a Uint8ClampedArray has no dtype of its own: it
-  // gets "uint8".
+  // A subclass of a typed array has the dtype of its base class. Uint8ClampedArray, which has no corresponding dtype,
+  // counts as "uint8".
   let dtype: string | undefined;
   for (let of = type; dtype === undefined && typeof of === "function"; of = Object.getPrototypeOf(of)) {
     dtype = dtypes.get(of);
@@ -107,7 +107,7 @@ export function dtypeOfType(type: TypedArrayConstructor<TypedArray>): string {
  *
  * @param byteLength the size of the memory, which the array must fill; undefined if the memory is still to be allocated
  * @throws {RangeError} If the shape is invalid, or its size does not equal `byteLength`
- * @throws {TypeError} If the type cannot have elements of the dtype
+ * @throws {TypeError} If `type` cannot represent elements of the dtype
  */
 export function arrayLayout(
   type: TypedArrayConstructor<TypedArray>,
@@ -147,7 +147,10 @@ export function arrayLayout(
   return { dtype, shape: [...shape], byteLength: needed };
 }
 
-/** Returns the number of elements of a shape, 1 if it has no dimensions. Throws unless it is a shape. */
+/**
+ * Returns the number of elements of an array with the given shape: 1 if it has no dimensions. Throws if the shape is
+ * invalid.
+ */
 function elementsOf(shape: readonly number[]): number {
   if (!Array.isArray(shape)) {
     throw new TypeError(`Cannot use ${whatIs(shape)} as a shape: give an array of numbers, such as [480, 640]`);
@@ -159,13 +162,13 @@ function elementsOf(shape: readonly number[]): number {
   if (wrong !== undefined) {
     throw new RangeError(`Cannot use [${shape}] as a shape: ${shown(wrong)} is not a whole number of elements`);
   }
-  // However large the other dimensions are, a dimension of 0 leaves no elements.
+  // If any dimension is 0, the array is empty, even if the product of the other dimensions would overflow.
   return shape.includes(0) ? 0 : shape.reduce((product, size) => product * size, 1);
 }
 
 /**
- * Returns the size in bytes to allocate for `length` elements, or for an array with a layout. An array without elements
- * takes as much as one element.
+ * Returns the size in bytes to allocate for `length` elements, or for an array with a layout. At least the size of one
+ * element.
  */
 export function byteLengthToAllocate(
   type: TypedArrayConstructor<TypedArray>,
@@ -175,11 +178,11 @@ export function byteLengthToAllocate(
 }
 
 /**
- * Returns the typed array for the element type that metadata states.
+ * Returns the typed array for the `dtype` in an offer's metadata.
  *
  * @param metadata any JSON value from another process
  * @param what the array, for the error's message
- * @throws {TypeError} If the metadata states no element type, or one without a typed array
+ * @throws {TypeError} If the metadata has no `dtype`, or one without a corresponding typed array
  */
 export function typeFromMetadata(metadata: unknown, what: string): TypedArrayConstructor<TypedArray> {
   const dtype = memberOf(metadata, "dtype");
@@ -191,7 +194,8 @@ export function typeFromMetadata(metadata: unknown, what: string): TypedArrayCon
 }
 
 /**
- * Returns the dtype and the shape that metadata states, as far as an array of the given type and size can have them.
+ * Returns the dtype and the shape in an offer's metadata. Omits each of them if it does not fit the given type and
+ * size.
  *
  * @param metadata any JSON value from another process
  */

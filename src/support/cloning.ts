@@ -27,5 +27,5 @@ export function cloneRefusal(what: string, advice: string): object {
 
 /** Advice for objects that each Worker creates for itself. */
 export const openInWorker = "each Worker calls open() and creates objects of its own";
-/** Advice for objects through which memory is shared. */
+/** Advice for objects through which processes share memory. */
 export const shareOrOpen = "each Worker calls open(), and shares memory through an Exporter, as other processes do";

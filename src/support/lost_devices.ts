@@ -101,7 +101,10 @@ export function noteMadeFrom(error: object, driverError: object): void {
   if (loss !== undefined) lossesByError.set(error, loss);
 }
 
-/** Records that an error does not reach the program. If the error lists launches, the next error lists them again. */
+/**
+ * Records that an error was not reported to the program. If the error lists launches, the next error will list them
+ * again.
+ */
 export function noteUnseen(error: unknown): void {
   const loss = lossesByError.get(error as object);
   if (loss !== undefined) loss.isSeen = false;

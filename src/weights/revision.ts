@@ -17,7 +17,7 @@ export interface DigestedTensor {
 const encoder = new TextEncoder();
 
 /**
- * Computes the revision of tensors, as 64 hexadecimal digits. The revision is the SHA-256 digest of a text with one
+ * Computes the revision of tensors, as 64 hexadecimal digits. The revision is the SHA-256 digest of a string with one
  * line for each tensor, sorted by name in the byte order of UTF-8. A line consists of the name, the dtype, the
  * dimensions joined by commas, and the digest of the tensor's bytes in hexadecimal. These fields are separated by zero
  * bytes; a line feed ends the line. The revision therefore does not depend on the tensors' order, on padding, or on how

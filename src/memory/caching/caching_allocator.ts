@@ -191,12 +191,13 @@ export class CachingAllocator implements Disposable {
    * Allocates memory for `length` elements of a type, in stream order. Also throws what `allocate` throws.
    *
    * @param type The element type, as the constructor of a typed array, such as `Float32Array`.
-   * @param length Number of elements, or the shape, such as `{ shape: [480, 640] }`, with the dtype if the elements
-   * have no typed array of their own. An array without elements has an address, too.
+   * @param length The number of elements, or the shape, such as `{ shape: [480, 640] }`. For elements without a typed
+   * array of their own, also the dtype, such as `{ shape: [8], dtype: "bfloat16" }`. Even an array without elements has
+   * an address.
    * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
    * memory.
-   * @throws {RangeError} If `length` is not a valid number of elements, or the shape not a valid one
-   * @throws {TypeError} If the type cannot have elements of the dtype
+   * @throws {RangeError} If `length` is not a valid number of elements, or the shape is invalid
+   * @throws {TypeError} If the type cannot represent elements of the dtype
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,

@@ -30,7 +30,7 @@ export interface InterleavedAccesses {
   readonly ranges: readonly ByteRange[];
 }
 
-/** A repeating access pattern: determines which source line accesses which byte. */
+/** A repeating access pattern, which determines the source line that accesses each byte. */
 export class Fields {
   /** The number of bytes after which the pattern repeats. */
   readonly period: number;

@@ -184,7 +184,7 @@ export const orderBits = {
   hasResult: 2048,
   /** A volatile load or store. */
   volatile: 4096,
-  /** A volatile load that polls: its value decides whether a loop ends. */
+  /** A volatile load that polls: its result determines whether a loop exits. */
   polls: 8192,
 } as const;
 

@@ -1,22 +1,22 @@
 /**
  * Compiles PTX to WebAssembly, in these stages:
  *
- * 1. `src/ptx/` parses text into a syntax tree.
- * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the instruction table. A row has
- * two halves: `src/ptx/instructions/` states syntax, section of the manual and traits, and `instructions/` the code to
- * emit. The types of operands are checked later, while code is emitted.
- * 3. `contraction/` replaces products and sums with fused multiply-adds where a driver's compiler does.
- * 4. `control_flow/` builds a graph of basic blocks, once for each function. `src/ptx/analysis/` has the analyses that
- * the next stages run on the graph. A stage that changes the graph works on a copy.
- * 5. `lockstep/` finds where the lanes of a warp must wait for each other, because on a GPU they advance together.
- * 6. `codegen/` emits the code of each instruction's row. Calls `helpers/` where WebAssembly has no such instruction.
- * 7. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
- * 8. `webassembly/` encodes the result.
+ * 1. `src/ptx/` parses text into a syntax tree. 2. `typing/` resolves names, lays out variables, and finds each
+ * instruction's row in the instruction table. A row has two halves: `src/ptx/instructions/` contains the syntax, the
+ * section of the manual and the traits, and `instructions/` contains the code to emit. The types of operands are
+ * checked later, while code is emitted. 3. `contraction/` replaces products and sums with fused multiply-adds where a
+ * driver's compiler does. 4. `control_flow/` builds a graph of basic blocks, once for each function.
+ * `src/ptx/analysis/` has the analyses that the next stages run on the graph. A stage that changes the graph works on a
+ * copy. 5. `lockstep/` finds where the lanes of a warp must wait for each other, because on a GPU they advance
+ * together. 6. `codegen/` emits the code of each instruction's row. Calls `helpers/` where WebAssembly has no such
+ * instruction. 7. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows
+ * it. 8. `webassembly/` encodes the result.
  *
  * A kernel and the functions that it calls become one WebAssembly function, or several if they are large
  * (`codegen/kernel_parts.ts`). Threads are coroutines: at a suspend point, a thread saves its live registers and leaves
- * the function, which begins with a switch on where the thread resumes (`codegen/code_generator.ts`). Every stage takes O(n) or O(n log n) time for a kernel of n instructions, as `deno
- * task bench scaling` measures. `../abi/` defines the interface between compiled kernels and their caller.
+ * the function, which begins with a switch on where the thread resumes (`codegen/code_generator.ts`). Every stage takes
+ * O(n) or O(n log n) time for a kernel of n instructions, as `deno task bench scaling` measures. `../abi/` defines the
+ * interface between compiled kernels and their caller.
  *
  * @module
  */
@@ -330,7 +330,7 @@ function compileKernel(
       limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
       for (const definition of definitions) checkSize(kernel, definition);
       const codeBytes = definitions.reduce((sum, { code }) => sum + code.length, 0);
-      // The code for gangs is larger than that for single threads.
+      // The code for gangs is larger than the code for single threads, so it would exceed the limit as well.
       const isTooLargeForGangs = definitions.length > 1 && codeBytes > maximumGangBytes;
       const lockstepPointCount = points.instructions.size;
       // If the order of the accesses of a warp's lanes matters, all lanes must be in one gang.
@@ -429,7 +429,7 @@ function threadsPerBlock(
   return { maxThreadsPerBlock, requiredThreads };
 }
 
-/** What to do about a kernel that is too large. */
+/** Advice for the error if a kernel is too large. */
 const wayOut = "unroll its loops less (#pragma unroll 1), or make several kernels of it";
 
 /** Throws if a compiled kernel exceeds an engine's limits. */

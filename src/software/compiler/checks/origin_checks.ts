@@ -62,8 +62,8 @@ export function checkOrigin(e: FunctionEmitter, address: ResolvedAddress, access
 }
 
 /**
- * Emits code that checks the access whose offset is on the stack with a helper, and leaves the offset there. Returns
- * whether it did: only if the access's pointer was derived from a parameter.
+ * Emits code that checks an access with a helper. The offset of the access is on the stack before and after. Emits code
+ * only if the access's pointer was derived from a parameter, and returns whether this is so.
  */
 export function checkOriginInHelper(
   e: FunctionEmitter,

@@ -183,7 +183,7 @@ export class RegisterShadows {
     });
   }
 
-  /** Emits what `require` emits, with the check in a helper. */
+  /** Like `require`, but performs the check in a helper. */
   #requireInHelper(shadow: Register, decision: Decision): void {
     const e = this.#e;
     const isWide = shadow.type.bits === 64;

@@ -240,7 +240,9 @@ export const fromLowest: ValidityRule = (e, shadows, i) => {
   });
 };
 
-/** Emits code that pushes operands and then their shadows, the arguments of helpers that compute shadows. */
+/**
+ * Emits code that pushes operands, followed by the operands' shadows, as arguments for helpers that compute shadows.
+ */
 export function pushWithShadows(
   e: FunctionEmitter,
   shadows: RegisterShadows,

@@ -7,9 +7,9 @@
  * index of the basic block where it resumes. The body begins with a switch on this index. Calls use the same mechanism:
  * the caller saves its live registers, and the callee returns through the switch.
  *
- * A large kernel becomes several WebAssembly functions, its parts (`kernel_parts.ts`). A thread that continues in another
- * part leaves the function, too. In such a kernel, a thread saves only registers that have changed, and restores only
- * registers that it needs (`kept_registers.ts`).
+ * A large kernel is divided into parts, each of which becomes a WebAssembly function (`kernel_parts.ts`). A thread that
+ * jumps to another part also leaves the function. In a divided kernel, a thread saves only the registers that have
+ * changed, and restores only the registers that it needs (`kept_registers.ts`).
  *
  * @module
  */
@@ -166,7 +166,7 @@ export function generateKernel(name: string, resolved: ResolvedKernel, context: 
   return new KernelGenerator(resolved, { ...context, options }, { isDivided: true }).generate(name);
 }
 
-/** Returns the result of a generator. Undefined if engines do not accept the kernel in this form. */
+/** Returns the result of a generator. Undefined if engines would not accept the resulting code. */
 function generateIfPossible(name: string, generator: KernelGenerator): GeneratedKernel | undefined {
   try {
     const generated = generator.generate(name);
@@ -230,16 +230,16 @@ interface Chooser {
   readonly call: IndirectCall;
 }
 
-/** The part of a joined kernel that becomes one WebAssembly function, while the graph is built. */
+/** A part of a divided kernel, while its control-flow graph is built. */
 interface JoinedPart {
   readonly dispatch: FlowBlock;
   /** The blocks where threads start or resume, in the order of their resume indices. */
   readonly targets: FlowBlock[];
-  /** The block that dispatches the part's indirect calls, if there are any. */
+  /** The block that dispatches the part's indirect calls. Undefined if there are none. */
   chooser: Chooser | undefined;
 }
 
-/** The graph of a WebAssembly function, which begins with a switch on the resume index. */
+/** The control-flow graph of a WebAssembly function, which begins with a switch on the resume index. */
 interface Dispatch {
   readonly entry: FlowBlock;
   /** The resume indices of the blocks in the graph where threads start or resume. */
@@ -283,7 +283,7 @@ class KernelGenerator {
   readonly #divergencePoints: readonly FlowBlock[];
   readonly #divergenceLines: readonly number[];
   readonly #resumePoints = new Map<FlowBlock, ResumePoint>();
-  /** The parts of the kernel, if it is divided. */
+  /** The parts of the kernel. Undefined if the kernel is not divided. */
   readonly #parts: KernelParts | undefined;
 
   constructor(
@@ -291,7 +291,10 @@ class KernelGenerator {
     context: GeneratorContext,
     { divergencePoints, isDivided = false }: {
       readonly divergencePoints?: readonly DivergencePoint[];
-      /** Whether to divide the kernel into parts. "if large": if its estimated size exceeds `dividedAbove`. */
+      /**
+       * Whether to divide the kernel into parts; `"if large"` divides it only if its estimated size exceeds
+       * `dividedAbove`.
+       */
       readonly isDivided?: boolean | "if large";
     } = {},
   ) {
@@ -329,7 +332,8 @@ class KernelGenerator {
     }
     const isSuspended = [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
     this.#findIntervals();
-    // A kernel whose threads are never suspended is faster as a whole, and divided only if engines refuse it.
+    // If no thread of the kernel is ever suspended, the undivided kernel runs faster, so divide it only if engines
+    // would not accept it.
     const divides = isDivided === "if large" ? isSuspended && this.#isLarge() : isDivided;
     const { partBytes } = context.options;
     if (divides && [...this.#flows.values()].filter((flow) => splitLongBlocks(flow, partBytes)).length > 0) {
@@ -437,7 +441,7 @@ class KernelGenerator {
     return { definitions: [...definitions, runParts(name, calls)], localBytes, savedBytes };
   }
 
-  /** Emits code for a part of the kernel from now on. Does nothing if the kernel is not divided. */
+  /** Switches to emitting code for a part of the kernel. Does nothing if the kernel is not divided. */
   #usePart(part: number): void {
     if (this.#parts !== undefined) this.#emitter.useLocals(this.#parts.locals[part]!);
   }
@@ -521,7 +525,7 @@ class KernelGenerator {
     const registers = e.shadows && trackedRegisters(flow, { intervals, carry });
     const tracked = registers && beginUninitialized(flow, registers).tracked;
     if (registers?.mayReadUnset) this.#mayReadUnset = true;
-    // The memory in which a divided kernel keeps registers has arbitrary contents.
+    // In a divided kernel, the memory for saved registers is uninitialized.
     if (this.#parts !== undefined) entry.instructions.unshift(initializations(intervals));
     e.enterFunction(instructionsOf(resolved), intervals, {
       ...tracked === undefined ? {} : { tracked },
@@ -556,7 +560,7 @@ class KernelGenerator {
       ? () => []
       : liveRegisters({ entry, at: resumeBlocks, next: successors, use });
     const slots = new Map<Register, number>();
-    /** In a divided kernel, registers that share a local share a slot, too. */
+    /** In a divided kernel, registers that share a local also share the memory in which they are saved. */
     const holderOf = (register: Register) => this.#parts === undefined ? register : e.holderOf(register);
     let end: number = savedHeader.byteLength;
     for (const resumeBlock of resumeBlocks) {
@@ -588,7 +592,7 @@ class KernelGenerator {
     return { ...all, saved: ({ suspendBlock }) => saved(suspendBlock), restored };
   }
 
-  /** Ends the parts of a divided kernel: replaces the jumps from one part to another with crossings. */
+  /** Cuts a divided kernel's graph between its parts: replaces jumps from one part to another with crossings. */
   #cutBetweenParts({ entry, suspendPoints }: FunctionFlow, parts: KernelParts): readonly Crossing[] {
     const crossings: Crossing[] = [];
     const suspending = new Set(suspendPoints.map(({ suspendBlock }) => suspendBlock));
@@ -694,7 +698,7 @@ class KernelGenerator {
     return joined.map(({ dispatch, targets }, part) => {
       const { first } = indices[part]!;
       this.#usePart(part);
-      // The last target is selected if the resume index is in another part.
+      // The switch selects the last target if the resume index belongs to another part.
       const others = parts === undefined ? [] : [this.#leavingBlock({ isBackward: true })];
       this.#conditions.set(dispatch, switchOnResumeIndex(this.#emitter, dispatch, [...targets, ...others], first));
       return { entry: blockBefore(dispatch), indices: indices[part]! };
@@ -705,8 +709,8 @@ class KernelGenerator {
    * Creates a basic block that ends a part of the kernel: the thread continues in another part, at the given resume
    * index, or at the one in the local `resumeIndex`.
    *
-   * @param options `isBackward`: whether the other part may precede this one. Every loop that spans several parts has
-   * such a block, which consumes the fuel for an iteration
+   * @param options `isBackward`: whether the other part may precede this one. Every loop that spans several parts
+   * contains such a block, which consumes the loop's fuel for each iteration
    */
   #leavingBlock({ resumeIndex, line, isBackward }: {
     readonly resumeIndex?: number;
@@ -878,7 +882,7 @@ class KernelGenerator {
   }
 }
 
-/** Returns a step that sets the registers to 0 that a function may read before it sets them. */
+/** Returns a step that sets registers to 0 if the function may read them before setting them. */
 function initializations(intervals: readonly LiveInterval[]): CompiledStep {
   const unset = intervals.filter(({ begin }) => begin === 0).map(({ register }) => register);
   return { instruction: undefined, emit: (e) => unset.forEach((register) => e.initialize(register)) };

@@ -44,7 +44,7 @@ import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 /** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
   readonly code: CodePiece;
-  /** The registers that the code sets on some paths only. May include registers of `definitions`. */
+  /** The registers that the code sets only on some paths. May include registers that are also in `definitions`. */
   readonly conditional: ReadonlySet<Register>;
 }
 
@@ -106,7 +106,7 @@ export interface EmitOptions {
    * which becomes a WebAssembly function.
    */
   readonly dividedAbove: number;
-  /** The size in bytes that the code of a part should have. */
+  /** The target code size of a part, in bytes. */
   readonly partBytes: number;
 }
 
@@ -152,9 +152,9 @@ export class FunctionEmitter {
   defersNaN64 = false;
   /** Whether the code may perform release operations other than barriers. */
   hasReleases = false;
-  /** Whether to call helpers for checks, where the code of other kernels is in line. Set for large kernels. */
+  /** Whether to call helpers for checks instead of emitting the checks inline. Set for large kernels. */
   sharesChecks = false;
-  /** The volatile loads that poll, for the check `race`; see `findPollingLoads`. */
+  /** The volatile loads that poll, for the check `race`. See `findPollingLoads`. */
   pollingLoads: ReadonlySet<ResolvedInstruction> = new Set();
   readonly sizes: SpaceSizes;
   readonly options: EmitOptions;
@@ -206,10 +206,7 @@ export class FunctionEmitter {
     return this.#locals.fixed;
   }
 
-  /**
-   * Begins to emit code for another WebAssembly function, or continues to emit code for it: uses the given locals from
-   * now on.
-   */
+  /** Switches to emitting code for the WebAssembly function with the given locals, which may already contain code. */
   useLocals(locals: FunctionLocals): void {
     this.#locals = locals;
   }

@@ -1,6 +1,6 @@
 /**
- * The locals of one WebAssembly function: those that hold registers, launch fields and parameters, and those that cache
- * the allocations of pointers.
+ * The locals of a WebAssembly function: those that hold registers, launch fields and parameters, and those that cache
+ * the allocations that pointers refer to.
  *
  * @module
  */
@@ -44,7 +44,10 @@ export interface ArgumentRange {
   readonly room: number;
 }
 
-/** The i64 locals that cache an allocation: its start, and the number of accesses of one size that fit in it. */
+/**
+ * The i64 locals that cache an allocation: the start of the allocation, and the number of accesses of one size that fit
+ * into it.
+ */
 export interface RangeCache {
   readonly begin: number;
   readonly count: number;
@@ -57,7 +60,7 @@ export class FunctionLocals {
   /** The locals that hold registers. */
   readonly registers: Map<Register, number> = new Map();
   /**
-   * The pools from which the locals of registers are taken. All PTX functions of a kernel use the same locals, because
+   * The pools that provide the locals of registers. All PTX functions of a kernel share the same locals, because
    * registers are saved across calls.
    */
   readonly registerLocals: LocalPools = new LocalPools((type) => this.add(type));
@@ -70,12 +73,14 @@ export class FunctionLocals {
   readonly #parameterCount: number;
   readonly #mostRanges: number;
   readonly #ranges = new Map<ResolvedAddress["base"], Map<number, RangeCache>>();
-  /** All range caches, by the size of the access. */
+  /** All range caches, keyed by access size. */
   readonly #rangesOfSize = new Map<number, RangeCache[]>();
-  /** The number of range caches that were requested, by the size of the access. */
+  /** The number of range caches requested so far, keyed by access size. */
   readonly #rangeCounts = new Map<number, number>();
 
-  /** @param mostRanges the maximum number of range caches for each size of access: further pointers share caches */
+  /**
+   * @param mostRanges the maximum number of range caches for each access size. Beyond it, pointers share range caches
+   */
   constructor({ parameters }: FunctionType, { mostRanges = Infinity }: { readonly mostRanges?: number } = {}) {
     this.#parameterCount = parameters.length;
     this.#mostRanges = mostRanges;

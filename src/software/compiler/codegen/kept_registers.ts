@@ -1,9 +1,9 @@
 /**
- * Finds the registers that a large kernel saves and restores where its threads are suspended.
- *
- * A register keeps its value in the thread's memory until an instruction sets it. A suspended thread therefore saves
- * only the registers that may have been set since it last resumed, and restores only those that it may need before it
- * is suspended again. In a kernel with hundreds of live registers and thousands of shuffles, these are few.
+ * Determines which registers a large kernel saves and restores when its threads are suspended. A saved register stays
+ * valid in the thread's memory until an instruction sets the register again. A suspended thread therefore saves only
+ * the registers that may have been set since the thread last resumed. A resumed thread restores only the registers that
+ * it may need before it is suspended again. Even in a kernel with hundreds of live registers and thousands of shuffles,
+ * these are few.
  *
  * @module
  */
@@ -25,8 +25,8 @@ export interface SuspendingGraph<Block, Name> {
   readonly entry: Block;
   next(block: Block): readonly Block[];
   /**
-   * Whether threads are suspended at the end of a block. The block's only successor is the block where they resume,
-   * all of whose predecessors are such blocks.
+   * Whether threads are suspended at the end of a block. Such a block has a single successor, at which the threads
+   * resume. All predecessors of this successor are such blocks, too.
    */
   isSuspending(block: Block): boolean;
   accesses(block: Block): RegisterChanges<Name>;
@@ -43,10 +43,9 @@ export interface KeptRegisters<Block, Name> {
 const none: readonly never[] = [];
 
 /**
- * Finds the registers to save and restore. At the entry, the memory of all registers counts as up to date. Registers
- * that may be read before they are set must therefore be set there.
- *
- * The time is proportional to the sum of the lengths of all live ranges, in blocks.
+ * Determines which registers to save and restore. At the entry, the memory of every register counts as up to date.
+ * Registers that may be read before they are set must therefore be initialized at the entry. The running time is
+ * proportional to the total length of all live ranges, measured in blocks.
  */
 export function keptRegisters<Block, Name>(graph: SuspendingGraph<Block, Name>): KeptRegisters<Block, Name> {
   const { entry, next, isSuspending, accesses } = graph;
@@ -63,14 +62,14 @@ export function keptRegisters<Block, Name>(graph: SuspendingGraph<Block, Name>):
   const after = forward.group(blocks.length), before = backward.group(blocks.length);
   const { registers, uses, definitions, conditional } = occurrences(blocks.map(accesses));
   const saved = new Map<number, Name[]>(), restored = new Map<number, Name[]>();
-  // Each array holds the number of the last register, plus 1, for which the block has the property.
+  // For each block, the number, plus 1, of the last register that had the property in the block. Never needs clearing.
   const property = () => new Uint32Array(blocks.length);
   const [isDefined, isLive, isChanged, isNeeded] = [property(), property(), property(), property()];
   const rest: number[] = [];
   registers.forEach((register, number) => {
     const mark = number + 1;
     visit(definitions, number, (index) => isDefined[index] = mark);
-    // Where the register is live at the start of a block.
+    // Marks the register as live at the start of a block.
     const live = (index: number): void => {
       if (isLive[index] === mark) return;
       isLive[index] = mark;
@@ -82,7 +81,7 @@ export function keptRegisters<Block, Name>(graph: SuspendingGraph<Block, Name>):
         if (isDefined[from] !== mark) live(from);
       });
     }
-    // Where it may have been set since the thread last resumed, which decides where it is saved.
+    // Finds the blocks that must save the register, because it may have been set since the thread last resumed.
     const savedAt: number[] = [];
     const changed = (index: number): void => {
       visit(after, index, (to) => {
@@ -102,14 +101,15 @@ export function keptRegisters<Block, Name>(graph: SuspendingGraph<Block, Name>):
     visit(definitions, number, changed);
     visit(conditional, number, changed);
     for (let index = rest.pop(); index !== undefined; index = rest.pop()) changed(index);
-    // Where its value is needed before the thread is suspended again, which decides where it is restored.
+    // Finds the blocks that must restore the register, because its value is needed before the thread is suspended
+    // again.
     const needed = (index: number): void => {
       if (isNeeded[index] === mark) return;
       isNeeded[index] = mark;
       rest.push(index);
     };
     visit(uses, number, needed);
-    // If the instruction is not executed, the register keeps its value.
+    // On paths that do not set the register, its previous value is still needed.
     visit(conditional, number, (index) => {
       if (isLive[index] === mark) needed(index);
     });

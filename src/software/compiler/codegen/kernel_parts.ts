@@ -1,9 +1,9 @@
 /**
- * Divides a large kernel into parts. Each part becomes a WebAssembly function, because engines limit the size of a
- * function, and because their compilers need too much time and memory for large ones.
+ * Divides a large kernel into parts, each of which becomes a WebAssembly function. Engines limit the size of a
+ * function, and their compilers need too much time and memory for large functions.
  *
- * A part consists of successive basic blocks. A thread that jumps from one part to another saves its registers and
- * leaves the function, as if it were suspended. A loop is therefore divided only if it is too large for one part.
+ * A part consists of consecutive basic blocks. To jump to another part, a thread saves its registers and leaves the
+ * function, as if it were suspended. Because this is slow, a loop is divided only if it is too large for a single part.
  *
  * @module
  */
@@ -21,23 +21,23 @@ import { type LiveInterval, partType } from "./locals.ts";
 import { programOrder } from "./suspension_order.ts";
 
 /**
- * The maximum number of range caches of a part, for each size of access. Engines need time in proportion to the product
- * of the numbers of locals and branches.
+ * The maximum number of range caches of a part for each access size. Limited because the compile time of engines grows
+ * with the product of the number of locals and the number of branches.
  */
 const mostRanges = 32;
 
-/** The part of a kernel to which each basic block belongs, determined while the code of the blocks is emitted. */
+/** Assigns each basic block to a part of the kernel, while the code of the blocks is emitted. */
 export class KernelParts {
   /** The locals of each part. */
   readonly locals: FunctionLocals[] = [];
   readonly #emitter: FunctionEmitter;
   readonly #partBytes: number;
   readonly #partOf = new Map<FlowBlock, number>();
-  /** The code size of the last part so far. */
+  /** The current code size of the last part, in bytes. */
   #bytes = 0;
   #block: FlowBlock | undefined;
 
-  /** @param partBytes the size in bytes that the code of a part should have */
+  /** @param partBytes the target code size of a part, in bytes */
   constructor(emitter: FunctionEmitter, partBytes: number) {
     this.#emitter = emitter;
     this.#partBytes = partBytes;
@@ -49,14 +49,14 @@ export class KernelParts {
     return this.#partOf.get(block)!;
   }
 
-  /** Puts a block, which contains no code yet, into a part. */
+  /** Assigns a block that contains no code yet to a part. */
   put(block: FlowBlock, part: number): void {
     this.#partOf.set(block, part);
   }
 
   /**
-   * Calls `emit` for each basic block of a function, to emit the code of the block, and assigns the block to a part.
-   * `emit` returns the size of the code in bytes.
+   * Calls `emit` for each basic block of a function, in program order, and assigns the block to a part. `emit` emits
+   * the block's code, and returns the size of the code in bytes.
    */
   assign(entry: FlowBlock, emit: (block: FlowBlock) => number): void {
     const blocks = [...programOrder(entry).keys()];
@@ -80,7 +80,10 @@ export class KernelParts {
     this.#bytes = 0;
   }
 
-  /** Maps each block of a loop that is small enough for one part to the header of the largest such loop. */
+  /**
+   * Maps each block of a loop to the loop's header, for all loops that are small enough for one part. A block of nested
+   * loops is mapped to the header of the outermost such loop.
+   */
   #undividedLoops(entry: FlowBlock): ReadonlyMap<FlowBlock, FlowBlock> {
     const most = this.#partBytes / bytesPerStep;
     const loops = loopsOf(entry, successors).map(({ header, body }) => {
@@ -95,12 +98,12 @@ export class KernelParts {
   }
 }
 
-/** An estimate of the code size of one step of a basic block. */
+/** The estimated code size of a step of a basic block, in bytes. */
 const bytesPerStep = 30;
-/** The code size of saving and restoring one register. */
+/** The code size of saving and restoring a register, in bytes. */
 const savedRegisterBytes = 18;
 
-/** Estimates the code size of a function in a kernel that is not divided. */
+/** Estimates the code size of a function, in bytes, if the kernel is not divided. */
 export function estimatedBytes(
   { entry, suspendPoints }: FunctionFlow,
   { intervals, hasShadows }: { readonly intervals: readonly LiveInterval[]; readonly hasShadows: boolean },
@@ -112,15 +115,15 @@ export function estimatedBytes(
     length = Math.max(length, end);
   }
   const liveRegisters = sum / length;
-  // With shadows, the kernel has twice as many registers, and more code for each instruction.
+  // Shadows double the number of registers, and add code to each instruction.
   const factor = hasShadows ? 2 : 1;
   return factor * (steps * bytesPerStep + suspendPoints.length * liveRegisters * savedRegisterBytes);
 }
 
 /**
- * Splits long basic blocks, so that a part can end within them. Returns whether there were any.
+ * Splits long basic blocks, so that a part can end within them. Returns whether any blocks were split.
  *
- * @param partBytes the size in bytes that the code of a part should have
+ * @param partBytes the target code size of a part, in bytes
  */
 export function splitLongBlocks({ entry, suspendPoints }: FunctionFlow, partBytes: number): boolean {
   const mostSteps = Math.max(8, Math.floor(partBytes / bytesPerStep / 8));

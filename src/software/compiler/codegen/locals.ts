@@ -69,9 +69,9 @@ export type FixedLocal = LaunchField | typeof threadFields[number];
 /** The WebAssembly type of a compiled kernel, whose argument is the offset of the launch record. */
 export const runType: FunctionType = { parameters: ["i32"], results: [] };
 /**
- * The type of a part of a kernel. The arguments are the offset of the launch record, and the first thread to run. The
- * result is the thread at which the part stopped: the end of the launch record's range of threads, or a thread that
- * continues in another part.
+ * The WebAssembly type of a part of a kernel. The arguments are the offset of the launch record, and the first thread
+ * to run. The result is the number of the thread at which the part stopped: the end of the launch record's range of
+ * threads, or a thread that is to continue in another part.
  */
 export const partType: FunctionType = { parameters: ["i32", "i32"], results: ["i32"] };
 /** The local that holds the offset of the launch record. */

@@ -119,7 +119,7 @@ function emitVariedIndex(
   code.get(count).i32(1).ops("i32Sub").get(index).ops("i32Sub").set(index).end();
 }
 
-/** The resume indices of a part of a kernel: `count` indices from `first` on. */
+/** The range of resume indices that belong to a part of a kernel. */
 export interface ResumeIndices {
   readonly first: number;
   readonly count: number;
@@ -128,8 +128,9 @@ export interface ResumeIndices {
 /**
  * Emits code that runs each runnable thread among those specified by the launch record, until it exits or is suspended.
  *
- * @param options `part`: for a part of a kernel, its resume indices. The code of a part begins with the thread that is
- * its argument. It stops at a thread that is in another part of the kernel, and returns the number of that thread
+ * @param options `part`: the resume indices of the part, if the code is for a part of a kernel. Such code starts at the
+ * thread that the function receives as an argument. It stops at the first thread that is to continue in another part,
+ * and returns the number of that thread
  */
 export function emitSuspendableThreads(
   e: FunctionEmitter,
@@ -170,7 +171,7 @@ export function emitSuspendableThreads(
   if (part === undefined) {
     code.i32(spinsBeforeYield).set(local("spins"));
   } else {
-    // The field is 0 for a thread that has been suspended, and undefined for a thread that has not run yet.
+    // The field is 0 for a thread that was suspended, and uninitialized for a thread that has not run yet.
     load("spins").i32(1).ops("i32Sub").i32(spinsBeforeYield - 1).ops("i32And").i32(1).ops("i32Add").set(local("spins"));
     code.get(local("record")).i32(0).memory("i32Store", threadRecord.spins);
   }
@@ -189,8 +190,8 @@ export function emitSuspendableThreads(
 }
 
 /**
- * Builds the function that runs the threads of a kernel that consists of several parts: for each thread, it calls the
- * part that contains the thread's resume point, until the thread exits or is suspended.
+ * Builds the function that runs the threads of a divided kernel. For each thread, it repeatedly calls the part that
+ * contains the thread's resume point, until the thread exits or is suspended.
  *
  * @param parts the function index and the resume indices of each part, in ascending order of the resume indices
  */

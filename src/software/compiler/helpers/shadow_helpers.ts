@@ -1,9 +1,9 @@
 /**
- * Helpers that compute the shadows of results, for the check `initialization`. Large kernels call them, where other
- * kernels have the code in line.
+ * Helper functions that compute the shadows of results, for the check `initialization`. Large kernels call them; other
+ * kernels have the same code inline.
  *
- * Where a helper has the parameters, `a`, `b` and `c` are operands, and `as`, `bs` and `cs` are their shadows, which
- * have a 1 for each uninitialized bit.
+ * The parameters `a`, `b` and `c` of a helper are operands, and `as`, `bs` and `cs` are their shadows. In a shadow,
+ * each uninitialized bit is 1.
  *
  * @module
  */
@@ -24,7 +24,7 @@ export type ShadowHelper =
   | "requireInitialized32"
   | "requireInitialized64";
 
-/** Maps each name of a shadow helper to its builder. */
+/** The builder of each helper. */
 export const shadowHelpers: Readonly<Record<ShadowHelper, HelperBuilder>> = {
   sumShadow32: () => sumShadow("i32", "Add"),
   sumShadow64: () => sumShadow("i64", "Add"),
@@ -40,13 +40,13 @@ export const shadowHelpers: Readonly<Record<ShadowHelper, HelperBuilder>> = {
 /** The bits of the last parameter of `orderShadow` and `extremeShadow`. */
 export const orderFlags = {
   isSigned: 1,
-  /** For `orderShadow`: whether equal values do not count as ordered. */
+  /** For `orderShadow`: whether the comparison is strict (`<` instead of `<=`). */
   isStrict: 2,
   /** For `extremeShadow`: whether the instruction is `max`. */
   isGreatest: 4,
 } as const;
 
-/** Emits code that pushes the smallest or the largest value that an operand may have. */
+/** Emits code that pushes the smallest or the largest value that an operand with uninitialized bits can have. */
 function pushBound(
   code: CodeWriter,
   { operand, shadow, value, isGreatest }: {
@@ -67,8 +67,9 @@ function pushBound(
 }
 
 /**
- * Builds the helper for the shadow of a sum or a difference. The parameters are `a`, `b`, `as` and `bs`. A bit is
- * uninitialized if the smallest and the largest possible results differ in it, or if the same bit of an operand is.
+ * Builds the helper for the shadow of a sum or a difference. The parameters are `a`, `b`, `as` and `bs`. A bit of the
+ * result is uninitialized if the smallest and the largest possible results differ in this bit, or if the same bit of an
+ * operand is uninitialized.
  */
 function sumShadow(value: "i32" | "i64", operation: "Add" | "Sub"): HelperFunction {
   const [a, b, as, bs] = [0, 1, 2, 3] as const;
@@ -84,7 +85,7 @@ function sumShadow(value: "i32" | "i64", operation: "Add" | "Sub"): HelperFuncti
 
 /**
  * Builds the helper that reports a decision that depends on uninitialized bits. The parameters are the shadow of the
- * value that decides, and those of `device.decideByUninitialized`.
+ * value that determines the decision, followed by the parameters of `device.decideByUninitialized`.
  */
 function requireInitialized(value: "i32" | "i64"): HelperFunction {
   const [shadow, decision, place, thread] = [0, 1, 2, 3] as const;
@@ -96,7 +97,7 @@ function requireInitialized(value: "i32" | "i64"): HelperFunction {
 
 const ordered = { parameters: ["i32", "i32", "i32", "i32", "i32"], results: ["i32"] } as const;
 
-/** Emits code that maps signed operands to unsigned ones in the same order, if `flags` says that they are signed. */
+/** Emits code that maps signed operands to unsigned operands with the same order, if `flags` marks them as signed. */
 function mapSigned(code: CodeWriter, operands: readonly number[], flags: number): void {
   code.get(flags).i32(orderFlags.isSigned).ops("i32And").if();
   for (const operand of operands) code.get(operand).i32(1 << 31).ops("i32Xor").set(operand);
@@ -104,9 +105,9 @@ function mapSigned(code: CodeWriter, operands: readonly number[], flags: number)
 }
 
 /**
- * Emits code that pushes whether the first operand may be less than the second, and whether it must be.
+ * Emits code that pushes whether the first operand may be less than the second one, and then whether it must be.
  *
- * @param isStrict whether equal operands count as not less
+ * @param isStrict whether to compare with `<` instead of `<=`
  */
 function pushMayAndMust(
   code: CodeWriter,
@@ -122,8 +123,8 @@ function pushMayAndMust(
 }
 
 /**
- * Builds the helper that returns 1 if the order of two 32-bit operands depends on uninitialized bits, else 0. The
- * parameters are `a`, `b`, `as`, `bs` and flags.
+ * Builds the helper that returns 1 if the result of comparing two 32-bit operands depends on uninitialized bits, and 0
+ * otherwise. The parameters are `a`, `b`, `as`, `bs` and `orderFlags`.
  */
 function orderShadow(): HelperFunction {
   const [a, b, as, bs, flags] = [0, 1, 2, 3, 4] as const;
@@ -138,9 +139,10 @@ function orderShadow(): HelperFunction {
 }
 
 /**
- * Builds the helper for the shadow of `min` or `max` of two 32-bit operands: that of the chosen operand. If the choice
- * depends on uninitialized bits, a bit is initialized if it is initialized and equal in both operands. The parameters
- * are `a`, `b`, `as`, `bs` and flags.
+ * Builds the helper for the shadow of the `min` or `max` of two 32-bit operands. Normally returns the shadow of the
+ * selected operand. If uninitialized bits determine which operand is selected, a bit of the result counts as
+ * initialized only if it is initialized in both operands and has the same value in both. The parameters are `a`, `b`,
+ * `as`, `bs` and `orderFlags`.
  */
 function extremeShadow(): HelperFunction {
   const [a, b, as, bs, flags] = [0, 1, 2, 3, 4] as const;

@@ -398,7 +398,7 @@ function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]
 }
 
 /**
- * Returns a function that returns whether an access may touch the same variable or allocation as any of the given
+ * Returns a predicate for accesses: whether an access may touch the same variable or allocation as any of the given
  * accesses.
  */
 function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {

@@ -70,7 +70,7 @@ export interface MaskedRegions {
 const mostExits = 2;
 /** The maximum number of basic blocks of a masked loop. Larger loops are unlikely to consist only of vector code. */
 const mostBlocks = 64;
-/** The number of rounds that evaluate a single loop each. Later rounds evaluate several loops at once. */
+/** The number of rounds in which only one loop is evaluated. Later rounds evaluate several loops at once. */
 const judgedAlone = 8;
 /** The maximum number of evaluation rounds. Loops that have not been evaluated after the last round are not masked. */
 const mostJudgements = 64;

@@ -17,12 +17,12 @@ export interface FunctionDefinition {
   readonly exportName?: string | undefined;
 }
 
-/** The maximum number of locals of a WebAssembly function that engines accept, including its parameters. */
+/** The maximum number of locals, including parameters, of a function in WebAssembly engines. */
 export const maximumFunctionLocals = 50_000;
-/** The maximum code size of a WebAssembly function that engines accept, in bytes. */
+/** The maximum code size of a function in WebAssembly engines, in bytes. */
 export const maximumFunctionBytes = 7_654_321;
 
-/** Whether engines accept a function of this size. */
+/** Whether engines accept a function with this many locals and this much code. */
 export function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
   return type.parameters.length + locals.length <= maximumFunctionLocals && code.length <= maximumFunctionBytes;
 }

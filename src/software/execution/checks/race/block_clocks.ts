@@ -27,7 +27,9 @@ export class BlockClocks {
   readonly epochs: Int32Array;
   /** The sequentially consistent fences with scopes wider than the block. */
   readonly fences: BlockFences = new BlockFences();
-  /** The sequentially consistent fences with the scope of the block, since the last barrier of the whole block. */
+  /**
+   * The sequentially consistent fences with the scope of the block, since the last barrier of all threads of the block.
+   */
   readonly narrowFences: BlockFences = new BlockFences();
   /** The time of each warp's last release, other than a barrier. */
   readonly #releaseTimes: number[] = [];
@@ -140,7 +142,8 @@ export class BlockClocks {
     const now = ++this.#time.now;
     this.#numbers[clockLayout.blockTime / 4] = now;
     this.epochs.fill(now);
-    // The barrier orders everything that the fences with the scope of the block did.
+    // After the barrier, all work before the fences with the scope of the block is ordered, so they are no longer
+    // needed.
     this.narrowFences.clear();
     if (!this.#isInformed && !this.fences.isNew) return;
     const threads = Array.from({ length: this.#count }, (_, thread) => thread);
@@ -245,11 +248,12 @@ export class BlockClocks {
   }
 
   /**
-   * Returns whether the work of a warp of this block at `epoch` is ordered before the next work of another one, if the
-   * lanes of each warp run in lockstep: what one lane releases or acquires then orders the work of all.
+   * Returns whether the work of warp `warp` at `epoch` is ordered before the next work of the warp that contains
+   * `thread`. Assumes that the lanes of each warp run in lockstep: a release or acquire by one lane then applies to the
+   * whole warp.
    *
-   * @param thread a thread of the warp whose next work it is
-   * @param warp the other warp, as its number in the launch
+   * @param thread a thread of this block
+   * @param warp the number of the other warp, which is also in this block, within the launch
    */
   isWarpOrdered(thread: number, warp: number, epoch: number): boolean {
     if (epoch < this.blockTime) return true;

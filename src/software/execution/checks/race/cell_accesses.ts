@@ -20,7 +20,7 @@ import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 
 const readOperation = 1;
 const cellWords = 1 << cellShift;
-/** The bits on which it depends with which strong accesses an access conflicts. */
+/** The order bits that determine which strong accesses an access conflicts with. */
 const kindBits = orderBits.wide | orderBits.volatile | orderBits.polls;
 
 /**
@@ -351,9 +351,9 @@ export class CellAccesses {
   }
 
   /**
-   * Returns whether a node's access and the current one, of which one reads and the other writes, are volatile accesses
-   * of two warps to shared memory that nothing orders, not even if the lanes of each warp run in lockstep. A load that
-   * polls needs no order.
+   * Returns whether a node's access and the current one are unsynchronized volatile accesses by two warps to shared
+   * memory: nothing orders them, not even if the lanes of each warp run in lockstep. A load that polls needs no order.
+   * The caller ensures that one of the accesses reads and the other one writes.
    */
   #isUnsynchronized(node: number): boolean {
     const { numbers } = this.nodes;
@@ -366,8 +366,8 @@ export class CellAccesses {
   }
 
   /**
-   * Returns whether a node's strong access has the same size and kind of scope as the current access, and both or
-   * neither are volatile and poll, so that a later access conflicts with both or with neither.
+   * Returns whether a node's strong access and the current access are interchangeable: every later access conflicts
+   * with both or with neither. They are if they have the same size and the same `kindBits`.
    */
   #isAlike(node: number): boolean {
     const { numbers } = this.nodes;

@@ -19,7 +19,10 @@ export const keyOf = {
   thread: (thread: number): number => thread * 4,
   warp: (warp: number): number => warp * 4 + 1,
   block: (block: number): number => block * 4 + 2,
-  /** The key of a warp whose lanes are assumed to run in lockstep, so that one lane releases the work of all. */
+  /**
+   * The key of a warp whose lanes are assumed to run in lockstep, so that a release by one lane applies to the whole
+   * warp.
+   */
   lockstep: (warp: number): number => warp * 4 + 7,
   /** The key of all threads of the launch. */
   everything: 3,
@@ -171,8 +174,8 @@ export function unknownLanes(
 }
 
 /**
- * Returns whether a happens-before state includes the work of a warp at `epoch` if its lanes run in lockstep: the work
- * of at least one lane.
+ * Returns whether a happens-before state includes the work of a warp at `epoch`, assuming that the warp's lanes run in
+ * lockstep: the work of a single lane is then sufficient.
  */
 export function knowsInLockstep(
   { known, fences }: Knowledge,

@@ -55,7 +55,7 @@ export class RaceFindings {
   readonly #frees = new Set<number>();
   /** The offsets of the words of shared memory that threads poll. */
   readonly #polled = new Set<number>();
-  /** The counted conflicts. The key consists of the kind and the two PTX lines; of some kinds, also of the offset. */
+  /** The counted conflicts. The key consists of the kind, the two PTX lines and, for volatile accesses, the offset. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
   constructor(options: RaceFindingsOptions) {
@@ -70,8 +70,8 @@ export class RaceFindings {
   }
 
   /**
-   * Records that a volatile load polls bytes of shared memory. They are a flag, so other volatile loads of them need no
-   * order, either.
+   * Records that a volatile load polls bytes of shared memory. These bytes hold a flag, so other volatile loads of the
+   * flag need no order, either.
    */
   notePolled(offset: number, bytes: number): void {
     for (let word = offset & ~3; word < offset + bytes; word += 4) this.#polled.add(word);
@@ -81,7 +81,8 @@ export class RaceFindings {
   add(conflict: RaceConflict): void {
     const { kind, later, earlier, offset } = conflict;
     const [a, b] = [lineOfPlace(later.place), lineOfPlace(earlier.place)];
-    // Whether the bytes are polled is only known at the end.
+    // Count the conflicts of volatile accesses separately for each word: whether the word is polled is known only at
+    // the end of the launch.
     const at = kind === "volatile" ? ` ${offset & ~3}` : "";
     const key = `race ${kind} ${Math.min(a, b)} ${Math.max(a, b)}${at}`;
     const relation = this.#relationOf(later.thread, earlier.thread);
@@ -120,9 +121,9 @@ export class RaceFindings {
   }
 
   /**
-   * Groups the conflicts of volatile accesses, without those of polled bytes. Conflicts that have a source line in common
-   * are one mistake: in the last steps of a reduction, each step conflicts with each later one. The first conflict of
-   * each group is the one whose lines come first.
+   * Groups the conflicts of volatile accesses, except for polled bytes. Conflicts with a source line in common belong
+   * to one programming error: for example, in the last steps of a reduction, each step conflicts with every later step.
+   * In each group, the conflict with the lowest source lines comes first.
    */
   #bySharedLines(): Map<string, CountedConflict[]> {
     let groups: { readonly sources: Set<string>; readonly all: CountedConflict[] }[] = [];
@@ -245,7 +246,7 @@ export type ConflictKind =
   | "scope"
   /** Both accesses are strong, but access different numbers of bytes. */
   | "size"
-  /** Both accesses are volatile, and in shared memory, but of different warps. */
+  /** Both accesses are volatile accesses to shared memory, by different warps. */
   | "volatile"
   /** The earlier access is an asynchronous copy that is not complete. */
   | "copy"

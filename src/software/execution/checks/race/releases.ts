@@ -57,7 +57,7 @@ export class Releases {
 
   readonly #isOfBlock: boolean;
 
-  /** @param isOfBlock whether the locations are in a block's shared memory */
+  /** @param isOfBlock whether the offsets are in a block's shared memory */
   constructor(isOfBlock: boolean) {
     this.#isOfBlock = isOfBlock;
   }
