@@ -14,7 +14,7 @@ const endingPause = 10;
 /** The maximum number of connections that wait in the kernel's queue until this server accepts them. */
 const backlog = 256;
 /** The maximum number of connections to which an answer is being sent. Each such answer occupies memory. */
-const maximumReading = 16;
+const maximumReceiving = 16;
 /** The maximum size of a request in bytes. */
 const maximumRequest = 16_384;
 /** The maximum lifetime of a connection in milliseconds. */
@@ -74,7 +74,7 @@ export async function serveMetrics(
     });
     connections.add(socket);
     void requestOf(socket).then(async (request) => {
-      connections.move(socket, "answered");
+      connections.move(socket, "waiting");
       const { status, body, type = plainText } = await answerTo(request, text);
       const bytes = encode(body);
       const head = [
@@ -84,7 +84,7 @@ export async function serveMetrics(
         "connection: close",
         ...status === 405 ? ["allow: GET"] : [],
       ];
-      connections.move(socket, "reading");
+      connections.move(socket, "receiving");
       socket.write(`${head.join("\r\n")}\r\n\r\n`);
       socket.end(request.startsWith("HEAD ") ? new Uint8Array() : bytes, () => socket.destroy());
     });
@@ -102,17 +102,17 @@ export async function serveMetrics(
 }
 
 /**
- * The state of a connection: the client is sending its request ("asking"), waiting for the answer to be computed
- * ("answered"), or receiving the answer ("reading").
+ * The state of a connection: the client is sending its request ("requesting"), waiting for the answer to be computed
+ * ("waiting"), or receiving the answer ("receiving").
  */
-type Activity = "asking" | "answered" | "reading";
+type Activity = "requesting" | "waiting" | "receiving";
 
 /** The connections, grouped by activity. In each group, the oldest is first. */
 class Connections {
   readonly #groups: Readonly<Record<Activity, Set<Socket>>> = {
-    asking: new Set(),
-    answered: new Set(),
-    reading: new Set(),
+    requesting: new Set(),
+    waiting: new Set(),
+    receiving: new Set(),
   };
   /**
    * Whether there are more than `maximumConnections` connections. If so, a timer that closes some of them is running.
@@ -123,7 +123,7 @@ class Connections {
 
   /** Adds a new connection. */
   add(socket: Socket): void {
-    this.#groups.asking.add(socket);
+    this.#groups.requesting.add(socket);
     if (this.#isOverflowing || this.#size <= maximumConnections) return;
     this.#isOverflowing = true;
     setTimeout(() => this.#endSome(), endingPause);
@@ -155,8 +155,8 @@ class Connections {
     if (socket.destroyed) return;
     this.delete(socket);
     this.#groups[activity].add(socket);
-    const { reading } = this.#groups;
-    if (reading.size > maximumReading) this.#endOldest(reading);
+    const { receiving } = this.#groups;
+    if (receiving.size > maximumReceiving) this.#endOldest(receiving);
   }
 
   #endOldest(group: ReadonlySet<Socket>): void {
