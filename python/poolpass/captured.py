@@ -1,4 +1,4 @@
-"""The tensors of a dictionary or of a module of PyTorch, as weights are published."""
+"""Collects the tensors of a dictionary or of a PyTorch module, to be published as weights."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Kind = Literal["parameter", "buffer", "tensor"]
 
 @dataclass
 class Captured:
-    """A tensor, and all names that it has. `is_persistent` is None unless it is a buffer."""
+    """A tensor and all of its names. `is_persistent` is None unless the tensor is a buffer."""
 
     name: str
     kind: Kind
@@ -22,18 +22,19 @@ class Captured:
     dtype: str
     shape: list[int]
     is_persistent: bool | None
-    # The order of its dimensions in memory, if it is not that of a C-contiguous array.
+    # The order of the dimensions in memory; None if the tensor is in C order.
     order: list[int] | None
     aliases: list[str] = field(default_factory=list)
 
     @property
     def in_memory_order(self) -> Any:
-        """The tensor so transposed that it is contiguous."""
+        """The tensor, with its dimensions permuted so that it is contiguous."""
         return self.tensor.contiguous() if self.order is None else self.tensor.permute(self.order)
 
 
 def capture(source: Any) -> list[Captured]:
-    """Raises TypeError for a tensor that cannot be captured, and names it."""
+    """Returns the tensors of a dictionary or a module. Raises TypeError, which names the tensor, if a tensor cannot be
+    published."""
     if isinstance(source, torch().nn.Module):
         _check_attributes(source)
         return _without_aliases(registered(source), is_module=True)
@@ -43,7 +44,8 @@ def capture(source: Any) -> list[Captured]:
 
 
 def registered(module: Any) -> Iterator[tuple[str, Kind, Any, bool | None]]:
-    """The parameters and buffers of a module with all their names, and whether a buffer is persistent."""
+    """Yields the parameters and buffers of a module under each of their names: the name, the kind, the tensor and, for
+    a buffer, whether it is persistent."""
     for path, owner in module.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
         for leaf, tensor in owner._parameters.items():
@@ -55,8 +57,8 @@ def registered(module: Any) -> Iterator[tuple[str, Kind, Any, bool | None]]:
 
 
 def attributes(module: Any) -> Iterator[tuple[str, Any, Any, Any]]:
-    """The tensors that are attributes of a module's parts, or in a list, tuple or dictionary that is one, and are not
-    registered there: the path, the container, the key in it, and the tensor."""
+    """Yields the tensors that modules have as plain attributes, or in an attribute that is a list, tuple or dictionary,
+    without being registered there: the path, the container, the key in the container, and the tensor."""
     is_tensor = torch().is_tensor
     for path, owner in module.named_modules():
         for name, value in vars(owner).items():
@@ -90,7 +92,7 @@ def _without_aliases(named: Any, *, is_module: bool) -> list[Captured]:
         if not isinstance(name, str):
             raise TypeError(f"Cannot publish a tensor under the name {name!r}: give a string")
         dtype, order = _check(name, tensor, is_module)
-        # The same memory, seen the same way.
+        # Tensors with the same memory, dtype and layout are aliases.
         key: object = id(tensor)
         if tensor.numel() > 0:
             key = (kind, tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

@@ -1,4 +1,4 @@
-"""Digests of tensors that lie in the memory of a device, by a kernel: TypeScript uses the same one."""
+"""Computes digests of tensors in device memory with a kernel, which the TypeScript library uses as well."""
 from __future__ import annotations
 
 import ctypes
@@ -9,18 +9,19 @@ from typing import Any, Callable, Sequence
 from .cuda import cuda
 from .torch_views import torch
 
-# The size in bytes of a piece of a tree, of which one thread computes the digest.
+# The size of a piece in bytes. Each piece is hashed by one thread.
 PIECE = 16 * 2**10
 _DIGEST = 32
 _THREADS = 128
 
-# Starts the kernel: the address of the table, the number of its ranges, and the number of all pieces.
+# Launches the kernel. The arguments are the address of the table, the number of ranges in it, and the total number of
+# pieces.
 Launch = Callable[[int, int, int], None]
 
 
 @dataclass
 class _Range:
-    """Bytes of which the kernel computes the digests of all pieces."""
+    """A range of bytes. The kernel hashes all of its pieces."""
 
     index: int
     address: int
@@ -32,14 +33,14 @@ class _Range:
 
 
 def device_digests(tensors: Sequence[Any], launch: Launch) -> list[bytes]:
-    """Returns the tree digest of each tensor. They are the bytes of contiguous tensors, in one dimension, on one
-    device. `launch` puts the kernel on PyTorch's current stream of that."""
+    """Returns the tree digest of each tensor. The tensors must be one-dimensional, contiguous, of type uint8, and on
+    the same device. `launch` enqueues the kernel on PyTorch's current stream of this device."""
     if not tensors:
         return []
     library, device = torch(), tensors[0].device
     roots = library.empty(_DIGEST * len(tensors), dtype=library.uint8, device=device)
     levels = [_Range(index, each.data_ptr(), each.numel()) for index, each in enumerate(tensors)]
-    # Until the end of the work: the kernels read and write them.
+    # Keep the memory until the kernels, which read and write it, are complete.
     kept = []
     while levels:
         inner = library.empty(
@@ -66,7 +67,7 @@ def device_digests(tensors: Sequence[Any], launch: Launch) -> list[bytes]:
 
 
 def digests_by_kernel(tensors: Sequence[Any]) -> list[bytes]:
-    """`device_digests` of tensors on one GPU."""
+    """Like `device_digests`, with the kernel in `tree_digest.ptx`. The tensors must be on the same GPU."""
     if not tensors:
         return []
     ordinal = tensors[0].device.index
@@ -89,5 +90,5 @@ def digests_by_kernel(tensors: Sequence[Any]) -> list[bytes]:
 
 
 def _ptx() -> bytes:
-    # Ends with a zero byte, as the driver expects.
+    # The driver expects a null-terminated string.
     return importlib.resources.files(__package__).joinpath("tree_digest.ptx").read_bytes() + b"\0"

@@ -29,7 +29,7 @@ class DType:
 
     @property
     def bits(self) -> int:
-        """Those of one number."""
+        """The number of bits of a single number."""
         return 8 * self.itemsize // self.lanes
 
 
@@ -75,9 +75,9 @@ _FLOAT4 = "float4_e2m1fn"
 
 
 def array_of(name: object, shape: Sequence[int]) -> tuple[DType, tuple[int, ...]] | None:
-    """The element type and the shape in this package of an array that metadata describes; None if it has no name here.
+    """Returns this package's element type and shape for an array that metadata describes; None if the type is unknown.
 
-    Pairs of numbers of 4 bits are an element, so that the last dimension is halved, as in PyTorch.
+    Two 4-bit numbers form one element, so that the last dimension is halved, as in PyTorch.
     """
     if name == _FLOAT4:
         return (FLOAT4_PAIR, (*shape[:-1], shape[-1] // 2)) if shape and shape[-1] % 2 == 0 else None
@@ -86,7 +86,8 @@ def array_of(name: object, shape: Sequence[int]) -> tuple[DType, tuple[int, ...]
 
 
 def stated(dtype: str, shape: Sequence[int]) -> tuple[str, list[int]]:
-    """What metadata says of an array: the reverse of `array_of`. An array of pairs without a shape is one pair."""
+    """Returns the dtype and the shape of an array for its metadata: the inverse of `array_of`. A zero-dimensional array
+    of pairs is described as an array of two numbers."""
     if dtype == FLOAT4_PAIR.name:
         return _FLOAT4, [*shape[:-1], 2 * shape[-1]] if shape else [2]
     return dtype, list(shape)

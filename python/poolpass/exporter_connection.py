@@ -23,8 +23,8 @@ from .whole_memory import SharedMapping
 
 # Answers that may wait for an exporter that does not read.
 MAXIMUM_OUTGOING = 2**20
-# While few descriptors are left: how many events are lent, how many releases and pools may be under way when an offer is
-# mapped, and for how many seconds mapping waits for them. Each may have a descriptor.
+# While few descriptors are left: how many events are lent, how many releases and pools may be under way when an offer
+# is mapped, and for how many seconds mapping waits for them. Each may have a descriptor.
 FEW_EVENTS = 2
 FEW_ENDING = 2
 ROOM_TIMEOUT = 5.0
@@ -268,16 +268,17 @@ class ExporterConnection:
             )
 
     def _can_map(self, message: m.Offer) -> bool:
-        """Whether the descriptor of an offer's pool is there, or not needed any more."""
+        """Whether the descriptor of an offer's pool is available, or no longer needed."""
         pool = self._pools.get(message.pool)
         return pool is not None and (
             pool.descriptor is not None or pool.imported is not None or pool.mapped.is_mapped
         )
 
     def _wait_for_room(self, deadline: float | None) -> None:
-        """Waits until the loop's thread has unmapped what was released, and destroyed pools that nothing maps any more.
+        """Waits until the loop's thread has unmapped released memory, and destroyed pools that are no longer in use.
 
-        Their descriptors are missing otherwise. Work that never ends must not keep others from being mapped.
+        This frees descriptors. The wait has a time limit, because work that never completes must not block new
+        mappings.
         """
         limit = time.monotonic() + ROOM_TIMEOUT
         self.loop.wait_until(
@@ -795,7 +796,7 @@ class ExporterConnection:
 
     @property
     def _can_request(self) -> bool:
-        """Whether the exporter sends descriptors again."""
+        """Whether the exporter can send descriptors again on request."""
         return self.version >= m.REQUEST_HANDLE_VERSION
 
     def _is_one_of_last(self, descriptor: float) -> bool:

@@ -1,4 +1,4 @@
-"""Puts tensors into a module of PyTorch in place of its parameters and buffers."""
+"""Replaces the parameters and buffers of a PyTorch module with other tensors."""
 from __future__ import annotations
 
 from typing import Any, Callable, Mapping
@@ -10,12 +10,12 @@ from .torch_views import torch
 def put_into(
     module: Any, what: str, found: Mapping[str, Any], key_of: Callable[[str], str], tensor_of: Callable[[str], Any]
 ) -> None:
-    """Registers tensors under all names that they have in the module; one tensor stays one parameter or buffer.
+    """Replaces tensors of a module under all of their names. Tied parameters stay tied.
 
-    found: shape and dtype of the tensors, by all their names. `key_of` is the same for all names of a tensor, and
-    `tensor_of` makes it.
+    found: the shape and dtype of each new tensor, under each of its names. `key_of` returns the same key for all names
+    of a tensor, and `tensor_of` creates the tensor with a given name.
 
-    Raises ValueError, before anything has changed, if a parameter is missing, or has another shape or dtype.
+    Raises ValueError, without changing the module, if a parameter is missing, or has a different shape or dtype.
     """
     names: dict[int, list[str]] = {}
     tensors: dict[int, tuple[Kind, Any]] = {}
@@ -28,7 +28,7 @@ def put_into(
         present = [name for name in names[number] if name in found]
         first = names[number][0]
         if not present:
-            # Buffers that weights lack are what the module has made itself.
+            # Keep buffers that the weights lack: the module initialized them itself.
             if kind == "parameter" or tensor.is_meta:
                 wrong.append(f"{first} is missing")
             continue
@@ -63,14 +63,14 @@ def _replace(module: Any, tensors: dict[int, Any], key_of: Callable[[str], str],
         for leaf, tensor in owner._buffers.items():
             if id(tensor) in tensors:
                 replaced[id(tensor)] = owner._buffers[leaf] = tensors[id(tensor)]
-    # What a part of the module has beside its registered tensors is the same object.
+    # Attributes that refer to a replaced tensor must refer to the new tensor.
     for _, container, key, tensor in held:
         if id(tensor) in replaced and not isinstance(container, tuple):
             container[key] = replaced[id(tensor)]
 
 
 def _left_behind(module: Any, changed: Mapping[int, Any]) -> list[str]:
-    """The attributes that would not have the values of the weights."""
+    """Returns descriptions of the attributes that would keep their old values."""
     wrong = []
     places = {_place_of(tensor) for tensor in changed.values()} - {0}
     for where, container, _, tensor in attributes(module):

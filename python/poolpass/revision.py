@@ -1,4 +1,5 @@
-"""The revision of weights: a digest of what they are, wherever they come from. TypeScript computes the same."""
+"""The revision of a model's weights: a digest of their content, independent of the files that they come from. The
+TypeScript library computes the same revision."""
 from __future__ import annotations
 
 import ctypes
@@ -10,8 +11,9 @@ from .torch_views import torch
 
 
 def revision(lines: Iterable[tuple[str, str, Sequence[int], bytes]]) -> str:
-    """Returns the revision of tensors as 64 hexadecimal digits. A line is the name of a tensor, the dtype and the shape
-    as safetensors files have them, and the tree digest of the bytes. The order of the lines is of no importance."""
+    """Returns the revision of tensors as 64 hexadecimal digits. Each of the `lines` consists of a tensor's name, its
+    dtype and shape as in safetensors files, and the tree digest of its bytes. The order of the lines does not
+    matter."""
     whole = hashlib.sha256()
     for name, rest in sorted(
         (name.encode(), f"\0{dtype}\0{','.join(map(str, shape))}\0{digest.hex()}\n".encode())
@@ -22,8 +24,9 @@ def revision(lines: Iterable[tuple[str, str, Sequence[int], bytes]]) -> str:
 
 
 def tree_digests(tensors: Iterable[Any]) -> list[bytes]:
-    """Returns for each contiguous tensor of PyTorch the SHA-256 digest of its bytes if they fit into 16 KiB, otherwise
-    the digest of the digests of its pieces of 16 KiB, computed the same way."""
+    """Computes a digest of each tensor, which must be contiguous: the SHA-256 digest of its bytes if they fit into 16
+    KiB. Otherwise, the bytes are split into pieces of 16 KiB, and the digest is that of the concatenated digests of the
+    pieces, computed in the same way."""
     data = [bytes_of(each) for each in tensors]
     digests = [b""] * len(data)
     on_device: dict[int, list[int]] = {}
@@ -46,7 +49,7 @@ def _tree_digest(host: Any) -> bytes:
 
 
 def bytes_of(tensor: Any) -> Any:
-    """The bytes of a contiguous tensor, in one dimension."""
+    """Returns the bytes of a contiguous tensor as a one-dimensional tensor of type uint8."""
     return tensor.detach().reshape(-1).view(torch().uint8)
 
 

@@ -1,4 +1,5 @@
-"""Tensors of PyTorch in one piece of memory: views of a single tensor, as importing each by DLPack takes longer."""
+"""PyTorch tensors in one allocation. They are views of a single tensor, because importing each through DLPack is
+slower."""
 from __future__ import annotations
 
 import importlib
@@ -12,22 +13,23 @@ if TYPE_CHECKING:
 
 
 def torch() -> Any:
-    """PyTorch, which is imported when it is first needed."""
+    """Returns the torch module, which is imported on first use."""
     return importlib.import_module("torch")
 
 
 class TorchViews:
-    """Makes the tensors. Each of them keeps the memory mapped."""
+    """Creates tensors that are views of one allocation. Each of them keeps the memory mapped."""
 
     def __init__(self, array: DeviceArray):
-        """`array` are the bytes of the memory."""
+        """`array` contains the bytes of the memory."""
         self._torch = torch()
         self.bytes: Any = self._torch.from_dlpack(array)
-        # Everything as elements of a type, by its name.
+        # The whole memory as a tensor of each element type, by the name of the type.
         self._typed: dict[str, Any] = {}
 
     def make(self, dtype: DType, shape: tuple[int, ...], byte_offset: int, strides: Sequence[int] | None = None) -> Any:
-        """`byte_offset` is a multiple of an element's size. What PyTorch has no type for is a tensor of its bytes."""
+        """Creates a tensor. `byte_offset` must be a multiple of the element size. If PyTorch does not support the
+        element type, the result is a tensor of bytes, with an additional dimension for the bytes of an element."""
         typed = self._typed.get(dtype.name)
         if typed is None:
             element = getattr(self._torch, dtype.name, self._torch.uint8)

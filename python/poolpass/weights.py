@@ -1,4 +1,4 @@
-"""Weights of models in a store: one process publishes them, and all use the same memory in place.
+"""Model weights in a store: one process publishes them, and any number of processes use the same memory in place.
 
     from poolpass import StoreClient, weights
 
@@ -9,7 +9,7 @@
             model = Model()
         held = weights.load(client, "model", model)
 
-PyTorch is imported when it is first needed.
+PyTorch is imported on first use.
 """
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["Weights", "load", "publish", "revision_of"]
 
 FORMAT, VERSION = "weights", 1
-# Where a tensor may begin, in bytes: what CUDA's allocations have, too.
+# The alignment of tensors in bytes, which is the same as that of CUDA's allocations.
 _ALIGNMENT = 256
 _MINIMUM_DIGITS = 8
-# Above so many bytes, the tensors are listed in the memory itself, in at most so many.
+# The maximum size in bytes of a list of tensors in the metadata. A longer list is stored in the memory itself, where
+# its size is limited to _MAXIMUM_MANIFEST.
 _MAXIMUM_LISTED, _MAXIMUM_MANIFEST = 2**20, 2**28
 
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A tensor of weights, as their metadata describe it. `dtype` and `shape` are as they are stated there."""
+    """A tensor, as described by the metadata of the weights. `dtype` and `shape` are the values in the metadata."""
 
     place: BundledTensor
     dtype: str
@@ -56,10 +57,10 @@ class _Tensor:
 
 
 class Weights(Mapping[str, Any]):
-    """Tensors of PyTorch by their names, in memory of a store. Made by `load` and `publish`.
+    """A mapping from names to PyTorch tensors in the memory of a store. Created by `load` and `publish`.
 
-    A tensor is made when it is first asked for, and has one object under all its names. It can only be read, unless it
-    is a private copy. The memory stays mapped for as long as tensors exist, also after `release`.
+    Each tensor object is created on first access, and is the same object under all of its names. The tensors are
+    read-only, except for private copies. The memory stays mapped while any of the tensors exist, even after `release`.
     """
 
     def __init__(
@@ -75,9 +76,9 @@ class Weights(Mapping[str, Any]):
         self.name = name
         """The name in the store, without a digest."""
         self.generation = generation
-        """How often the name had been published."""
+        """The generation of the weights: how many times the name has been published, including this time."""
         self.metadata = metadata
-        """The JSON value that the store has with the memory."""
+        """The metadata that the weights were published with, a JSON value."""
         self.nbytes = array.nbytes
         """The size of the memory in bytes."""
         self.device = array.device
@@ -95,8 +96,9 @@ class Weights(Mapping[str, Any]):
 
     @property
     def digest(self) -> str:
-        """The revision, 64 hexadecimal digits: the same for the same names, types, shapes and values. Of several names
-        of a tensor, the first counts. What the publisher has stated; computed if it has stated none."""
+        """The revision, as 64 hexadecimal digits: a digest of the names, dtypes, shapes and values of all tensors. If a
+        tensor has several names, only the first one counts. Computed on first access if the publisher did not state
+        it."""
         if self._digest is None:
             tensors = list(dict.fromkeys(self._tensors.values()))
             digests = tree_digests(self._mapped(each).contiguous() for each in tensors)
@@ -122,15 +124,16 @@ class Weights(Mapping[str, Any]):
         return len(self._tensors)
 
     def guard(self) -> Any:
-        """Returns a context manager in which an operator of PyTorch that would write a tensor raises RuntimeError with
-        the names of both, before the device fails. For debugging: each operator takes some microseconds more."""
+        """Returns a context manager in which any PyTorch operator that would write to one of the tensors raises
+        RuntimeError instead of causing a fault of the device. The error names the operator and the tensor. Intended for
+        debugging, because it adds a few microseconds to each operator."""
         places = dict.fromkeys(self._tensors.values())
         return write_guard(self._what, [
             (self._first_address + each.place.byte_offset, each.place.nbytes, each.place.name) for each in places
         ])
 
     def release(self) -> None:
-        """Ends the use of the memory by this object. Does nothing if that has happened before."""
+        """Releases the memory. Tensors that still exist keep it mapped. Has no effect if called again."""
         self._made.clear()
         if self._views is not None:
             self._views = None
@@ -146,7 +149,7 @@ class Weights(Mapping[str, Any]):
         state = ", released" if self._views is None else ""
         return f"<Weights {quoted(self.name)}: {len(self)} tensors, {self.nbytes} bytes{state}>"
 
-    # Mapping compares the values, and tensors have no truth.
+    # Mapping.__eq__ would compare the values, but the result of comparing tensors has no truth value.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -157,7 +160,7 @@ class Weights(Mapping[str, Any]):
         return self._views.make(place.dtype, place.shape, place.byte_offset, tensor.strides)
 
     def _is_private(self, tensor: _Tensor) -> bool:
-        # A module writes its buffers.
+        # Modules may write to their buffers.
         return tensor.kind == "buffer" or any(
             fnmatchcase(name, pattern) for name in tensor.names for pattern in self._private
         )
@@ -170,7 +173,7 @@ class Weights(Mapping[str, Any]):
             tensor = self[name]
             if registered_as[name] == "parameter" or self._is_private(self._tensors[name]):
                 return tensor
-            # What is a buffer in this module only: files do not say.
+            # The tensor is a buffer in this module, although the metadata does not say so: files do not state this.
             key = self._tensors[name].place.name
             if key not in made:
                 made[key] = tensor.clone()
@@ -189,18 +192,20 @@ def load(
     write: bool = False,
     timeout: float | None = None,
 ) -> Weights:
-    """Maps weights, and puts them into a module of PyTorch, if one is given. Waits until something has the name.
+    """Maps weights and, if a PyTorch module is given, loads them into it. Waits until weights are published under the
+    name.
 
-    name: the name, or NAME@DIGEST with at least 8 hexadecimal digits of the revision, for weights of no other one.
-    model: the module, which may be on the device "meta". Its parameters become the mapped tensors, which need no
-    gradient, and its buffers become private copies. Names that the module ties stay one object.
-    private: patterns of names, such as "*.q_proj.weight", of tensors to copy: what is written needs that.
-    write: whether the memory is mapped for writing. Who may do that is who has published it.
-    timeout: how many seconds to wait.
+    name: the name, or NAME@DIGEST to accept only a specific revision, given by at least its first 8 hexadecimal digits.
+    model: the module, which may be on the device "meta". The mapped tensors become its parameters, with requires_grad
+    set to False, and private copies become its buffers. Tied parameters stay tied.
+    private: patterns of names, such as "*.q_proj.weight", of tensors to copy. Tensors that are written must be copied.
+    write: whether to map the memory for writing. Only the user who published the weights may do so.
+    timeout: the maximum time to wait, in seconds.
 
-    Raises ValueError, which names them, if parameters of the module are missing or have another shape or dtype: it is
-    then as it was. Raises SharingError: "not-found" if the revision is another, "bad-message" if the metadata lists no
-    tensors, and what `StoreClient.map` raises.
+    Raises ValueError if any of the module's parameters are missing from the weights, or have a different shape or dtype
+    there. The error names these parameters; the module is left unchanged. Raises SharingError: "not-found" if another
+    revision is published, "bad-message" if the metadata does not list tensors. Also raises what `StoreClient.map`
+    raises.
 
         with torch.device("meta"):
             model = Model()
@@ -233,14 +238,15 @@ def load(
 def publish(store: StoreClient, name: str, source: Any, *, device: int = 0, timeout: float | None = None) -> Weights:
     """Copies tensors into new memory of a store, computes their revision, and publishes them under a name.
 
-    source: a dictionary of tensors, or a module of PyTorch, of which the parameters and buffers are taken. Tensors that
-    lie in the same memory are published once, with all names.
-    device: the ordinal of the device to publish them on.
-    timeout: how many seconds to wait until the store has room.
+    source: a dictionary of tensors, or a PyTorch module, whose parameters and buffers are published. Tensors that share
+    the same memory are published once, under all of their names.
+    device: the ordinal of the device to publish the tensors on.
+    timeout: the maximum time, in seconds, to wait until the store has enough memory.
 
-    Raises TypeError for a tensor that cannot be published, and names it: of a subclass, without values (on "meta"),
-    sparse, of an element type that safetensors files have no name for, or one that is only an attribute of the module.
-    Raises ValueError for a name with @, and what `StoreClient.create` and `StoredMemory.publish` raise.
+    Raises TypeError, which names the tensor, if a tensor cannot be published: it is an instance of a subclass, has no
+    values (on "meta"), is sparse, has an element type that safetensors files cannot represent, or is an attribute of
+    the module that is not registered. Raises ValueError if the name contains an @. Also raises what
+    `StoreClient.create` and `StoredMemory.publish` raise.
 
         with weights.publish(client, "model", model) as held:
             print(held.digest)
@@ -283,11 +289,11 @@ def publish(store: StoreClient, name: str, source: Any, *, device: int = 0, time
 
 
 def revision_of(source: Any) -> str:
-    """Returns the revision of a dictionary of tensors or of a module, 64 hexadecimal digits: what `Weights.digest` is
-    once they are published. It depends on the names, types, shapes and values, and on nothing else. Of several names
-    of a tensor, the first counts.
+    """Returns the revision of a dictionary of tensors or of a module, as 64 hexadecimal digits. `Weights.digest` is the
+    same if the tensors are published. The revision depends only on the names, dtypes, shapes and values of the tensors.
+    If a tensor has several names, only the first one counts.
 
-    Raises TypeError for what cannot be published.
+    Raises TypeError if a tensor cannot be published.
     """
     if isinstance(source, Weights):
         return source.digest
@@ -297,8 +303,8 @@ def revision_of(source: Any) -> str:
 
 
 def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], bytes | None]:
-    """The members of the metadata that list the tensors, and the list itself if it is so long that it lies in the
-    memory, behind the tensors."""
+    """Returns the members of the metadata that list the tensors. If the list is too long for the metadata, also returns
+    the encoded list, which is to be stored in the memory after the tensors; otherwise None."""
     text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
     if len(text) <= _MAXIMUM_LISTED:
         return {"tensors": described}, None
@@ -307,7 +313,7 @@ def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], 
 
 
 def _with_tensors(metadata: Any, array: DeviceArray, what: str) -> Any:
-    """Metadata with the list of the tensors, which may lie in the memory."""
+    """Returns the metadata including the list of tensors, which is read from the memory if necessary."""
     place = metadata.get("manifest") if isinstance(metadata, dict) else None
     if place is None:
         return metadata
@@ -327,7 +333,7 @@ def _type_in_torch(place: BundledTensor) -> tuple[tuple[int, ...], Any]:
 
 
 def _tensors_of(metadata: Any, nbytes: int, what: str) -> list[_Tensor]:
-    """The tensors that metadata of another process describes. Raises SharingError if something does not fit."""
+    """Decodes the tensors that another process's metadata describes. Raises SharingError if the metadata is invalid."""
     places = tensors_of(metadata, nbytes, what)
     version = metadata.get("version", VERSION) if metadata.get("format") == FORMAT else VERSION
     if version != VERSION:

@@ -1,4 +1,4 @@
-"""Names a tensor that an operator of PyTorch is about to write, where the memory can only be read."""
+"""Detects PyTorch operators that are about to write to a tensor in read-only memory."""
 from __future__ import annotations
 
 import importlib
@@ -9,7 +9,8 @@ from .errors import quoted
 
 
 def write_guard(what: str, places: Iterable[tuple[int, int, str]]) -> Any:
-    """Returns a context manager. `places` are the first addresses, sizes in bytes and names of the tensors."""
+    """Returns a context manager in which such operators raise RuntimeError. `places` contains the address, the size in
+    bytes and the name of each tensor."""
     ordered = sorted(each for each in places if each[1] > 0)
     begins = [begin for begin, _, _ in ordered]
 
@@ -17,7 +18,7 @@ def write_guard(what: str, places: Iterable[tuple[int, int, str]]) -> Any:
         try:
             address = tensor.data_ptr()
         except RuntimeError:
-            # A tensor without memory, of a compiler.
+            # A tensor without memory, such as a fake tensor of a compiler.
             return None
         index = bisect_right(begins, address) - 1
         if index < 0:

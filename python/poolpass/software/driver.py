@@ -1,4 +1,4 @@
-"""What cuda.bindings.driver has."""
+"""Replaces cuda.bindings.driver."""
 from types import SimpleNamespace
 
 from .runtime import UUID, mapped

@@ -1,4 +1,4 @@
-"""What cuda.bindings.runtime has. Each stream runs its work on its own thread, after POOLPASS_TEST_DELAY seconds."""
+"""Replaces cuda.bindings.runtime. Each stream runs its work on its own thread, after POOLPASS_TEST_DELAY seconds."""
 from __future__ import annotations
 
 import ctypes
@@ -84,7 +84,8 @@ class cudaIpcEventHandle_t(Reserved):
 
 
 class File:
-    """A memory file, or a part of one, mapped. Python's mmap would keep a duplicate of the descriptor."""
+    """A mapping of a memory file or of a part of it. Does not use Python's mmap, which keeps a duplicate of the
+    descriptor."""
 
     def __init__(self, descriptor: int, length: int, offset: int = 0):
         if os.fstat(descriptor).st_size < offset + length:
@@ -98,7 +99,7 @@ class File:
 
 
 class Piece:
-    """A part of a pool's file, mapped at its place in the pool's addresses."""
+    """A mapping of a part of a pool's file, at the corresponding address in the pool's address range."""
 
     def __init__(self, pool: Pool, length: int, offset: int):
         self.address = pool.base() + offset
@@ -117,7 +118,7 @@ libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 def reserve(length: int, address: int | None = None) -> int:
-    """Reserves addresses: any, or some that are mapped."""
+    """Reserves an address range. If an address is given, replaces the mappings in the range at that address."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if address is None else MAP_FIXED)
     return libc.mmap(address, length, NO_ACCESS, flags, -1, 0)
 
@@ -172,7 +173,7 @@ def stream_of(stream) -> Stream:
 
 
 class Event:
-    """The event's memory has the number of records begun, and a ring of those completed."""
+    """An event. Its memory holds the number of recordings begun, and a ring of the recordings that have completed."""
 
     def __init__(self, file: File | None = None, descriptor: int | None = None, handle: bytes | None = None):
         self._file = file
@@ -239,7 +240,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def take(self, length: int) -> int | None:
-        """The offset of a part of an own pool's file; None if the pool is full."""
+        """Allocates a part of the file of a pool of this process. Returns its offset; None if the pool is full."""
         with self._lock:
             for offset, free in self._free.items():
                 if free >= length:
@@ -268,7 +269,7 @@ class Pool:
                 end = each + free
 
     def base(self) -> int:
-        """The first address of an own pool. The addresses of its allocations differ as their offsets do."""
+        """Returns the base address of a pool of this process. An allocation is at the base address plus its offset."""
         if self._base is None:
             self._base = reserve(POOL_ADDRESSES)
         return self._base
