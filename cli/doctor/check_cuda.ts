@@ -22,7 +22,7 @@ export function checkDevices(machine: Machine): DoctorFinding[] {
   const findings: DoctorFinding[] = [];
   const named = machine.variable("POOLPASS_DRIVER");
   const isNamed = named !== undefined && named !== "" && named !== "auto";
-  // What `open` does by default, in two steps: the first one says why there is no GPU.
+  // Do what `open` does by default, but in two steps, because the error of the first step explains why there is no GPU.
   const tried = isNamed ? undefined : tryOpen({ driver: "cuda" }, findings);
   const opened = tried instanceof CudaUnavailableError
     ? tryOpen({ driver: "software" }, findings)

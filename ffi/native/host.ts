@@ -137,9 +137,10 @@ export function keepLoaded(path: string): void {
 }
 
 /**
- * Returns the libraries of a list that the system's dynamic linker can load; the whole list if the linker cannot be
- * called. Unlike `dlopen`, creates no error for a missing library. For the first error below a module's own code, V8
- * parses that module once more, which takes 60 ms if it is a program bundled with this library.
+ * Returns the libraries of a list that the system's dynamic linker can load. Returns the whole list if the linker
+ * cannot be called. Unlike `dlopen`, does not create an `Error` for a missing library: for the first error with a
+ * module's code on the call stack, V8 parses the module again, which takes 60 ms for a program that is bundled with
+ * this library.
  */
 export function loadable(paths: readonly string[]): readonly string[] {
   const found = withLoader({ ...loaderSymbols, ...unloaderSymbols }, ({ dlopen, dlclose }) =>

@@ -37,8 +37,8 @@ export const receiveFlag = 2;
 /** The interval, in milliseconds, between checks for ranks on this machine whose processes have exited. */
 const rosterInterval = 10;
 /**
- * The maximum time in milliseconds by which a process that exits closes its sockets before the roster shows that it has
- * exited.
+ * The maximum delay, in milliseconds, between the moment when an exiting process's sockets are closed and the moment
+ * when the roster shows that the process has exited.
  */
 const exitMilliseconds = 500;
 /**
@@ -279,8 +279,9 @@ export class NcclCommunicator {
   }
 
   /**
-   * Returns the error to report when NCCL has lost a connection: the one that names the rank on this machine that has
-   * exited or aborted, if there is one. Undefined for a while, in which the roster may yet show it.
+   * Returns the error to report when NCCL has lost a connection. If the roster shows that a rank on this machine has
+   * exited or aborted, the error names this rank. Returns undefined as long as the roster may still be about to show
+   * it.
    */
   causeOf(error: Error): Error | undefined {
     this.#nextPoll = 0;

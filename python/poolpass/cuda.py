@@ -21,7 +21,7 @@ LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # DLPack's stream for "do not synchronize".
 NO_STREAM = -1
 
-# The bytes with which the UUIDs of software devices begin, in all languages.
+# The prefix of the UUIDs of software devices, which is the same in all languages.
 SOFTWARE_UUID = b"poolpass softwa"
 WITHOUT_GPU = "without a GPU, set POOLPASS_DRIVER=software"
 
@@ -42,10 +42,10 @@ def cuda() -> Cuda:
 
 
 def driver() -> Literal["cuda", "software"]:
-    """Says what this process uses: "cuda" for GPUs, or "software" for the software device, which needs none.
+    """Returns the driver that this process uses: "cuda" for GPUs, or "software" for the software device.
 
     The software device is used if the environment has POOLPASS_DRIVER=software when CUDA is first used. Raises
-    CudaUnavailableError, which says what is missing, if neither can be used.
+    CudaUnavailableError, whose message says what is missing, if neither can be used.
     """
     return cuda().driver
 
@@ -58,7 +58,7 @@ class Cuda:
         driver, runtime = _import_bindings(self.driver)
         self._driver: Any = driver
         self._runtime: Any = runtime
-        # Whether the driver survives handles that it has not made: NVIDIA's does not, the software device does.
+        # Whether the driver rejects invalid handles, like the software device. NVIDIA's driver may crash instead.
         self.checks_handles = bool(getattr(runtime, "checks_handles", False))
         self._success = runtime.cudaError_t.cudaSuccess
         self._not_ready = runtime.cudaError_t.cudaErrorNotReady
@@ -78,7 +78,7 @@ class Cuda:
             raise CudaUnavailableError(f"Cannot use CUDA: there is no GPU; {WITHOUT_GPU}")
         # 16 bytes of each device, by ordinal.
         self.uuids = [uuid for uuid, _ in devices]
-        # As CUDA's tools print them.
+        # The UUIDs in the format of CUDA's tools.
         self.uuid_texts = [format_uuid(uuid, kind) for uuid, kind in devices]
         self._streams: dict[tuple[str, int], int] = {}
         self._streams_lock = threading.RLock()
@@ -101,13 +101,14 @@ class Cuda:
         return values[0] if values else None
 
     def _identify(self, ordinal: int) -> tuple[bytes, Literal["GPU", "MIG"]]:
-        """The UUID of a device, and whether it is a whole GPU or a part of one."""
+        """Returns the UUID of a device, and whether the device is a whole GPU or a MIG instance."""
         self.call_driver("cuInit", 0)
         device = self.call_driver("cuDeviceGet", ordinal)
-        # The first version gives all parts of a GPU the same. Bindings of version 13 have the second by the old name.
+        # The original function returns the same UUID for all MIG instances of a GPU. In version 13 of the bindings, the
+        # old name refers to the new function.
         name = "cuDeviceGetUuid_v2" if hasattr(self._driver, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
         uuid = bytes(self.call_driver(name, device).bytes)
-        # The product's name says it, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+        # The device's name identifies a MIG instance: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
         product = bytes(self.call_driver("cuDeviceGetName", 256, device))
         return uuid, "MIG" if re.search(rb" MIG \d", product) else "GPU"
 
@@ -448,6 +449,6 @@ def parse_uuid(text: str) -> bytes:
 
 
 def format_uuid(uuid: bytes, kind: Literal["GPU", "MIG"] = "GPU") -> str:
-    """A device's UUID as nvidia-smi prints it; "MIG" for a part of a GPU."""
+    """Formats a device's UUID like nvidia-smi. `kind` is "MIG" for a MIG instance."""
     text = uuid.hex()
     return f"{kind}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -89,7 +89,7 @@ def first_of_last_descriptors() -> float:
 
 
 def lowest_free_descriptor() -> float:
-    """The number that the next descriptor gets; infinity if there is none."""
+    """Returns the number that the next descriptor will get; infinity if no descriptor can be opened."""
     try:
         descriptor = os.eventfd(0, os.EFD_CLOEXEC)
     except OSError:

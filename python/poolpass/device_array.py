@@ -197,7 +197,7 @@ class DeviceArray:
 
     @property
     def _is_host_memory(self) -> bool:
-        """Whether the CPU can use the memory: that of the software device, too."""
+        """Whether the CPU can access the memory. True for all memory of the software device."""
         return self._device is None or cuda().driver == "software"
 
     @property
@@ -283,7 +283,7 @@ class DeviceArray:
         return capsule
 
     def _finish_work(self) -> None:
-        """Waits for what was written: the CPU is not ordered behind streams."""
+        """Waits for pending writes, because the CPU's accesses are not ordered after the work of streams."""
         if self._device is not None:
             cuda().synchronize_device(self._device)
 

@@ -16,9 +16,9 @@ BYTE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `typestr` is None if the array interface has no name for it.
+    """An element type. `typestr` is None if CUDA's array interface cannot represent the type.
 
-    An element may be several numbers, DLPack's lanes.
+    An element may consist of several numbers, which DLPack calls lanes.
     """
 
     name: str
@@ -55,7 +55,7 @@ _ALL = [
     DType("float8_e5m2", 1, FLOAT8_E5M2, None),
     DType("float8_e5m2fnuz", 1, FLOAT8_E5M2FNUZ, None),
     DType("float8_e8m0fnu", 1, FLOAT8_E8M0FNU, None),
-    # PyTorch's name. An element is a pair of numbers.
+    # PyTorch's name for pairs of 4-bit numbers.
     DType("float4_e2m1fn_x2", 1, FLOAT4_E2M1FN, None, lanes=2),
 ]
 DTYPES = {each.name: each for each in _ALL}
@@ -70,7 +70,7 @@ def find_dtype(name: object) -> DType | None:
     return DTYPES.get(name) if isinstance(name, str) else None
 
 
-# What metadata calls numbers of 4 bits, of which it counts each.
+# The name of 4-bit numbers in metadata, where each number counts as an element.
 _FLOAT4 = "float4_e2m1fn"
 
 

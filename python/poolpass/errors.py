@@ -32,7 +32,8 @@ class SharingTimeoutError(SharingError, TimeoutError):
 
 
 class CudaUnavailableError(Exception):
-    """CUDA cannot be used: there are no cuda-bindings, no driver or no device. The software device was not chosen."""
+    """Raised if CUDA cannot be used because there are no cuda-bindings, no driver or no device, and the software device
+    was not selected."""
 
 
 class CudaError(Exception):

@@ -61,14 +61,14 @@ os.register_at_fork(after_in_child=_on_fork)
 
 @cache
 def load_unwinder() -> None:
-    """Loads the library with which glibc ends a daemon thread at exit.
+    """Loads the library that glibc needs to terminate daemon threads when the process exits.
 
-    It would load it then, and abort the process if no descriptor is left.
+    Otherwise, glibc would load it at exit, and abort the process if no descriptor is left.
     """
     try:
         ctypes.CDLL("libgcc_s.so.1")
     except OSError:
-        # Other C libraries need none.
+        # Other C libraries do not need it.
         pass
 
 
@@ -105,7 +105,7 @@ class EventLoop:
 
     @property
     def calls(self) -> int:
-        """The number of functions of `call_soon` that are still to be called."""
+        """The number of pending `call_soon` functions."""
         return len(self._calls)
 
     @property

@@ -46,7 +46,7 @@ class LocalEvents:
         self._free: dict[int, list[LocalEvent]] = {}
 
     def limit(self, maximum: int) -> None:
-        """Lowers the number of events. Those beyond it stay."""
+        """Lowers the maximum number of events. Existing events in excess of it are kept."""
         self._maximum = min(self._maximum, maximum)
 
     def take(self, ordinal: int) -> LocalEvent | None:

@@ -23,8 +23,9 @@ from .whole_memory import SharedMapping
 
 # Answers that may wait for an exporter that does not read.
 MAXIMUM_OUTGOING = 2**20
-# While few descriptors are left: how many events are lent, how many releases and pools may be under way when an offer
-# is mapped, and for how many seconds mapping waits for them. Each may have a descriptor.
+# Limits that apply while few descriptors are left, because each event, release and pool may occupy a descriptor: the
+# maximum number of lent events, the maximum number of pending releases and of pools waiting to be destroyed with which
+# an offer may be mapped, and the maximum time in seconds that mapping waits for their number to fall.
 FEW_EVENTS = 2
 FEW_ENDING = 2
 ROOM_TIMEOUT = 5.0
@@ -36,7 +37,7 @@ class RemotePool:
     # None if it was closed when it came, because few were left. It is requested again when it is needed.
     descriptor: int | None
     imported: ImportedPool | None = None
-    # Whether `imported` is destroyed as soon as the device has done its work, if nothing uses it until then.
+    # Whether `imported` is to be destroyed once the device has completed its work, unless it is used again before that.
     is_ending: bool = False
     # What is mapped of a piece of virtual memory.
     mapped: SharedMapping = field(default_factory=SharedMapping)
@@ -140,11 +141,11 @@ class ExporterConnection:
         self._kept_pools: set[int] = set()
         # From this one on, descriptors are the last that this process can open.
         self._first_of_last = first_of_last_descriptors()
-        # Whether one of them was opened at some time.
+        # Whether one of the last descriptors was ever opened.
         self._are_few_left = False
-        # The pools with `is_ending`.
+        # The number of pools whose `is_ending` is set.
         self._ending = 0
-        # The offers of each pool that are the whole pool. Each import of it needs the descriptor.
+        # The number of offers of each pool as a whole. Every import of a whole pool needs the descriptor.
         self._whole_offers: Counter[int] = Counter()
         self._allocations: dict[int, m.Allocation] = {}
         # Offers and holds of each allocation, and allocations and whole offers of each pool.
@@ -223,7 +224,7 @@ class ExporterConnection:
             return pool.mapped, pool.mapped.map(pool.descriptor, allocation.byte_length, ordinal)
         imported = self._import_pool(message.pool)
         if self._whole_offers[message.pool] == 0:
-            # It is not needed any more.
+            # The descriptor is no longer needed.
             if self._are_few_left or self._is_one_of_last(lowest_free_descriptor()):
                 self._close_descriptor(message.pool)
         mapped = map_allocation(imported, allocation.export_data, allocation.byte_length, is_whole=True)
@@ -450,7 +451,7 @@ class ExporterConnection:
             self._fail("not-released", f"Memory of {quoted(hold.state.message.name)} cannot be released: {error}")
 
     def _end_unused_pools(self, kept: int) -> None:
-        """If few descriptors are left, destroys the imported pools that nothing uses, except one.
+        """If few descriptors are left, destroys all unused imported pools except one.
 
         Their descriptors can be requested again.
         """
@@ -468,7 +469,7 @@ class ExporterConnection:
 
         def end() -> None:
             if imported.uses > uses and not imported.is_used:
-                # It was used in the meantime, and released behind further work.
+                # The pool was used again in the meantime, and released after further work.
                 self._end_when_unused(pool, imported)
                 return
             pool.is_ending = False
@@ -477,7 +478,7 @@ class ExporterConnection:
                 pool.imported = None
                 imported.release()
 
-        # The memory was freed on this stream.
+        # The pool's memory was freed on the release stream.
         self._when_done(cuda().release_stream(imported.ordinal), imported.ordinal, end)
 
     def _settle_release(self, hold: Hold, stream: int) -> None:

@@ -22,12 +22,12 @@ class ImportedPool:
         self.exporter = exporter
         self.handle = cuda().import_pool(descriptor, ordinal)
         self._users = 1
-        # How often it has got a user.
+        # The number of calls of `retain`.
         self.uses = 0
 
     @property
     def is_used(self) -> bool:
-        """Whether anything but its importer uses it."""
+        """Whether the pool has any users other than its importer."""
         return self._users > 1
 
     def retain(self) -> None:

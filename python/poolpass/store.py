@@ -79,7 +79,7 @@ class StoreMapping(DeviceArray):
         return self._metadata
 
     def _bytes(self, nbytes: int) -> DeviceArray:
-        """All of the memory, whatever its metadata states."""
+        """Returns all of the memory as bytes, regardless of the element type in its metadata."""
         return DeviceArray(
             self._holding, address=self._address, dtype=UINT8, shape=(nbytes,), device=self._device,
             stream=self._stream, what=self._what, is_stream_kept=self._is_stream_kept,
@@ -247,16 +247,16 @@ class StoreClient(Closing):
         timeout: float | None = None,
         framework: Literal["torch"] | None = None,
     ) -> dict[str, Any]:
-        """Maps all tensors of an entry whose metadata lists them, as examples/weights_store.ts publishes them.
+        """Maps all tensors that an entry's metadata lists, for example those that examples/weights_store.ts publishes.
 
-        They share one mapping, which lasts as long as any of them. A tensor whose element type has no name here is an
-        array of its bytes.
+        All tensors share one mapping, which exists as long as any of them. A tensor whose element type is not supported
+        is returned as an array of bytes.
 
-        framework: "torch" for tensors of PyTorch: views of one, which takes much less time than `torch.from_dlpack` of
-        each array.
+        framework: "torch" to return PyTorch tensors. They are views of a single tensor, which is much faster than
+        calling `torch.from_dlpack` for each array.
 
-        Otherwise as `map`; raises SharingError with the code "bad-message" if the metadata lists no tensors, or some
-        that are not in the memory.
+        Otherwise like `map`. Also raises SharingError with the code "bad-message" if the metadata does not list
+        tensors, or lists tensors that are not within the memory.
         """
         if framework not in (None, "torch"):
             raise ValueError(f'Cannot make tensors of {framework!r}: framework must be "torch", or left out')

@@ -12,7 +12,7 @@ from .errors import SharingError, quoted
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
 
-# Bytes of an entry's metadata, as JSON.
+# The maximum size of an entry's metadata in bytes, as JSON.
 MAXIMUM_ENTRY_METADATA = 4 * 2**20
 
 
@@ -41,19 +41,19 @@ class StoredMemory(Closing):
         return self._generation
 
     def publish(self, stream: Any = None, *, metadata: Any = None) -> int:
-        """Waits until everything is done that has written the memory so far, and gives it the name. Returns the number
-        of the generation.
+        """Waits for the pending work that writes the memory, and then publishes the memory under its name. Returns the
+        generation number.
 
-        Processes that map the name from now on get this memory, and those that have mapped the last generation keep that. This
-        process can only read it from then on, also by the tensors that were made of `array`.
+        Processes that map the name from then on get this memory. Those that have mapped the previous generation keep
+        it. This process can then only read the memory, including through tensors that were created from `array`.
 
-        stream: the stream that has written it. By default, that is taken from what wrote it by DLPack, and the device
-        is waited for if it is not known.
-        metadata: what others are told of it instead of what `create` was given, such as a digest of what was written. A
-        store of an earlier version leaves it as it was.
+        stream: the stream that writes the memory. By default, the streams on which other libraries have imported the
+        memory through DLPack; if these are unknown, the call waits for all work of the device.
+        metadata: replaces the metadata that was passed to `create`, for information that is available only after the
+        memory was written, such as a digest. Stores of earlier versions ignore this argument.
 
-        Raises RuntimeError if it was published or closed. Raises SharingError: "not-permitted" if another user has
-        published the name, "peer-gone" if the store is gone, or was started again and has lost the memory.
+        Raises RuntimeError if the memory was already published or closed. Raises SharingError: "not-permitted" if
+        another user has published the name, "peer-gone" if the store is gone, or was restarted and has lost the memory.
         """
         what = f"Cannot publish {quoted(self.name)}"
         handle = None if stream is None else stream_handle(stream)

@@ -9,7 +9,7 @@ from .device_array import is_shape
 from .dtypes import UINT8, DType, array_of
 from .errors import SharingError
 
-# The names that safetensors has for element types, and those in metadata.
+# Maps the names of element types in safetensors files to the names in metadata.
 SAFETENSORS = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
     "U64": "uint64", "I64": "int64", "F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16",
@@ -18,7 +18,7 @@ SAFETENSORS = {
     "F6_E2M3": "float6_e2m3fn", "F6_E3M2": "float6_e3m2fn",
 }
 SAFETENSORS_NAMES = {name: safetensors for safetensors, name in SAFETENSORS.items()}
-# No library has elements of 6 bits.
+# The sizes in bits of element types that are smaller than a byte.
 _BITS = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 
 

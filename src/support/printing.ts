@@ -215,7 +215,7 @@ function escapeOf(character: string): string {
  * printed with the source line at which their stack starts. Takes microseconds, so use it only after a failure.
  */
 export function startStackAbove<E extends Error>(error: E, called: (...args: never) => unknown): E {
-  // Bun would skip the innermost function of the same name.
+  // In Bun, captureStackTrace finds `called` by name, and might find a different function with the same name.
   if (isBun) return startStackAtProgram(error);
   // All three runtimes have captureStackTrace, but the standard library's types do not declare it.
   const { captureStackTrace } = Error as unknown as { captureStackTrace(error: Error, called: unknown): void };

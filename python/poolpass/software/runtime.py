@@ -21,7 +21,7 @@ LOCATION_DEVICE = 1
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 MAP_FIXED = 0x10
 NO_ACCESS = 0
-# The bytes of addresses of a pool.
+# The size of a pool's address range in bytes.
 POOL_ADDRESSES = 2**36
 RING_LENGTH = 4096
 UUID = b"poolpass softwa\0"
@@ -182,7 +182,7 @@ class Event:
         ring = ctypes.c_int64 * (1 + RING_LENGTH)
         self._state = ring() if file is None else ring.from_address(file.address)
         self._lock = threading.Lock()
-        # Work that will still use the memory, after the event was destroyed, too.
+        # The number of users of the memory: the event, and pending work, which may outlive the event.
         self._uses = 1
 
     def begin_record(self):
@@ -230,12 +230,13 @@ class Pool:
         magic, self.id, self.uuid, self.process = struct.unpack("<Q16s16s8xQ", os.pread(descriptor, 56, 0))
         if magic != POOL_MAGIC or self.uuid not in (UUID, bytes(16)):
             raise ValueError("This is no pool of the device")
-        # Mappings of another process's pool; allocations that are not freed, of an own one.
+        # The number of mappings, for a pool of another process; the number of live allocations, for a pool of this
+        # process.
         self.users = 0
-        # Frees that the host may not have waited for.
+        # The number of frees that the host may not have waited for.
         self.frees = 0
         self._base: int | None = None
-        # Freed parts of an own pool's file, by their offsets in it.
+        # The sizes of the freed parts of the file of a pool of this process, by offset.
         self._free: dict[int, int] = {}
         self._lock = threading.Lock()
 
@@ -288,11 +289,11 @@ def create_file(name: str, header: bytes, length: int) -> int:
     return descriptor
 
 
-# What NVIDIA's bindings do not have: handles of any content can be opened, and those that nobody has made are refused.
+# An addition to NVIDIA's bindings: invalid handles are safe to open, because the call rejects them.
 checks_handles = True
 success = cudaError_t.cudaSuccess
 invalid = cudaError_t.cudaErrorInvalidValue
-# By address: allocations of this process, and mappings of other processes' memory.
+# The allocations of this process and the mappings of other processes' memory, by address.
 allocated: dict[int, tuple[Piece, Pool, int]] = {}
 mapped: dict[int, tuple[File, Pool]] = {}
 current = threading.local()
@@ -424,7 +425,7 @@ def cudaMemPoolImportFromShareableHandle(descriptor, handle_type, flags):
 
 
 def cudaMemPoolDestroy(pool):
-    # The driver refuses the first for imported pools, and may crash later for all others.
+    # CUDA's driver refuses to destroy an imported pool with mappings. In the other cases, it may crash later.
     if pool.users > 0 or pool.frees > 0:
         return (invalid,)
     pool.close()

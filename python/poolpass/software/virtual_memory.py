@@ -61,7 +61,7 @@ success, invalid = CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_INVALID_VALUE
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 handles = itertools.count(0x5000)
-# Descriptors and sizes by handle, sizes of reserved addresses, and flags of what is mapped.
+# The descriptors and sizes of memory by handle, the sizes of reserved ranges, and the access flags of mappings.
 memories: dict[int, tuple[int, int]] = {}
 reserved: dict[int, int] = {}
 access: dict[int, int] = {}

@@ -18,8 +18,8 @@ import {
 } from "../instructions/resolved_instruction.ts";
 
 /**
- * A term of a {@linkcode LinearForm}: a register, or the name of a constant value: of a special register, a variable's
- * address or a kernel parameter.
+ * A term of a {@linkcode LinearForm}: a register, or the name of a constant, which is a special register, the address
+ * of a variable, or a kernel parameter.
  */
 export type LinearTerm = Register | string;
 

@@ -154,7 +154,7 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
     return resolved.form.traits.ofActiveLanes === true ? this.#withActiveLanes(resolved) : resolved;
   }
 
-  /** Adds a last operand to an instruction: the mask of the lanes that execute it together. */
+  /** Appends an operand to an instruction: the mask of the lanes that execute the instruction together. */
   #withActiveLanes(instruction: CompiledInstruction): CompiledInstruction {
     const { line, predicate, operands } = instruction;
     const mask = this.#inserted(line, predicate).add("activemask.b32", typeNamed("b32"), []);
