@@ -111,7 +111,8 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json. 
 every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
   # Not of tests/types: tsc has checked the same calls. Of tests/docs, only the types of the code on pages and in examples.
   local files # by name: with several folders, --ignore of deno test holds for the first alone
-  mapfile -t files < <(find tests/{packaging,ffi} -name '*_test.ts' | sort)
+  # Building the site takes ten seconds: .ci/long does.
+  mapfile -t files < <(find tests/{packaging,ffi} -name '*_test.ts' ! -name site_test.ts | sort)
   local options=(--allow-all --no-check --import-map import_map.json --lock deno.lock --frozen)
   POOLPASS_LONG=1 deno test "${options[@]}" "${files[@]}" &&
     POOLPASS_LONG=1 deno test "${options[@]}" --filter "pass the type checker" tests/docs/documentation_test.ts
@@ -146,7 +147,9 @@ nothing_of_a_runtime=(
   tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
   tests/collectives/{invalid_results,launch_throttle,operations,random_waits,repeated_calls}_test.ts
   # Programs of public calls: Bun runs those that share memory, and package:try other ones on each runtime.
-  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,notebook,pictures,weights_entry}_test.ts tests/files/safetensors_header_test.ts
+  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,notebook,pictures,weights_entry}_test.ts
+  # Formats of files, weights above stores, and what notebooks show. Files are read and written on each runtime.
+  tests/files/{npz,python_files,safetensors_header}_test.ts tests/weights tests/notebook
   tests/examples/{sharing_examples,weights_store}_test.ts
 )
 engine_only=(

@@ -8,6 +8,7 @@ import process from "node:process";
 import { escapeControlsInLines } from "../src/support/printing.ts";
 import { run } from "./poolpass.ts";
 
+const barColumns = 32;
 const interrupted = new AbortController();
 const interrupt = () => interrupted.abort();
 process.on("SIGINT", interrupt);
@@ -21,10 +22,18 @@ process.exitCode = await run(process.argv.slice(2), {
   signal: interrupted.signal,
   program,
   isInteractive: true,
+  ...process.stderr.isTTY ? { progress } : {},
 });
 process.off("SIGINT", interrupt);
 process.off("SIGTERM", interrupt);
 process.off("SIGHUP", interrupt);
+
+/** Draws a bar, over the one before. */
+function progress(done: number, total: number): void {
+  const part = total === 0 ? 1 : done / total;
+  const bar = "#".repeat(Math.floor(part * barColumns)).padEnd(barColumns, ".");
+  process.stderr.write(`\r[${bar}] ${Math.floor(part * 100)} %${done === total ? "\n" : ""}`);
+}
 
 function program(): readonly string[] {
   const { Deno: deno } = globalThis as { Deno?: { readonly mainModule: string } };

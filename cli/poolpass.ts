@@ -13,6 +13,7 @@ import { listCommand } from "./list.ts";
 import { metricsCommand } from "./metrics.ts";
 import { storeCommand } from "./store.ts";
 import { topCommand } from "./top.ts";
+import { weightsCommand } from "./weights.ts";
 
 const commands: readonly Command[] = [
   bindCommand,
@@ -22,6 +23,7 @@ const commands: readonly Command[] = [
   metricsCommand,
   storeCommand,
   topCommand,
+  weightsCommand,
 ];
 
 /** Runs a command line. Resolves to the exit code: 1 if the command failed, 2 if the command line is wrong. */

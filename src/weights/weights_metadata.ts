@@ -43,6 +43,24 @@ export interface EncodedTensors {
   metadata(digest: string | null): JsonValue;
 }
 
+/** A summary of the weights of an entry, read from metadata that have not been checked. */
+export interface WeightsSummary {
+  readonly digest: string | undefined;
+  /** The number of tensors; undefined if they are listed in the memory. */
+  readonly tensors: number | undefined;
+  /** The dtypes of the tensors, as safetensors files name them. */
+  readonly dtypes: readonly string[];
+}
+
+/** Returns a summary of an entry's weights. Undefined if it has none. */
+export function summaryOfWeights(metadata: JsonValue | undefined): WeightsSummary | undefined {
+  if (!isObject(metadata) || metadata.format !== format) return undefined;
+  const { digest, tensors } = metadata;
+  const listed = Array.isArray(tensors) ? tensors.filter(isObject) : undefined;
+  const dtypes = new Set(listed?.map(({ dtype }) => dtype).filter((dtype) => typeof dtype === "string"));
+  return { digest: typeof digest === "string" ? digest : undefined, tensors: listed?.length, dtypes: [...dtypes] };
+}
+
 /**
  * Encodes a list of tensors.
  *

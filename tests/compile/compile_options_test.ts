@@ -98,7 +98,10 @@ test("what a compiler writes is refused if it is no PTX", () => {
 test("without a compiler, the error says how to get one, and what else works", () => {
   const none = new Compilers([() => ({ reason: "no libnvrtc.so.13 was found" }), () => ({ reason: "no nvcc" })]);
   const { message } = assertThrows(() => none.compile("", { architecture: "compute_90" }), Error);
-  assertMatch(message, /no libnvrtc.so.13 was found; no nvcc; .*nvidia-cuda-nvrtc.*nvcc.*clang.*loadModule/);
+  assertMatch(
+    message,
+    /^- no libnvrtc.so.13 was found\n- no nvcc\nDo one of these:\n.*nvidia-cuda-nvrtc.*\n.*nvcc.*\n.*clang.*\n.*loadModule$/m,
+  );
 });
 
 test("the messages of each compiler are understood", () => {

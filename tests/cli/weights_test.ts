@@ -1,0 +1,99 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { writeFileSync } from "node:fs";
+import { MemoryStore, open } from "../../mod.ts";
+import { writeSafetensors } from "../../safetensors.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { inFolder } from "../support/folders.ts";
+import { poolpass } from "../support/poolpass.ts";
+import { test } from "../support/test.ts";
+
+const skip = shimRefusal() ?? false;
+
+/** Runs a body with a store, and a file of two tensors. */
+async function withStore(
+  body: (paths: { store: string; file: string; folder: string }) => Promise<void>,
+): Promise<void> {
+  await inFolder(async (folder) => {
+    using cuda = open({ driver: "software" });
+    using pool = cuda.device(0).createPool();
+    using bias = pool.allocateArray(new Float32Array([1, 2, 3]));
+    using scale = pool.allocateArray(Uint16Array, { shape: [2, 2], dtype: "bfloat16" });
+    scale.fill(0x3f80);
+    const [store, file] = [`${folder}/store`, `${folder}/model.safetensors`];
+    await writeSafetensors({ bias, scale }, file);
+    await using _store = MemoryStore.listen(cuda, store);
+    await body({ store, file, folder });
+  });
+}
+
+const weights = (...args: string[]) => poolpass("weights", ...args, "--driver", "software");
+
+test(
+  "a file is published, listed and verified, and outlives the program that has loaded it",
+  { skip },
+  () =>
+    withStore(async ({ store, file }) => {
+      const published = await weights("publish", file, "--name", "layer", "--store", store);
+      assertEquals([published.code, published.errors], [0, ""]);
+      assertMatch(published.output, /^layer@[0-9a-f]{12}: 2 tensors, \d+ B in \d+\.\d\d s\n$/);
+      const revision = /@([0-9a-f]+)/.exec(published.output)![1]!;
+
+      const listed = await weights("list", "--store", store);
+      assertEquals([listed.code, listed.errors], [0, ""]);
+      const [heads, row] = listed.output.trimEnd().split("\n");
+      assertEquals(heads!.split(/ {2,}/), ["name", "revision", "generation", "size", "tensors", "dtypes", "readers"]);
+      assertEquals(row!.split(/ {2,}/).toSpliced(3, 1), ["layer", revision, "1", "2", "F32, BF16", "0"]);
+      const [entry] = JSON.parse((await weights("list", "--store", store, "--json")).output);
+      assertEquals([entry.name, entry.tensors, entry.readers], ["layer", 2, []]);
+      assertEquals(entry.digest.slice(0, 12), revision);
+
+      for (const name of ["layer", `layer@${revision}`]) {
+        const verified = await weights("verify", name, "--store", store);
+        assertEquals([verified.code, verified.output, verified.errors], [
+          0,
+          `layer@${entry.digest}: as published\n`,
+          "",
+        ]);
+      }
+    }),
+);
+
+test(
+  "a name or a file that is not there is an error that says so",
+  { skip },
+  () =>
+    withStore(async ({ store, file, folder }) => {
+      const none = await weights("list", "--store", store);
+      assertEquals([none.code, none.output], [0, "The store has no weights\n"]);
+      const unknown = await weights("verify", "layer", "--store", store);
+      assertEquals([unknown.code, unknown.output], [1, ""]);
+      assertMatch(unknown.errors, /^Nothing is published as "layer"; the store has nothing/);
+      assertEquals((await weights("publish", file, "--name", "layer", "--store", store)).code, 0);
+      const other = await weights("verify", "layer@00000000", "--store", store);
+      assertEquals(other.code, 1);
+      assertMatch(other.errors, /the weights of this name are revision [0-9a-f]{64}/);
+      writeFileSync(`${folder}/text.safetensors`, "version https://git-lfs");
+      const text = await weights("publish", `${folder}/text.safetensors`, "--name", "x", "--store", store);
+      assertEquals(text.code, 1);
+      assertMatch(text.errors, /text\.safetensors/);
+    }),
+);
+
+test("a wrong command line says what is missing", { skip }, async () => {
+  const cases: readonly (readonly [args: string[], error: RegExp])[] = [
+    [[], /^Say what to do: poolpass weights publish, list, verify; poolpass weights --help/],
+    [["load"], /^Say what to do/],
+    [["publish", "--store", "s", "--name", "n"], /takes one argument: a file/],
+    [["list", "extra", "--store", "s"], /takes no argument/],
+    [["verify", "--store", "s"], /takes one argument: a name/],
+    [["list"], /--store SOCKET/],
+    [["publish", "f", "--store", "s"], /--name NAME/],
+    [["verify", "n", "--store", "s", "--name", "n"], /--name is for publish alone/],
+    [["list", "--stor", "s"], /There is no option --stor; did you mean "store"/],
+  ];
+  for (const [args, error] of cases) {
+    const { code, errors } = await poolpass("weights", ...args);
+    assertEquals(code, 2, errors);
+    assertMatch(errors, error);
+  }
+});
