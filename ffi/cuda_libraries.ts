@@ -14,11 +14,11 @@ import {
   dlopen,
   ffiRefusal,
   keepLoaded,
-  loadable,
   type NativeFunctions,
   type NativeLibrary,
   type NativeSymbol,
   platform,
+  withLoadable,
 } from "./native/host.ts";
 import {
   driverEquivalentsOf,
@@ -150,13 +150,13 @@ function findRuntime(path: string | null | undefined): FoundRuntime | undefined 
     return found;
   }
   if (loadedRuntime === undefined) {
-    loadedRuntime = null;
-    for (const candidate of loadable(runtimeCandidates())) {
-      const found = tryRuntime(candidate);
-      if ("reason" in found) continue;
-      loadedRuntime = found;
-      break;
-    }
+    loadedRuntime = withLoadable(runtimeCandidates(), (loadable) => {
+      for (const candidate of loadable) {
+        const found = tryRuntime(candidate);
+        if (!("reason" in found)) return found;
+      }
+      return null;
+    });
   }
   return loadedRuntime ?? undefined;
 }

@@ -137,18 +137,20 @@ export function keepLoaded(path: string): void {
 }
 
 /**
- * Returns the libraries of a list that the system's dynamic linker can load. Returns the whole list if the linker
- * cannot be called. Unlike `dlopen`, does not create an `Error` for a missing library: for the first error with a
- * module's code on the call stack, V8 parses the module again, which takes 60 ms for a program that is bundled with
- * this library.
+ * Calls `use` with the libraries of a list that the system's dynamic linker can load, each tried only when `use` gets to
+ * it. Passes the whole list if the linker cannot be called. Unlike `dlopen`, creates no `Error` for a missing library:
+ * for the first error with a module's code on the call stack, V8 parses the module again, which takes 60 ms for a
+ * program that is bundled with this library.
  */
-export function loadable(paths: readonly string[]): readonly string[] {
-  const found = withLoader({ ...loaderSymbols, ...unloaderSymbols }, ({ dlopen, dlclose }) =>
-    paths.filter((path) => {
+export function withLoadable<Result>(paths: readonly string[], use: (loadable: Iterable<string>) => Result): Result {
+  const used = withLoader({ ...loaderSymbols, ...unloaderSymbols }, ({ dlopen, dlclose }) => {
+    const isLoadable = (path: string): boolean => {
       const handle = dlopen(new TextEncoder().encode(`${path}\0`), bindLazily);
       return handle !== 0n && dlclose(handle) === 0;
-    }));
-  return found ?? paths;
+    };
+    return { result: use(paths.values().filter(isLoadable)) };
+  });
+  return used === undefined ? use(paths) : used.result;
 }
 
 /**
