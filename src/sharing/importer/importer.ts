@@ -543,12 +543,17 @@ export class Importer implements AsyncDisposable {
    */
   async #waitForHandle(state: RemoteOfferState, signal: AbortSignal | null | undefined): Promise<void> {
     const { message } = state;
+    const options = {
+      errorAtEnd: () => this.#goneError(`map "${message.name}"`),
+      signal,
+      awaited: `the descriptor of "${message.name}" of process ${this.peer.pid}`,
+    };
     // While `waiting` is not 0, no WITHDRAWN is sent for the offer, so the exporter does not forget the pool.
     state.waiting++;
     try {
-      if (this.#ending.areMany) await this.#waitFor(message, signal, (resolve) => this.#ending.whenFewer(resolve));
+      if (this.#ending.areMany) await this.#waitFor((settle) => this.#ending.whenFewer(settle), options);
       while (!this.#memory.canMap(message)) {
-        await this.#waitFor(message, signal, (resolve) => this.#handles.request(message.pool, resolve));
+        await this.#waitFor((settle) => this.#handles.request(message.pool, settle), options);
       }
     } finally {
       state.waiting--;
@@ -557,33 +562,45 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Waits until `subscribe` calls its callback, as a step of mapping an offer. Rejects if the connection is closed
-   * first. `subscribe` returns a function that cancels the callback.
+   * Waits until `subscribe` calls its callback, which may pass an error. `subscribe` returns a function that cancels the
+   * callback. If the connection is closed first, rejects with the error that `errorAtEnd` returns, or resolves if that is
+   * undefined.
    */
   #waitFor(
-    { name }: OfferMessage,
-    signal: AbortSignal | null | undefined,
-    subscribe: (callback: () => void) => () => void,
+    subscribe: (settle: (error?: unknown) => void) => () => void,
+    { errorAtEnd, signal, awaited }: {
+      readonly errorAtEnd: () => Error | undefined;
+      readonly signal: AbortSignal | null | undefined;
+      readonly awaited: string;
+    },
   ): Promise<void> {
     return abortable<void>(
       (resolve, reject) => {
+        let isOver = false;
+        const settle = (error?: unknown): void => {
+          isOver = true;
+          this.#waits.delete(onEnd);
+          if (error === undefined) resolve();
+          else reject(error);
+        };
         const stop = (): void => {
           cancel();
           this.#waits.delete(onEnd);
         };
         const onEnd = (): void => {
           stop();
-          reject(this.#goneError(`map "${name}"`));
+          try {
+            settle(errorAtEnd());
+          } catch (error) {
+            reject(error);
+          }
         };
-        const cancel = subscribe(() => {
-          stop();
-          resolve();
-        });
-        this.#waits.add(onEnd);
+        const cancel = subscribe(settle);
+        if (!isOver) this.#waits.add(onEnd);
         return stop;
       },
       { signal: signal! },
-      { awaited: `the descriptor of "${name}" of process ${this.peer.pid}` },
+      { awaited },
     );
   }
 
@@ -764,35 +781,12 @@ export class Importer implements AsyncDisposable {
    */
   #waitForEvent({ readyEvent: event, name }: OfferMessage, signal: AbortSignal | undefined): Promise<void> {
     const events = this.#remoteEvents;
-    return abortable<void>(
-      (resolve, reject) => {
-        const stop = (): void => {
-          cancel();
-          this.#waits.delete(onEnd);
-        };
-        const onEnd = (): void => {
-          stop();
-          // The event can still be queried, and may have fired before the exporter died.
-          try {
-            if (events.hasFiredAtEnd(event)) resolve();
-            else reject(this.#goneError("wait for the memory to be ready"));
-          } catch (error) {
-            reject(error);
-          }
-        };
-        let isOver = false;
-        const cancel = events.whenReady(event, (error) => {
-          isOver = true;
-          this.#waits.delete(onEnd);
-          if (error === undefined) resolve();
-          else reject(error);
-        });
-        if (!isOver) this.#waits.add(onEnd);
-        return stop;
-      },
-      { signal: signal! },
-      { awaited: `"${name}" of process ${this.peer.pid} to be written` },
-    );
+    return this.#waitFor((settle) => events.whenReady(event, settle), {
+      // The event can still be queried, and may have fired before the exporter died.
+      errorAtEnd: () => events.hasFiredAtEnd(event) ? undefined : this.#goneError("wait for the memory to be ready"),
+      signal,
+      awaited: `"${name}" of process ${this.peer.pid} to be written`,
+    });
   }
 
   /**
