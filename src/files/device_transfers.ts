@@ -20,7 +20,7 @@ const maximumGap = 64 * 2 ** 10;
 /** The maximum number of parts in a piece, which limits the number of copies in flight. */
 const maximumParts = 256;
 /** The maximum number of concurrent writes to a file. */
-export const maximumWriters = 4;
+const maximumWriters = 4;
 
 /** A contiguous range of a file, and its location in device memory. */
 export interface TransferRange {
@@ -115,6 +115,17 @@ export async function writeRanges(
     }
     await writeFully(files[lane.index]!, bytes, piece.fileOffset);
   });
+}
+
+/** Returns the handles of a file by which `byteLength` bytes are written: one for each piece, up to a limit. */
+export async function openWriters(
+  file: FileHandle,
+  openAgain: () => Promise<FileHandle>,
+  byteLength: number,
+): Promise<readonly FileHandle[]> {
+  const files = [file];
+  while (files.length < maximumWriters && byteLength >= files.length * pieceByteLength) files.push(await openAgain());
+  return files;
 }
 
 /**

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CachingAllocator, CudaDevice, CudaStream, MemoryPool, WaitOptions } from "../../mod.ts";
-import type { OptionNames } from "../support/validation.ts";
+import { type OptionNames, shown, whatIs } from "../support/validation.ts";
 import { TypeError } from "../support/program_errors.ts";
 
 /** The progress of a read or write. */
@@ -57,6 +57,20 @@ export function memoryFor(
   const on = stream ?? ("device" in from ? from.device?.defaultStream : undefined) ?? device?.defaultStream;
   if (on === undefined) throw new TypeError(`Cannot ${action} without a stream: give { stream } for this pool`);
   return { pool: from, stream: on };
+}
+
+/**
+ * Returns the names given by an option, without repetitions. Undefined if the option is not given.
+ *
+ * @throws {TypeError} If they are not a list of names
+ */
+export function namesOf(names: Iterable<string> | undefined): ReadonlySet<string> | undefined {
+  if (names === undefined) return undefined;
+  if (typeof names === "string") throw new TypeError(`Cannot use a string as names: give [${shown(names)}]`);
+  if (typeof names?.[Symbol.iterator] !== "function") {
+    throw new TypeError(`Cannot use ${whatIs(names)} as names: give an array of strings`);
+  }
+  return new Set(names);
 }
 
 /** Sums up transferred bytes, and reports the total to `onProgress`. */

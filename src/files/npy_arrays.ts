@@ -14,7 +14,7 @@ import { type ArrayElement, elementTypeOf } from "../memory/dtypes.ts";
 import { checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { bytesAt, type ByteSource, type FileSource, openSource } from "./byte_source.ts";
-import { bytesOfBuffer, maximumWriters, readRanges, writeRanges } from "./device_transfers.ts";
+import { bytesOfBuffer, openWriters, readRanges, writeRanges } from "./device_transfers.ts";
 import {
   fileOptionNames,
   type FileOptions,
@@ -83,7 +83,7 @@ export const npyWriteOptions: KnownOptions<FileWriteOptions> = {
  * result.
  * @throws {TypeError} If neither `pool` nor `device` is given, an option is invalid, or the file's element type differs
  * from the requested type
- * @throws {Error} If the file cannot be read, or is not a valid .npy file of numbers; the message says what is wrong.
+ * @throws {Error} If the file cannot be read or is not a valid .npy file of numbers, with the reason.
  * No memory stays allocated
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  *
@@ -158,9 +158,8 @@ export async function writeNpy(
   await finishedBefore([array], options);
   await writeNewFile(path, async (file, openAgain) => {
     await writeFully(file, bytes, 0);
-    const files = [file];
     const { byteLength } = array;
-    while (files.length < maximumWriters && byteLength >= files.length * 16 * 2 ** 20) files.push(await openAgain());
+    const files = await openWriters(file, openAgain, byteLength);
     const range = { fileOffset: bytes.length, byteLength, buffer: array, byteOffset: 0 };
     await writeRanges(files, [range], { ...options, what: `the write of ${shown(String(path))}` });
   });
@@ -187,7 +186,7 @@ export function checkIsArray(array: unknown, action: string): asserts array is D
 
 /**
  * Calls `body`. If it throws an error whose message lacks a subject, such as "it ends in its header", prefixes the
- * message with what was being read, such as `Cannot read "a.npy": `.
+ * message with the name of the file or array, such as `Cannot read "a.npy": `.
  */
 export async function reading<T>(what: string, body: () => Promise<T>): Promise<T> {
   try {
@@ -268,16 +267,11 @@ async function readLargeArray(
   { source, dataOffset, header }: { source: ByteSource; dataOffset: number; header: NpyHeader },
   options: FileReadOptions,
 ): Promise<void> {
-  const { signal, onProgress } = options;
+  const { signal } = options;
   // The transfer's own streams are not ordered after the allocation, so wait for it here.
   await array.stream.finished(signal === undefined ? {} : { signal });
   const range = { source, fileOffset: dataOffset, byteLength: header.byteLength, buffer: array, byteOffset: 0 };
-  await readRanges([range], {
-    ...signal === undefined ? {} : { signal },
-    ...onProgress === undefined ? {} : { onProgress },
-    what: `the read of ${source.name}`,
-    convert: conversionOf(header),
-  });
+  await readRanges([range], { ...options, what: `the read of ${source.name}`, convert: conversionOf(header) });
 }
 
 /** Reads an array's elements sequentially, and copies them to the array in stream order. */

@@ -13,6 +13,7 @@ import {
   fileReadOptionNames,
   type FileReadOptions,
   memoryFor,
+  namesOf,
   ProgressCount,
 } from "./file_options.ts";
 import { writeNewFile } from "./new_file.ts";
@@ -181,8 +182,7 @@ function chosenMembers(
       `its member ${shown(other.name)} is not an array; give the names of those to read: { names: [...] }`,
     );
   }
-  if (typeof names === "string") throw new TypeError(`Cannot use a string as names: give [${shown(names)}]`);
-  return [...new Set(names)].map((name) => {
+  return [...namesOf(names)!].map((name) => {
     const found = members.find((member) => member.name === name + extension);
     if (found !== undefined) return found;
     const known = members.map((member) => member.name.replace(/\.npy$/, ""));

@@ -8,13 +8,14 @@ import { elementTypeOf } from "../memory/dtypes.ts";
 import { checkOptions, type KnownOptions, shown, suggestName, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { type ByteSource, type FileSource, openSource } from "./byte_source.ts";
-import { maximumWriters, readRanges, type SourceRange, type TransferRange, writeRanges } from "./device_transfers.ts";
+import { openWriters, readRanges, type SourceRange, type TransferRange, writeRanges } from "./device_transfers.ts";
 import {
   fileOptionNames,
   type FileOptions,
   fileReadOptionNames,
   type FileReadOptions,
   memoryFor,
+  namesOf,
 } from "./file_options.ts";
 import { writeNewFile } from "./new_file.ts";
 import { checkIsArray, type FileWriteOptions, filled, finishedBefore, reading } from "./npy_arrays.ts";
@@ -124,12 +125,7 @@ export class SafetensorsFile implements AsyncDisposable {
         { source, fileOffset: dataOffset + sourceOffset, byteLength, buffer, byteOffset: targetOffset }
       ))
     );
-    const { signal, onProgress } = options;
-    await readRanges(ranges, {
-      ...signal === undefined ? {} : { signal },
-      ...onProgress === undefined ? {} : { onProgress },
-      what: `the read of ${this.#name}`,
-    });
+    await readRanges(ranges, { ...options, what: `the read of ${this.#name}` });
   }
 
   /** Closes the file. */
@@ -158,10 +154,7 @@ export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implemen
     super();
     this.buffer = buffer;
     this.metadata = metadata;
-    for (const { name, dtype, shape, byteOffset, byteLength } of tensors) {
-      const { type } = elementTypeOf(dtype)!;
-      this.set(name, buffer.subarray(byteOffset, byteOffset + byteLength).as(type, { shape, dtype }));
-    }
+    for (const tensor of tensors) this.set(tensor.name, arrayOf(tensor, buffer));
   }
 
   /** Frees the memory, in stream order. */
@@ -184,7 +177,7 @@ export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implemen
  * `"bfloat16"`, are represented as unsigned integers that hold the bits.
  * @throws {TypeError} If neither `pool` nor `device` is given, or an option is invalid
  * @throws {RangeError} If there is no tensor with one of the `names`
- * @throws {Error} If the file cannot be read, or is not a valid safetensors file; the message says what is wrong. No
+ * @throws {Error} If the file cannot be read or is not a valid safetensors file, with the reason. No
  * memory stays allocated
  * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
  *
@@ -226,7 +219,7 @@ export async function readSafetensors(source: FileSource, options: ReadSafetenso
  * @param source The path or `file:` URL of a file or an index, or the bytes of a file.
  * @throws {TypeError} If `source` is not one of these, or an option is invalid
  * @throws {RangeError} If there is no tensor with one of the `names`
- * @throws {Error} If the file cannot be read, or is not a valid safetensors file; the message says what is wrong
+ * @throws {Error} If the file cannot be read or is not a valid safetensors file, with the reason
  *
  * @example
  * ```ts
@@ -294,6 +287,15 @@ export async function openSafetensors(
   return new SafetensorsFile(first.name, shards, { tensors, metadata, byteLength });
 }
 
+/** Returns the array of a tensor that lies in a buffer. */
+export function arrayOf(
+  { dtype, shape, byteOffset, byteLength }: SafetensorsTensor,
+  buffer: DeviceBuffer,
+): DeviceArray<TypedArray> {
+  const { type } = elementTypeOf(dtype)!;
+  return buffer.subarray(byteOffset, byteOffset + byteLength).as(type, { shape, dtype });
+}
+
 /**
  * Writes arrays to a safetensors file. The file is written atomically: it appears at `path`, and replaces an existing
  * file there, only after all of its data has reached the disk. Tensors with the widest elements are stored first, as in
@@ -326,16 +328,12 @@ export async function writeSafetensors(
   await finishedBefore(entries.map(([, array]) => array), options);
   await writeNewFile(path, async (file, openAgain) => {
     await writeFully(file, header, 0);
-    const handles = [file];
-    while (handles.length < maximumWriters && end >= handles.length * 16 * 2 ** 20) handles.push(await openAgain());
+    const handles = await openWriters(file, openAgain, end);
     const ranges = described.map(({ byteOffset, byteLength }, index): TransferRange => (
       { fileOffset: header.length + byteOffset, byteLength, buffer: entries[index]![1], byteOffset: 0 }
     ));
-    await writeRanges(handles, ranges.filter(({ byteLength }) => byteLength > 0), {
-      ...options.signal === undefined ? {} : { signal: options.signal },
-      ...options.onProgress === undefined ? {} : { onProgress: options.onProgress },
-      what: `the write of ${shown(String(path))}`,
-    });
+    const what = `the write of ${shown(String(path))}`;
+    await writeRanges(handles, ranges.filter(({ byteLength }) => byteLength > 0), { ...options, what });
   });
 }
 
@@ -349,15 +347,6 @@ async function openShards(
     shards.push({ source: keep(await openSource(pathBeside(index.path!, file))), names });
   }
   return shards;
-}
-
-function namesOf(names: Iterable<string> | undefined): ReadonlySet<string> | undefined {
-  if (names === undefined) return undefined;
-  if (typeof names === "string") throw new TypeError(`Cannot use a string as names: give [${shown(names)}]`);
-  if (typeof names?.[Symbol.iterator] !== "function") {
-    throw new TypeError(`Cannot use ${whatIs(names)} as names: give an array of strings`);
-  }
-  return new Set(names);
 }
 
 function metadataOf(metadata: WriteSafetensorsOptions["metadata"] = {}): ReadonlyMap<string, string> {

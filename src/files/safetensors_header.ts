@@ -242,7 +242,7 @@ function tensorOf(name: string, description: unknown): SafetensorsTensor {
 }
 
 /** Whether a value is a JSON object. */
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

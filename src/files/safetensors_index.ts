@@ -5,6 +5,7 @@
  */
 import { shown } from "../support/validation.ts";
 import { bytesAt, type ByteSource } from "./byte_source.ts";
+import { isObject } from "./safetensors_header.ts";
 
 /** The maximum size of an index in bytes: enough for a million tensors. */
 const maximumByteLength = 200_000_000;
@@ -27,10 +28,10 @@ export async function readSafetensorsIndex(source: ByteSource): Promise<Readonly
     if (error instanceof Error && error.message.startsWith("Cannot")) throw error;
     refuse(`it is not JSON (${(error as Error).message})`);
   }
-  const map = memberOf(index, "weight_map");
-  if (typeof map !== "object" || map === null || Array.isArray(map)) refuse("it has no object weight_map");
+  const map = isObject(index) && Object.hasOwn(index, "weight_map") ? index.weight_map : undefined;
+  if (!isObject(map)) return refuse("it has no object weight_map");
   const files = new Map<string, Set<string>>();
-  for (const [tensor, file] of Object.entries(map as Record<string, unknown>)) {
+  for (const [tensor, file] of Object.entries(map)) {
     if (typeof file !== "string") refuse(`its weight_map has ${shown(file)} as the file of ${shown(tensor)}`);
     // The model's files are all in the index's own folder. Reject any other path.
     if (!/^[^/\\\0]+\.safetensors$/.test(file)) {
@@ -41,12 +42,6 @@ export async function readSafetensorsIndex(source: ByteSource): Promise<Readonly
     else tensors.add(tensor);
   }
   return files;
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
 }
 
 function refuse(reason: string): never {

@@ -8,14 +8,16 @@ import {
   type CudaStream,
   type DeviceArray,
   type DeviceBuffer,
+  type JsonValue,
   SharingError,
   type StoreClient,
+  type StoreEntry,
   type TypedArray,
   type WaitOptions,
 } from "../../mod.ts";
 import { type FileProgress, type FileSource, openSafetensors } from "../../safetensors.ts";
+import { arrayOf } from "../files/safetensors_files.ts";
 import { formatName, type SafetensorsTensor } from "../files/safetensors_header.ts";
-import { elementTypeOf } from "../memory/dtypes.ts";
 import { checkOptions, type KnownOptions } from "../support/validation.ts";
 import { revisionOf } from "./revision.ts";
 import { treeDigests } from "./tree_digest.ts";
@@ -86,10 +88,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
     this.digest = parts.digest;
     this.buffer = parts.buffer;
     this.#parts = parts;
-    for (const { name, dtype, shape, byteOffset, byteLength } of parts.tensors) {
-      const { type } = elementTypeOf(dtype)!;
-      this.set(name, parts.buffer.subarray(byteOffset, byteOffset + byteLength).as(type, { shape, dtype }));
-    }
+    for (const tensor of parts.tensors) this.set(tensor.name, arrayOf(tensor, parts.buffer));
   }
 
   /**
@@ -124,7 +123,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
  * @param source The path or URL of a safetensors file or of its index, or the bytes of a file.
  * @returns The weights, mapped read-only
  * @throws {RangeError} If the name contains an "@", which separates a name from a revision
- * @throws {Error} If the file cannot be read, or is not a valid safetensors file; the message says what is wrong
+ * @throws {Error} If the file cannot be read or is not a valid safetensors file, with the reason
  * @throws {SharingError} `limit-exceeded` if the store has too little memory left; `not-permitted` if another user has
  * published the name; `peer-gone`
  *
@@ -197,15 +196,9 @@ export async function mapWeights(
 ): Promise<Weights> {
   checkOptions(options, mapOptions);
   const [own, digits] = partsOfName(name);
-  const { stream, write, signal } = options;
-  const buffer = await client.map(own, {
-    ...stream === undefined ? {} : { stream },
-    ...write === undefined ? {} : { write },
-    ...signal === undefined ? {} : { signal },
-  });
+  const { buffer, metadata } = await mapEntry(client, own, options);
   try {
-    const entry = (await client.entries()).find((entry) => entry.name === own);
-    const { digest, tensors } = await readDescription(own, entry?.metadata, buffer);
+    const { digest, tensors } = await readDescription(own, metadata, buffer);
     if (digits !== undefined && digest?.startsWith(digits) !== true) {
       const message = `Cannot map ${JSON.stringify(name)}: the weights of this name are ${
         digest === undefined ? "of no known revision" : `revision ${digest}`
@@ -217,6 +210,34 @@ export async function mapWeights(
     buffer.free();
     throw error;
   }
+}
+
+/**
+ * Maps the memory that is published under a name, and returns it with the metadata of the same generation: if another
+ * one is published in between, maps that.
+ */
+async function mapEntry(
+  client: StoreClient,
+  name: string,
+  options: MapWeightsOptions,
+): Promise<{ buffer: DeviceBuffer; metadata: JsonValue | undefined }> {
+  let before = await entryOf(client, name);
+  while (true) {
+    const buffer = await client.map(name, options);
+    const after = await entryOf(client, name).catch((error) => {
+      buffer.free();
+      throw error;
+    });
+    const isSame = after !== undefined && before !== undefined && after.generation === before.generation &&
+      after.since === before.since;
+    if (isSame) return { buffer, metadata: after.metadata };
+    buffer.free();
+    before = after;
+  }
+}
+
+async function entryOf(client: StoreClient, name: string): Promise<StoreEntry | undefined> {
+  return (await client.entries()).find((entry) => entry.name === name);
 }
 
 /** Splits a name such as `NAME@DIGEST` into the name and the digits of the revision, if there are any. */

@@ -9,6 +9,7 @@ import {
   dtypesOfFormat,
   formatName,
   isListOfCounts,
+  isObject,
   type SafetensorsTensor,
 } from "../files/safetensors_header.ts";
 
@@ -142,8 +143,4 @@ function placeOf(place: JsonValue, { byteLength: size }: DeviceBuffer): Manifest
   if (!isListOfCounts([byteOffset, byteLength])) return undefined;
   const range = { byteOffset: byteOffset as number, byteLength: byteLength as number };
   return range.byteOffset + range.byteLength <= size ? range : undefined;
-}
-
-function isObject(value: unknown): value is { readonly [key: string]: JsonValue | undefined } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

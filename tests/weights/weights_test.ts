@@ -130,6 +130,30 @@ weightsTest("weights are asked for by their revision, and verified", async ({ fo
   assertEquals(changed.code, "bad-message");
 });
 
+weightsTest("weights that are replaced while they are mapped are of one generation", async ({ folder, connect }) => {
+  const [publisher, reader] = [await connect(), await connect()];
+  const path = writeFile(`${folder}/layer.safetensors`, layer);
+  const { "c.scale": scale } = layer;
+  const other = writeFile(`${folder}/other.safetensors`, { "c.scale": scale!, "a.weight": layer["a.weight"]! });
+  await using _first = await publishWeights(publisher, "layer", path);
+  const map = reader.map.bind(reader);
+  const generations = [other, path];
+  reader.map = async (...given) => {
+    const buffer = await map(...given);
+    const next = generations.shift();
+    if (next !== undefined) await (await publishWeights(publisher, "layer", next))[Symbol.asyncDispose]();
+    return buffer;
+  };
+  await using held = await mapWeights(reader, "layer");
+  assertEquals(held.size, 5);
+  assertEquals(await held.verify(), held.digest);
+  for (const [name, { bytes }] of Object.entries(layer)) {
+    if (bytes.length > 0) assertEquals(await held.get(name)!.read(Uint8Array), bytes, name);
+  }
+  // What was mapped before is held by nobody.
+  assertEquals((await reader.entries()).map(({ readers }) => readers.length), [1]);
+});
+
 weightsTest("a file that cannot be read publishes nothing, and leaves nothing", async ({ folder, connect }) => {
   const client = await connect();
   writeFileSync(`${folder}/cut.safetensors`, "short");
