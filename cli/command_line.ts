@@ -36,7 +36,7 @@ export interface Terminal {
   readonly signal: AbortSignal;
   /** Returns the command line that runs this program in another process. The caller can append arguments. */
   program?(): readonly string[];
-  /** Shows how much of a total is done. Absent if nobody watches. */
+  /** Draws a progress bar. Absent if stderr is not a terminal. */
   progress?(done: number, total: number): void;
   /** Whether the command may show a full-screen view in the terminal of the process. */
   readonly isInteractive?: boolean;

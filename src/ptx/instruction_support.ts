@@ -9,8 +9,8 @@ import { PtxError } from "./syntax.ts";
 /** The uses of an instruction in the kernels of a module. */
 export interface InstructionUse {
   /**
-   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. If the entry is not an instruction, but for
-   * example a special register, only its name.
+   * The instruction with its modifiers, such as `sin.approx.ftz.f32`. For an entry of another kind, such as a special
+   * register, its name.
    */
   readonly instruction: string;
   /**

@@ -63,7 +63,7 @@ const refusalToClone = cloneRefusal("a CachingAllocator", openInWorker);
  * with it is still pending. It then waits for an event before it uses the memory.
  *
  * While the allocator holds less than a quarter of the memory that it may use, all buffers share slabs. Above that,
- * each new buffer of at least 1 MiB, or of at least 1/256 of that memory, gets a slab of its own, unless
+ * each new buffer of at least 1 MiB, or of at least 1/256 of that memory, gets its own slab, unless
  * `slabByteLength` is given. Such a slab can be released as soon as its buffer is freed, so that long-lived buffers do
  * not prevent others from getting memory.
  *

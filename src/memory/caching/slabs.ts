@@ -24,7 +24,7 @@ export interface SlabSource {
   allocationStream(stream: CudaStream | undefined): CudaStream;
   /** Returns why an allocation of `byteLength` bytes from the pool can never succeed; undefined if it can. */
   refusal(byteLength: number): SizeRefusal | undefined;
-  /** Returns the maximum number of bytes that the pool can provide, as far as it is known. */
+  /** Returns the maximum number of bytes that the pool can provide, if known. */
   limit(): number;
   /**
    * Describes the memory of the device's other pools, for the error of an allocation of `byteLength` bytes. Returns

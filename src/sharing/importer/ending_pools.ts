@@ -32,7 +32,7 @@ export class EndingPools {
     this.#isStuck = isStuck;
   }
 
-  /** Whether so many pools are waiting to be destroyed that an import must wait if few descriptors are left. */
+  /** Whether too many pools are waiting to be destroyed for an import to proceed when few descriptors are left. */
   get areMany(): boolean {
     return this.#ending.size > maximumEnding;
   }

@@ -287,8 +287,8 @@ const findGenericType: HelperFunction["type"] = {
 };
 
 /**
- * Builds the helper that translates a generic address in the same way as `findGeneric`, but for a kernel that may also
- * access the reserved shared memory, which precedes the block's own shared memory at negative offsets.
+ * Builds the counterpart of `findGeneric` for kernels that may also access the reserved shared memory, which precedes
+ * the block's own shared memory at negative offsets.
  */
 function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
   const [address, place, shared, bytes] = [0, 1, 3, 10] as const;
