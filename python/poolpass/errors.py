@@ -10,6 +10,7 @@ SharingErrorCode = Literal[
     "peer-gone", "timed-out", "bad-message", "version-mismatch", "not-permitted", "limit-exceeded", "device-lost",
     "internal-error", "device-not-visible", "size-mismatch", "address-in-use", "path-too-long", "not-found",
     "not-listening", "cut-off", "out-of-descriptors", "not-supported", "too-large",
+    "in-use", "incompatible", "layout-changed", "digest-mismatch",
 ]
 
 

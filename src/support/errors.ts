@@ -235,7 +235,11 @@ export class CudaUnavailableError extends Error {
  * - `"cut-off"`: the exporter has asked for its memory back, or has disconnected an importer that kept it; or this
  *   process has aborted or shrunk a communicator with unfinished collectives;
  * - `"out-of-descriptors"`: the process may open no more descriptors;
- * - `"not-supported"`: the system, or this build for it, lacks something that sharing needs.
+ * - `"not-supported"`: the system, or this build for it, lacks something that sharing needs;
+ * - `"in-use"`: other processes have the memory mapped, so that it cannot be moved;
+ * - `"incompatible"`: weights were made by a version of a library, or for a device, that this process does not have;
+ * - `"layout-changed"`: the newest generation of weights has other tensors, or has them at other places in the memory;
+ * - `"digest-mismatch"`: the bytes in memory are not those whose digest was stated.
  */
 export type SharingErrorCode =
   | "peer-gone"
@@ -255,7 +259,11 @@ export type SharingErrorCode =
   | "not-listening"
   | "cut-off"
   | "out-of-descriptors"
-  | "not-supported";
+  | "not-supported"
+  | "in-use"
+  | "incompatible"
+  | "layout-changed"
+  | "digest-mismatch";
 
 /** All codes of `SharingError`. */
 export const sharingErrorCodes: readonly SharingErrorCode[] = [
@@ -277,6 +285,10 @@ export const sharingErrorCodes: readonly SharingErrorCode[] = [
   "cut-off",
   "out-of-descriptors",
   "not-supported",
+  "in-use",
+  "incompatible",
+  "layout-changed",
+  "digest-mismatch",
 ];
 
 /** The error thrown if sharing with another process fails. */

@@ -94,7 +94,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
   /**
    * Computes the revision of the current contents of the memory, and returns it.
    *
-   * @throws {SharingError} `bad-message` if the revision differs from `digest`: the memory was modified after it was
+   * @throws {SharingError} `digest-mismatch` if the revision differs from `digest`: the memory was modified after it was
    * published
    */
   async verify(options: WaitOptions = {}): Promise<string> {
@@ -102,7 +102,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
     const found = await revisionOfTensors(tensors, buffer, options);
     if (digest === undefined || found === digest) return found;
     throw new SharingError(
-      "bad-message",
+      "digest-mismatch",
       `Cannot trust the weights ${JSON.stringify(name)}: their digest is ${found}, and was ${digest} when they were ` +
         "published; publish them anew",
     );

@@ -127,7 +127,7 @@ weightsTest("weights are asked for by their revision, and verified", async ({ fo
   written.get("a.weight")!.fill(0);
   await written.buffer.stream.finished();
   const changed = await assertRejects(() => written.verify(), SharingError, "publish them anew");
-  assertEquals(changed.code, "bad-message");
+  assertEquals(changed.code, "digest-mismatch");
 });
 
 weightsTest("weights that are replaced while they are mapped are of one generation", async ({ folder, connect }) => {
