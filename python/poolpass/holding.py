@@ -1,7 +1,8 @@
 """Who uses a piece of memory in this process, on which streams, and what is done once nobody does."""
 from __future__ import annotations
 
-from typing import Callable
+from contextlib import contextmanager
+from typing import Callable, Iterator
 
 from .cuda import LEGACY_STREAM, NO_STREAM, PER_THREAD_STREAM
 from .forks import fork_count
@@ -57,6 +58,15 @@ class Holding:
         user = object()
         self._users.add(user)
         return user
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Keeps the memory in use for the duration of a block, whatever other threads do."""
+        user = self.add()
+        try:
+            yield
+        finally:
+            self.drop(user)
 
     def drop(self, user: object) -> None:
         """Removes a user. Does nothing if it was removed before, or in a child that was forked."""

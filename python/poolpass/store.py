@@ -18,6 +18,7 @@ from .errors import SharingError, needing_descriptors, quoted
 from .exporter import described
 from .holding import Holding
 from .limits import check_seconds, deadline_of
+from .mapped_entry import MappedEntry
 from .peer import Peer
 from .sockets import StrPath, check_path
 from .store_link import Hold, Request, StoreLink
@@ -54,9 +55,18 @@ class StoreMapping(DeviceArray):
     """
 
     def __init__(
-        self, holding: Holding, document: JsonObject, *, name: str, address: int, device: int, stream: int | None
+        self,
+        holding: Holding,
+        document: JsonObject,
+        *,
+        name: str,
+        address: int,
+        device: int,
+        stream: int | None,
+        entry: MappedEntry,
     ):
         self._name = name
+        self._entry = entry
         self._generation = number_of(document, "generation")
         self._metadata = document.get("metadata")
         dtype, shape = array_type(self._metadata, number_of(document, "byteLength", 1))
@@ -336,8 +346,11 @@ class StoreClient(Closing):
             return device
 
         length = document.get("byteLength")
-        memory, _, holding = self._map(request, length, find_device, "read-write" if write else "read")
-        mapping = StoreMapping(holding, document, name=name, address=memory.address, device=device, stream=handle)
+        memory, hold, holding = self._map(request, length, find_device, "read-write" if write else "read")
+        entry = MappedEntry(self._link, name, memory, hold, holding)
+        mapping = StoreMapping(
+            holding, document, name=name, address=memory.address, device=device, stream=handle, entry=entry
+        )
         self._arrays.add(mapping)
         return mapping, holding, number_of(document, "byteLength", 1)
 

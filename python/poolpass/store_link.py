@@ -31,6 +31,11 @@ class Hold:
     # Whether the store has lost it.
     is_lost: bool = False
 
+    def swap(self, other: Hold) -> None:
+        """Exchanges what two holds are of."""
+        self.id, other.id = other.id, self.id
+        self.is_lost, other.is_lost = other.is_lost, self.is_lost
+
 
 @dataclass(eq=False)
 class Request:

@@ -9,6 +9,7 @@ from .cuda import cuda, stream_handle
 from .device_array import DeviceArray
 from .documents import JsonObject, number_of
 from .errors import SharingError, quoted
+from .mapped_entry import MappedEntry
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
 
@@ -93,6 +94,10 @@ class StoredMemory(Closing):
     def close(self) -> None:
         """Unmaps the memory. If it was not published, it goes. Does nothing if that has happened before."""
         self.array.release()
+
+    @property
+    def _entry(self) -> MappedEntry:
+        return MappedEntry(self._link, self.name, self._memory, self._hold, self.array._holding)
 
     def __repr__(self) -> str:
         return f"<StoredMemory {quoted(self.name)}: {self.array.nbytes} bytes, {self._state}>"

@@ -18,14 +18,15 @@ import math
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from .captured import capture, registered
 from .device_array import DeviceArray, is_shape
 from .errors import SharingError, quoted
+from .mapped_entry import MappedEntry
 from .module_tensors import put_into
 from .revision import bytes_of, revision, tree_digests
-from .store import StoreClient
+from .store import StoreClient, StoreMapping
 from .tensor_bundle import SAFETENSORS_NAMES, BundledTensor, tensors_of
 from .torch_views import TorchViews, torch
 from .write_guard import write_guard
@@ -71,6 +72,8 @@ class Weights(Mapping[str, Any]):
         metadata: Any,
         array: DeviceArray,
         private: Sequence[str],
+        entry: MappedEntry,
+        find: Callable[[float | None], tuple[StoreMapping, int]],
         release: Callable[[], None],
     ):
         self.name = name
@@ -79,6 +82,9 @@ class Weights(Mapping[str, Any]):
         """The generation of the weights: how many times the name has been published, including this time."""
         self.metadata = metadata
         """The metadata that the weights were published with, a JSON value."""
+        self._entry = entry
+        # Maps the newest generation. Returns the mapping and its size in bytes.
+        self._find = find
         self.nbytes = array.nbytes
         """The size of the memory in bytes."""
         self.device = array.device
@@ -89,10 +95,11 @@ class Weights(Mapping[str, Any]):
         self._tensors = {each: tensor for tensor in tensors for each in tensor.names}
         self._private = tuple(private)
         self._made: dict[str, Any] = {}
+        # The private copies, each with the name of the tensor that it was copied from.
+        self._copies: list[tuple[str, Any]] = []
         self._views: TorchViews | None = TorchViews(array)
         self._first_address = int(self._views.bytes.data_ptr())
-        digest = metadata.get("digest")
-        self._digest = digest if isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) else None
+        self._digest = _digest_of(metadata)
 
     @property
     def digest(self) -> str:
@@ -100,6 +107,7 @@ class Weights(Mapping[str, Any]):
         tensor has several names, only the first one counts. Computed on first access if the publisher did not state
         it."""
         if self._digest is None:
+            self._check_awake()
             tensors = list(dict.fromkeys(self._tensors.values()))
             digests = tree_digests(self._mapped(each).contiguous() for each in tensors)
             self._digest = revision(
@@ -113,7 +121,7 @@ class Weights(Mapping[str, Any]):
         if made is None:
             made = self._mapped(tensor)
             if self._is_private(tensor):
-                made = made.clone()
+                made = self._copy(tensor)
             self._made[tensor.place.name] = made
         return made
 
@@ -132,9 +140,76 @@ class Weights(Mapping[str, Any]):
             (self._first_address + each.place.byte_offset, each.place.nbytes, each.place.name) for each in places
         ])
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the memory is unmapped, from `sleep` until `wake` or `update`."""
+        return self._entry.is_asleep
+
+    def sleep(self) -> None:
+        """Waits for all work of the device, and unmaps the memory. The addresses stay reserved. Tensors remain valid
+        objects, but work that uses them fails until `wake` has been called, and takes the process's context along.
+        Private copies are not affected. Has no effect if the weights are asleep.
+
+        The weights stay in the store for this process, even if their name is removed or published again meanwhile.
+        """
+        self._check()
+        self._entry.sleep()
+
+    def wake(self, timeout: float | None = None) -> None:
+        """Maps the memory again after `sleep`, at the same addresses, so that tensors and captured CUDA graphs can be
+        used again. If this fails, the weights stay asleep. Has no effect if they are awake.
+
+        timeout: the maximum time to wait for the memory, in seconds.
+
+        Raises CudaError. Raises SharingError: "timed-out", "peer-gone".
+        """
+        self._check()
+        self._entry.wake()
+
+    def update(self, timeout: float | None = None) -> bool:
+        """Maps the newest generation of the name at the addresses of the current one. Returns whether there was a newer
+        one. Existing tensors and captured CUDA graphs then use the new weights. Private copies, including those in
+        modules, are overwritten with the new values.
+
+        Waits for all work of the device first. The caller must ensure that no other thread enqueues work that uses the
+        weights before this method returns. If it fails, the current generation stays mapped. Weights that are asleep
+        are woken.
+
+        timeout: the maximum time to wait, in seconds. The call waits if the name was removed.
+
+        Raises SharingError: "layout-changed" if the names, dtypes, shapes or places of the tensors, or the size of the
+        memory, are different; load them as other weights then. Also raises what `load` raises.
+
+            if held.update():
+                print(held.generation)
+        """
+        self._check()
+        mapping, nbytes = self._find(timeout)
+        with mapping:
+            if mapping._entry.is_same_as(self._entry):
+                self._entry.wake()
+                return False
+            with mapping._bytes(nbytes) as array:
+                metadata = _with_tensors(mapping.metadata, array, quoted(self.name))
+            tensors = _tensors_of(metadata, nbytes, quoted(self.name))
+            changed = _change(self._tensors.values(), tensors)
+            if changed is not None:
+                raise SharingError(
+                    "layout-changed", f"Cannot map generation {mapping.generation} of {self._what} at the same "
+                    f"addresses: {changed}; load it anew"
+                )
+            self._entry.replace_by(mapping._entry)
+            self.generation, self.metadata = mapping.generation, mapping.metadata
+            self._digest = _digest_of(mapping.metadata)
+            self._tensors = {each: tensor for tensor in tensors for each in tensor.names}
+        for name, copy in self._copies:
+            copy.copy_(self._mapped(self._tensors[name]))
+        return True
+
     def release(self) -> None:
         """Releases the memory. Tensors that still exist keep it mapped. Has no effect if called again."""
         self._made.clear()
+        self._copies.clear()
         if self._views is not None:
             self._views = None
             self._release()
@@ -146,18 +221,33 @@ class Weights(Mapping[str, Any]):
         self.release()
 
     def __repr__(self) -> str:
-        state = ", released" if self._views is None else ""
+        state = ", released" if self._views is None else ", asleep" if self.is_asleep else ""
         return f"<Weights {quoted(self.name)}: {len(self)} tensors, {self.nbytes} bytes{state}>"
 
     # Mapping.__eq__ would compare the values, but the result of comparing tensors has no truth value.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def _mapped(self, tensor: _Tensor) -> Any:
+    def _check(self) -> None:
         if self._views is None:
             raise RuntimeError(f"Cannot use {self._what}: they were released")
+
+    def _mapped(self, tensor: _Tensor) -> Any:
+        self._check()
+        assert self._views is not None
         place = tensor.place
         return self._views.make(place.dtype, place.shape, place.byte_offset, tensor.strides)
+
+    def _copy(self, tensor: _Tensor) -> Any:
+        """Returns a private copy of a tensor."""
+        self._check_awake()
+        copy = self._mapped(tensor).clone()
+        self._copies.append((tensor.place.name, copy))
+        return copy
+
+    def _check_awake(self) -> None:
+        if self.is_asleep:
+            raise RuntimeError(f"Cannot read {self._what}: they are asleep; call wake")
 
     def _is_private(self, tensor: _Tensor) -> bool:
         # Modules may write to their buffers.
@@ -176,7 +266,7 @@ class Weights(Mapping[str, Any]):
             # The tensor is a buffer in this module, although the metadata does not say so: files do not state this.
             key = self._tensors[name].place.name
             if key not in made:
-                made[key] = tensor.clone()
+                made[key] = self._copy(self._tensors[name])
             return made[key]
 
         registered_as = {name: kind for name, kind, _, _ in registered(model)}
@@ -218,12 +308,13 @@ def load(
         raise ValueError(f"Cannot load {quoted(name)}: give {_MINIMUM_DIGITS} to 64 hexadecimal digits behind the @")
     if model is not None and not isinstance(model, torch().nn.Module):
         raise TypeError(f"Cannot load {quoted(name)} into {type(model).__name__}: give a module of PyTorch")
-    mapping, _, nbytes = store._map_published(entry, write, None, timeout)
+    find = _finder(store, entry, write)
+    mapping, nbytes = find(timeout)
     try:
         with mapping._bytes(nbytes) as array:
             held = Weights(
                 name=entry, generation=mapping.generation, metadata=mapping.metadata, array=array, private=private,
-                release=mapping.release,
+                entry=mapping._entry, find=find, release=mapping.release,
             )
         if is_exact and not held.digest.startswith(wanted):
             raise SharingError("not-found", f"Cannot load {quoted(name)}: the store has {entry}@{held.digest}")
@@ -274,7 +365,8 @@ def publish(store: StoreClient, name: str, source: Any, *, device: int = 0, time
         if manifest is not None:
             memory.array.write(manifest, byte_offset=nbytes - len(manifest))
         held = Weights(
-            name=name, generation=0, metadata=metadata, array=memory.array, private=(), release=memory.close,
+            name=name, generation=0, metadata=metadata, array=memory.array, private=(), entry=memory._entry,
+            find=_finder(store, name, False), release=memory.close,
         )
         assert held._views is not None
         for each, place in zip(captured, described):
@@ -300,6 +392,33 @@ def revision_of(source: Any) -> str:
     captured = capture(source)
     digests = tree_digests(each.tensor.contiguous() for each in captured)
     return revision((each.name, each.dtype, each.shape, digest) for each, digest in zip(captured, digests))
+
+
+def _finder(store: StoreClient, name: str, write: bool) -> Callable[[float | None], tuple[StoreMapping, int]]:
+    def find(timeout: float | None) -> tuple[StoreMapping, int]:
+        mapping, _, nbytes = store._map_published(name, write, None, timeout)
+        return mapping, nbytes
+
+    return find
+
+
+def _digest_of(metadata: Any) -> str | None:
+    digest = metadata.get("digest")
+    return digest if isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) else None
+
+
+def _change(old: Iterable[_Tensor], new: Iterable[_Tensor]) -> str | None:
+    """Describes a difference between two layouts. Returns None if they are the same."""
+    before, after = ({each.place.name: each for each in tensors} for tensors in (old, new))
+    for name in (*before, *after):
+        if name not in after:
+            return f"{quoted(name)} is gone"
+        if name not in before:
+            return f"{quoted(name)} is new"
+        mine, other = before[name], after[name]
+        if (mine.place, mine.dtype, mine.strides, mine.names) != (other.place, other.dtype, other.strides, other.names):
+            return f"{quoted(name)} has another dtype, shape or place, or other names"
+    return None
 
 
 def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], bytes | None]:

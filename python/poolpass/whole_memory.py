@@ -1,9 +1,9 @@
 """Memory that is mapped as a whole, at addresses of its own: CUDA's virtual memory management."""
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from .cuda import Cuda, cuda
+from .cuda import cuda
 from .errors import CudaError, SharingError
 
 Access = Literal["read", "read-write"]
@@ -18,31 +18,108 @@ class WholeMemory:
         another device than was said. Raises CudaError, also if the descriptor does not refer to memory."""
         self.nbytes = nbytes
         self.device = device
+        self._access = access
+        self._is_mapped = True
         calls = cuda()
         with calls.on_device(device):
-            self.address = self._map(calls, descriptor, access)
+            self._handle = self._import(descriptor)
+            try:
+                self.address = map_anywhere(self._handle, nbytes, device, access)
+            except BaseException:
+                calls.call_driver("cuMemRelease", self._handle)
+                raise
+
+    @property
+    def is_mapped(self) -> bool:
+        """False from `suspend` to `resume`."""
+        return self._is_mapped
 
     def set_access(self, access: Access) -> None:
         """Sets what the device may do with the memory. All work that uses it must be done."""
         calls = cuda()
         with calls.on_device(self.device):
             calls.set_access(self.address, self.nbytes, self.device, access == "read-write")
+        self._access = access
+
+    def suspend(self, *, keeps_memory: bool) -> None:
+        """Unmaps the memory, but keeps its addresses reserved. All work that uses it must be done.
+
+        keeps_memory: whether the memory itself is kept. Otherwise, `resume` needs a descriptor.
+        """
+        calls = cuda()
+        with calls.on_device(self.device):
+            calls.call_driver("cuMemUnmap", self.address, self.nbytes)
+            self._is_mapped = False
+            if not keeps_memory:
+                self._release()
+
+    def resume(self, descriptor: int | None = None) -> None:
+        """Maps the memory again, at the same addresses. If a descriptor is given, maps the memory that it refers to. If
+        this fails, the memory stays unmapped. Raises what the constructor raises."""
+        with cuda().on_device(self.device):
+            if descriptor is not None:
+                handle = self._import(descriptor)
+                self._release()
+                self._handle = handle
+            self._map()
+
+    def swap(self, other: WholeMemory) -> None:
+        """Exchanges the memory of two mappings of the same size, and leaves `other` unmapped. All work that uses either
+        must be done. If this fails, the mappings stay as they were."""
+        calls = cuda()
+        was_mapped = self._is_mapped
+        with calls.on_device(self.device):
+            if was_mapped:
+                calls.call_driver("cuMemUnmap", self.address, self.nbytes)
+                self._is_mapped = False
+            self._handle, other._handle = other._handle, self._handle
+            try:
+                self._map()
+            except BaseException:
+                self._handle, other._handle = other._handle, self._handle
+                if was_mapped:
+                    self._map()
+                raise
+            calls.call_driver("cuMemUnmap", other.address, other.nbytes)
+            other._is_mapped = False
 
     def unmap(self) -> None:
-        """Unmaps the memory. All work that uses it must be done."""
-        unmap(self.address, self.nbytes, self.device)
+        """Unmaps the memory and frees its addresses. All work that uses it must be done."""
+        calls = cuda()
+        with calls.on_device(self.device):
+            if self._is_mapped:
+                calls.call_driver("cuMemUnmap", self.address, self.nbytes)
+                self._is_mapped = False
+            calls.call_driver("cuMemAddressFree", self.address, self.nbytes)
+            self._release()
 
-    def _map(self, calls: Cuda, descriptor: int, access: Access) -> int:
-        memory = calls.import_memory(descriptor)
-        # The mapping keeps the memory.
+    def _import(self, descriptor: int) -> Any:
+        calls = cuda()
+        handle = calls.import_memory(descriptor)
         try:
-            device = calls.device_of_memory(memory)
+            device = calls.device_of_memory(handle)
             if device != self.device:
                 where = "not on a device" if device is None else f"on device {device}"
                 raise SharingError("bad-message", f"Cannot map memory: it is {where}, and not on device {self.device}")
-            return map_anywhere(memory, self.nbytes, self.device, access)
-        finally:
-            calls.call_driver("cuMemRelease", memory)
+            return handle
+        except BaseException:
+            calls.call_driver("cuMemRelease", handle)
+            raise
+
+    def _map(self) -> None:
+        calls = cuda()
+        _map_at(self.address, self.nbytes, self._handle)
+        try:
+            calls.set_access(self.address, self.nbytes, self.device, self._access == "read-write")
+        except BaseException:
+            calls.call_driver("cuMemUnmap", self.address, self.nbytes)
+            raise
+        self._is_mapped = True
+
+    def _release(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            cuda().call_driver("cuMemRelease", handle)
 
 
 class SharedMapping:

@@ -10,11 +10,14 @@ import subprocess
 import sys
 import unittest
 from typing import Any
+from unittest import mock
 
 import support
 import torch
-from poolpass import SharingError, StoreClient, weights
+from poolpass import CudaError, SharingError, StoreClient, weights
+from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
+from poolpass.software import virtual_memory
 from test_processes import DENO
 from test_store import DenoStore
 from torch import nn
@@ -309,6 +312,96 @@ class WeightsTest(unittest.TestCase):
             for each in model.parameters():
                 each.grad = torch.ones_like(each)
             self.assertRaisesRegex(RuntimeError, "adamw.*0.weight", optimizer.step)
+
+    def test_sleep_and_update(self) -> None:
+        model = tied()
+        weights.publish(self.client, "slept", model).release()
+        copy = self.on_meta().eval()
+        held = weights.load(self.client, "slept", copy, private=["recurrent.*"])
+        address, place = copy.head.weight.data_ptr(), address_of(held)
+        memories = len(virtual_memory.memories)
+
+        def is_like(model: Any) -> bool:
+            with torch.no_grad():
+                return torch.equal(copy(self.tokens()), model(self.tokens()))
+
+        for _ in range(2):
+            for _ in range(2):
+                held.sleep()
+                self.assertTrue(held.is_asleep)
+                self.assertNotIn(place.start, virtual_memory.access)
+            for _ in range(2):
+                held.wake()
+                self.assertFalse(held.is_asleep)
+            self.assertTrue(is_like(model))
+        self.assertFalse(held.update())
+        with weights.load(self.client, "slept") as another:
+            another.sleep()
+            # A private copy of what is not mapped.
+            self.assertRaisesRegex(RuntimeError, "asleep", lambda: another["scale"])
+        for sleeps in (False, True):
+            model = tied(2 + sleeps)
+            with weights.publish(self.client, "slept", model) as published:
+                if sleeps:
+                    held.sleep()
+                self.assertTrue(held.update(timeout=support.TIMEOUT))
+                self.assertEqual((held.generation, held.digest), (published.generation, published.digest))
+            # Also the buffers, and the private copies of parameters.
+            self.assertTrue(is_like(model))
+            self.assertEqual((copy.head.weight.data_ptr(), address_of(held)), (address, place))
+            self.assertEqual(weights.revision_of({**held}), held.digest)
+        support.wait_for(lambda: len(virtual_memory.memories) == memories, support.TIMEOUT)
+        # The generation that is mapped is the one that the store has this process down for.
+        entry, = (each for each in self.client.entries() if each.name == "slept")
+        self.assertEqual((entry.generation, [each.pid for each in entry.readers]), (3, [os.getpid()]))
+
+        other = tied(4)
+        other.scale = other.scale.double()
+        weights.publish(self.client, "slept", other).release()
+        with self.assertRaises(SharingError) as caught:
+            held.update()
+        self.assertEqual(caught.exception.code, "layout-changed")
+        self.assertIn('"scale"', str(caught.exception))
+        self.assertEqual((held.generation, is_like(model)), (3, True))
+        held.release()
+        for use in (held.sleep, held.wake, held.update):
+            self.assertRaisesRegex(RuntimeError, "released", use)
+        del copy
+        support.wait_for(lambda: place.start not in virtual_memory.reserved, support.TIMEOUT)
+
+    def test_sleep_and_update_that_fail(self) -> None:
+        first, second = {"a": torch.arange(4.0)}, {"a": torch.arange(4.0) + 1}
+        held = weights.publish(self.client, "failing", first)
+        begin = held._first_address
+        memories = len(virtual_memory.memories)
+        weights.publish(self.client, "failing", second).release()
+        failure = CudaError("no memory", code="CUDA_ERROR_OUT_OF_MEMORY", number=2, call="cuMemSetAccess")
+        calls, set_access = cuda(), cuda().set_access
+
+        def fail_once(address: int, *arguments: Any) -> None:
+            if address == begin and not failed:
+                failed.append(address)
+                raise failure
+            set_access(address, *arguments)
+
+        for sleeps in (False, True):
+            for change in (held.wake, held.update):
+                failed: list[int] = []
+                if sleeps:
+                    held.sleep()
+                elif change == held.wake:
+                    continue
+                with mock.patch.object(calls, "set_access", fail_once):
+                    self.assertRaises(CudaError, change)
+                self.assertEqual((held.is_asleep, held.generation), (sleeps, 1))
+                held.wake()
+                self.assertTrue(torch.equal(held["a"], first["a"]))
+        support.wait_for(lambda: len(virtual_memory.memories) == memories, support.TIMEOUT)
+        held.update()
+        self.assertTrue(torch.equal(held["a"], second["a"]))
+        held.sleep()
+        held.release()
+        support.wait_for(lambda: begin not in virtual_memory.reserved, support.TIMEOUT)
 
 
 if __name__ == "__main__":
