@@ -138,6 +138,7 @@ export type { TrafficStatistics } from "./src/sharing/protocol/message_stream.ts
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
 export {
   type CreateEntryOptions,
+  type CreateOnceOptions,
   type MapEntryOptions,
   type PublishEntryOptions,
   StoreClient,

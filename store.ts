@@ -21,6 +21,7 @@
  */
 export {
   type CreateEntryOptions,
+  type CreateOnceOptions,
   type MapEntryOptions,
   MemoryStore,
   type MemoryStoreOptions,

@@ -212,6 +212,7 @@ export type Types = [
   Assignable<declared.MemoryStoreOptions, ours.MemoryStoreOptions>,
   Assignable<declared.StoreClientOptions, ours.StoreClientOptions>,
   Assignable<declared.CreateEntryOptions, ours.CreateEntryOptions>,
+  Assignable<declared.CreateOnceOptions, ours.CreateOnceOptions>,
   Assignable<declared.PublishEntryOptions, ours.PublishEntryOptions>,
   Assignable<declared.MapEntryOptions, ours.MapEntryOptions>,
   Assignable<declared.StoreEntry, ours.StoreEntry>,

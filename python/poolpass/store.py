@@ -172,6 +172,20 @@ class StoreClient(Closing):
     def is_connected(self) -> bool:
         return self._link.is_connected and not self._link.is_closing
 
+    @overload
+    def create(
+        self, name: str, nbytes: int | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None,
+        metadata: Any = None, device: int = 0, stream: Any = None, once: Literal[False] = False,
+        timeout: float | None = None,
+    ) -> StoredMemory: ...
+
+    @overload
+    def create(
+        self, name: str, nbytes: int | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None,
+        metadata: Any = None, device: int = 0, stream: Any = None, once: Literal[True], replaces: int = 0,
+        timeout: float | None = None,
+    ) -> StoredMemory | None: ...
+
     def create(
         self,
         name: str,
@@ -182,8 +196,10 @@ class StoreClient(Closing):
         metadata: Any = None,
         device: int = 0,
         stream: Any = None,
+        once: bool = False,
+        replaces: int = 0,
         timeout: float | None = None,
-    ) -> StoredMemory:
+    ) -> StoredMemory | None:
         """Creates memory in the store and maps it for writing. Nobody else sees it before it is published.
 
         nbytes: the size in bytes; or the `shape` and `dtype` of an array, which others then get as well. The memory
@@ -191,7 +207,12 @@ class StoreClient(Closing):
         metadata: what others are told of it: any JSON value of at most 4 MiB.
         device: the ordinal of the device that the memory is on.
         stream: the stream that the array is used on, if it is always the same.
-        timeout: how many seconds to wait until there is room.
+        once: whether to wait while another process writes memory of the same name. Returns None if it has been
+        published then: `map` returns it. If the other process exits without publishing, one of the waiting processes
+        creates the memory. Stores of earlier versions ignore this, and give memory to every process.
+        replaces: with `once`, the generation that is to be replaced: memory is created if it is the one that is
+        published. By default, only if nothing is published under the name.
+        timeout: how many seconds to wait until there is room, and until others have written.
 
         Raises SharingError: "limit-exceeded" if the store will never have so much, "timed-out", "device-not-visible",
         "peer-gone". Raises CudaError.
@@ -211,7 +232,13 @@ class StoreClient(Closing):
             "do": "create", "name": name, "byteLength": length, "device": calls.uuid_texts[device],
             **({} if metadata is None else {"metadata": metadata}),
         }
+        if replaces != 0 and not once:
+            raise TypeError("Cannot replace a certain generation without once: give both")
+        if once:
+            document.update(once=True, replaces=_check_generation(replaces))
         request = self._link.ask(document, deadline_of(timeout), takes_memory=True)
+        if request.hold is None:
+            return None
         memory, hold, holding = self._map(request, length, lambda: device, "read-write")
         array = DeviceArray(
             holding, address=memory.address, dtype=element, shape=sizes, device=device, stream=handle,
@@ -388,6 +415,14 @@ def _type_of(nbytes: int | None, shape: Sequence[int] | None, dtype: Any) -> tup
     if nbytes % element.itemsize != 0:
         raise ValueError(f"Cannot create {nbytes} bytes of {element.name}: they are no multiple")
     return element, (nbytes // element.itemsize,)
+
+
+def _check_generation(value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"Cannot replace generation {value!r}: give a whole number, or 0 for none")
+    if not 0 <= value <= m.MAXIMUM_INTEGER:
+        raise ValueError(f"Cannot replace generation {value}: give a whole number, or 0 for none")
+    return value
 
 
 def _device_of(text: str, name: str) -> int:

@@ -451,7 +451,7 @@ class StoreLink:
             if not request.is_repeated or error.code != request.done_code:
                 request.error = error
                 return
-        if request.takes_memory:
+        if request.takes_memory and not _is_published(request, document):
             request.hold = Hold(number_of(document, "id", 1))
             self._holds.add(request.hold)
             if request.descriptor is None:
@@ -562,6 +562,11 @@ def _has_settled(unmapping: Unmapping) -> bool:
             pass
         unmapping.events.pop()
     return True
+
+
+def _is_published(request: Request, document: JsonObject) -> bool:
+    """Whether memory was to be created once, and another client has published some."""
+    return request.document.get("once") is True and document.get("published") is True
 
 
 def _error_of(document: JsonObject) -> SharingError:

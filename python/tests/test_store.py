@@ -205,6 +205,35 @@ class DenoStoreTest(StoreTest):
         with client.map("x") as mapping:
             self.assertEqual(mapping.generation, 2)
 
+    def test_create_once(self) -> None:
+        self.start_store(self.path)
+        first, second = self.connect(), self.connect()
+        memory = first.create("x", 8, once=True)
+        assert memory is not None
+        self.assertIsInstance(
+            self.assert_fails("timed-out", lambda: second.create("x", 8, once=True, timeout=0.1)), SharingTimeoutError
+        )
+        found: list[Any] = []
+        waiting = threading.Thread(target=lambda: found.append(second.create("x", 8, once=True)))
+        waiting.start()
+        memory.array.write(bytes(range(8)))
+        memory.publish()
+        waiting.join(support.TIMEOUT)
+        self.assertEqual(found, [None])
+        # Another generation is created only if the one that is there is to be replaced.
+        self.assertIsNone(second.create("x", 8, once=True, replaces=2))
+        with second.create("x", 8, once=True, replaces=1) as replacing:
+            # If it is given up, the client that waits is next.
+            waiting = threading.Thread(target=lambda: found.append(first.create("x", 8, once=True, replaces=1)))
+            waiting.start()
+        waiting.join(support.TIMEOUT)
+        self.assertEqual(found[1].publish(), 2)
+        found[1].close()
+        memory.close()
+        self.assertRaises(TypeError, first.create, "x", 8, replaces=1)
+        self.assertRaises(TypeError, first.create, "x", 8, once=True, replaces="1")
+        self.assertRaises(ValueError, first.create, "x", 8, once=True, replaces=-1)
+
     def test_metadata_of_the_publication(self) -> None:
         self.start_store(self.path)
         client = self.connect()

@@ -8,6 +8,7 @@ import {
   checkByteLength,
   checkMaximum,
   checkMilliseconds,
+  checkNumber,
   checkOptions,
   type KnownOptions,
   refuseConstruction,
@@ -24,7 +25,7 @@ import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/meta
 import type { Peer } from "../transport/unix_socket.ts";
 import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
-import { ReferenceError, TypeError } from "../../support/program_errors.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** The dependencies of a `StoredMemory`, which its client provides. */
 interface StoredMemoryParts {
@@ -136,6 +137,20 @@ export interface CreateEntryOptions extends MapOptions {
   metadata?: JsonValue;
 }
 
+/** Options of `StoreClient.create` with which one process at a time writes memory of the name. */
+export interface CreateOnceOptions extends CreateEntryOptions {
+  /**
+   * Whether to wait while another process writes memory of the same name, and to create none if it has been published
+   * then. If the other process exits without publishing, one of the waiting processes creates the memory.
+   */
+  once: true;
+  /**
+   * The generation that is to be replaced: if it is the one that is published, memory is created. 0 by default: memory
+   * is created only if nothing is published under the name.
+   */
+  replaces?: number;
+}
+
 /** Options of `StoredMemory.publish`. */
 export interface PublishEntryOptions {
   /** Replaces the metadata that was passed to `StoreClient.create`: any JSON value of at most 4 MiB. */
@@ -174,9 +189,9 @@ const clientOptions: KnownOptions<StoreClientOptions> = {
   action: "connect to a store",
   names: { ...sharedOptionNames, reconnectTimeout: true },
 };
-const createOptions: KnownOptions<CreateEntryOptions> = {
+const createOptions: KnownOptions<CreateOnceOptions> = {
   action: "create memory in a store",
-  names: { device: true, metadata: true, stream: true, signal: true },
+  names: { device: true, metadata: true, once: true, replaces: true, stream: true, signal: true },
 };
 const publishOptions: KnownOptions<PublishEntryOptions> = {
   action: "publish memory of a store",
@@ -260,6 +275,27 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
+   * Creates memory in the store, and maps it for writing, unless another process publishes memory under the name first.
+   * Of the processes that call this at the same time, one gets memory, and the others wait. Stores of earlier versions
+   * give memory to all of them.
+   *
+   * @returns undefined if memory is published under the name, which `map` returns
+   * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
+   * @throws {RangeError} If the name, the size or the generation is out of range
+   * @throws {SharingError} As without `once`; `limit-exceeded` also if too many requests wait
+   *
+   * @example
+   * ```ts ignore
+   * await using made = await client.create("weights", 4096, { once: true });
+   * if (made !== undefined) {
+   *   made.buffer.copyFrom(await load());
+   *   await made.publish();
+   * }
+   * using weights = await client.map("weights");
+   * ```
+   */
+  create(name: string, byteLength: number, options: CreateOnceOptions): Promise<StoredMemory | undefined>;
+  /**
    * Creates memory in the store, and maps it for writing. Other processes do not see the memory before it is published.
    * Waits until enough memory is available.
    *
@@ -270,12 +306,26 @@ export class StoreClient implements AsyncDisposable {
    * @throws {SharingError} `limit-exceeded` if the store can never have enough memory, or if the user would exceed its
    * quota, which is checked at the call and during the wait; `device-not-visible`, `peer-gone`
    */
-  async create(name: string, byteLength: number, options: CreateEntryOptions = {}): Promise<StoredMemory> {
+  create(name: string, byteLength: number, options?: CreateEntryOptions): Promise<StoredMemory>;
+  async create(
+    name: string,
+    byteLength: number,
+    options: CreateEntryOptions & { once?: boolean; replaces?: number } = {},
+  ): Promise<StoredMemory | undefined> {
     this.#check();
     checkOfferName(name);
     checkByteLength(byteLength, "the size of memory in a store", 1);
     checkOptions(options, createOptions);
-    const { device = options.stream?.device ?? this.#cuda.device(0), metadata, signal } = options;
+    const { device = options.stream?.device ?? this.#cuda.device(0), metadata, once = false, replaces, signal } =
+      options;
+    checkBoolean(once, "once");
+    if (replaces !== undefined) {
+      checkNumber(replaces, "replaces");
+      if (!Number.isSafeInteger(replaces) || replaces < 0) {
+        throw new RangeError(`Cannot replace generation ${replaces}: give a whole number, or 0 for none`);
+      }
+      if (!once) throw new TypeError("Cannot replace a certain generation without the option once: give both");
+    }
     if (!(device instanceof CudaDevice) || !this.#cuda.devices.includes(device)) {
       throw new TypeError(`Cannot create memory on ${whatIs(device)}: give a device of the same Cuda object`);
     }
@@ -288,7 +338,12 @@ export class StoreClient implements AsyncDisposable {
       byteLength,
       device: device.uuid,
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
-    }, { signal, awaited: `room for ${byteLength} bytes in` });
+      ...once ? { once, replaces: replaces ?? 0 } : {},
+    }, { signal, awaited: once ? `"${name}" or room for it in` : `room for ${byteLength} bytes in` });
+    if (once && memberOf(answer.document, "published") === true) {
+      answer.handle?.[Symbol.dispose]();
+      return undefined;
+    }
     const id = numberOf(answer.document, "id", 1);
     const mapped = this.#take(answer, id, () => {
       const size = numberOf(answer.document, "size", byteLength);

@@ -66,7 +66,7 @@ export class StoreRequests {
   perform(what: string, document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     switch (what) {
       case "create":
-        return void this.#create(document, pending);
+        return this.#create(document, pending);
       case "publish":
         return this.#publish(document);
       case "map":
@@ -89,7 +89,7 @@ export class StoreRequests {
     }
   }
 
-  #create(document: JsonObject, pending: PendingRequest<RequestOutcome>): void {
+  #create(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     const name = textOf(document, "name");
     checkOfferName(name);
     const request = {
@@ -98,7 +98,53 @@ export class StoreRequests {
       byteLength: numberOf(document, "byteLength", 1),
       metadata: metadataOf(document, `create ${JSON.stringify(name)}`),
     };
-    void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
+    const begin = () =>
+      void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
+    if (flagOf(document, "once")) return this.#createOnce(document, { request, pending, begin });
+    return begin();
+  }
+
+  /**
+   * Handles "create" with "once", which waits while another client writes memory of the name. If a generation other than
+   * the one to be replaced is then published, there is nothing to create.
+   */
+  #createOnce(
+    document: JsonObject,
+    { request, pending, begin }: {
+      readonly request: CreateRequest;
+      readonly pending: PendingRequest<RequestOutcome>;
+      readonly begin: () => void;
+    },
+  ): RequestOutcome | undefined {
+    const { name } = request;
+    const replaced = memberOf(document, "replaces") === undefined ? 0 : numberOf(document, "replaces");
+    const isPublished = (): boolean => ![0, replaced].includes(this.#memories.generationOf(name));
+    if (isPublished()) return done({ published: true });
+    if (!this.#memories.isBeingWritten(name)) return void begin();
+    const uncharge = this.#memories.chargeMetadata(this.#client, request);
+    try {
+      pending.wait(() => {
+        endWait();
+        uncharge();
+        pending.settle(failureOf(pending.reason));
+      });
+    } catch (error) {
+      uncharge();
+      throw error;
+    }
+    const attempt = (): boolean => {
+      // Retrying another waiting request may have canceled this one.
+      if (pending.reason !== undefined) return true;
+      const hasEnded = isPublished();
+      if (!hasEnded && this.#memories.isBeingWritten(name)) return false;
+      pending.endWait();
+      uncharge();
+      if (hasEnded) pending.settle(done({ published: true }));
+      else begin();
+      return true;
+    };
+    const endWait = this.#memories.awaitName(name, { attempt });
+    return undefined;
   }
 
   async #createWhenThereIsRoom(request: CreateRequest, pending: PendingRequest): Promise<RequestOutcome> {

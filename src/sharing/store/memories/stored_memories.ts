@@ -50,8 +50,10 @@ export class StoredMemories implements Disposable {
   readonly unsent: UnsentAnswers;
   /** The total number of generations that were published since the store began to serve. */
   publishedTotal = 0;
-  /** The requests that wait until an allocation is published under a name. */
+  /** The requests that wait until an allocation is published under a name, or until nobody writes one. */
   readonly #awaited = new AwaitedNames();
+  /** The number of unpublished allocations of each name, including those that wait for room. */
+  readonly #unpublished = new Map<string, number>();
 
   /** @param restored the records and handles of an earlier process; takes ownership of the handles */
   constructor(
@@ -73,6 +75,7 @@ export class StoredMemories implements Disposable {
       this.#memories.set(memory.id, memory);
       budget.update(memory);
       if (memory.state === "published") this.#published.set(memory.name, memory);
+      if (memory.state === "new") this.#addUnpublished(memory.name, 1);
     }
     this.#table = new StoreTable(() => this.#records());
   }
@@ -110,6 +113,15 @@ export class StoredMemories implements Disposable {
    * @throws {CudaError} If the driver fails for a reason other than lack of memory
    */
   async create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
+    this.#addUnpublished(request.name, 1);
+    try {
+      return await this.#create(writer, request, pending);
+    } finally {
+      this.#addUnpublished(request.name, -1);
+    }
+  }
+
+  async #create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
     const device = this.#allocator.deviceOf(request.device);
     const size = this.#allocator.wholeSize(device, request.byteLength);
     const metadataByteLength = request.metadata?.length ?? 0;
@@ -141,6 +153,7 @@ export class StoredMemories implements Disposable {
     };
     const memory = newMemory(record, grant.handle, writer);
     this.#memories.set(memory.id, memory);
+    this.#addUnpublished(memory.name, 1);
     this.#budget.update(memory);
     // Back up the descriptor before recording the allocation: a process that takes over needs the descriptors of all
     // allocations in the table.
@@ -195,6 +208,7 @@ export class StoredMemories implements Disposable {
       this.#budget.metadata.add([uid], more);
     }
     memory.readers.set(writer, { count: 1, since: at });
+    this.#addUnpublished(name, -1);
     this.#published.set(name, memory);
     this.publishedTotal++;
     if (last !== undefined) this.#retire(last, "replaced");
@@ -243,8 +257,31 @@ export class StoredMemories implements Disposable {
     this.#budget.update(memory);
   }
 
+  /** Returns the generation that is published under a name; 0 if there is none. */
+  generationOf(name: string): number {
+    return this.#published.get(name)?.generation ?? 0;
+  }
+
+  /** Returns whether there is an unpublished allocation of a name, or a request for one that waits for room. */
+  isBeingWritten(name: string): boolean {
+    return this.#unpublished.has(name);
+  }
+
   /**
-   * Calls `waiter.attempt` each time an allocation is published under a name, until it returns true.
+   * Charges the metadata of a request that waits, and returns a function that ends the charge.
+   *
+   * @throws {SharingError} `limit-exceeded` if the client's user would have too much metadata
+   */
+  chargeMetadata({ peer: { uid } }: Holder, { name, metadata }: CreateRequest): () => void {
+    const byteLength = metadata?.length ?? 0;
+    if (byteLength > 0) this.#budget.metadata.check(uid, byteLength, `create ${JSON.stringify(name)}`);
+    this.#budget.metadata.add([uid], byteLength);
+    return () => this.#budget.metadata.add([uid], -byteLength);
+  }
+
+  /**
+   * Calls `waiter.attempt` each time an allocation is published under a name, and when nobody writes one any more, until
+   * it returns true.
    *
    * @returns a function that removes the waiter
    */
@@ -384,11 +421,20 @@ export class StoredMemories implements Disposable {
   /** Frees an allocation that has no record in the table, or that the table has already recorded as gone. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
+    if (memory.state === "new") this.#addUnpublished(memory.name, -1);
     this.#budget.remove(memory);
     this.unsent.onGone(memory);
     this.#table.forget(memory);
     memory.handle[Symbol.dispose]();
     this.#allocator.retry();
+  }
+
+  /** Counts the unpublished allocations of a name. When the last one is gone, retries the requests that wait for that. */
+  #addUnpublished(name: string, count: 1 | -1): void {
+    const sum = (this.#unpublished.get(name) ?? 0) + count;
+    if (sum > 0) return void this.#unpublished.set(name, sum);
+    this.#unpublished.delete(name);
+    this.#awaited.notify(name);
   }
 
   #checkOwner({ peer: { uid } }: Holder, memory: Stored, action: string): void {
