@@ -146,6 +146,7 @@ export {
   type StoreEntry,
 } from "./src/sharing/store/store_client.ts";
 export { StoredMemory } from "./src/sharing/store/store_client.ts";
+export { MappedEntry } from "./src/sharing/store/mapped_entry.ts";
 
 // Collectives, also in `collectives.ts`: all-reduces and other operations among several devices.
 export { Communicator } from "./src/collectives/communicator.ts";

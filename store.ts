@@ -23,6 +23,7 @@ export {
   type CreateEntryOptions,
   type CreateOnceOptions,
   type MapEntryOptions,
+  MappedEntry,
   MemoryStore,
   type MemoryStoreOptions,
   type PublishEntryOptions,

@@ -84,6 +84,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     await using store = MemoryStore.listen(cuda, `${folder}/store`);
     await using client = await StoreClient.connect(cuda, store.path);
     await using stored = await client.create("stored", 1);
+    await using published = await client.create("published", 1);
+    const entry = await published.publish();
     const remote = await importer.offer("weights");
     using _weights = await remote.map();
     await waitUntil(() => offer.leases[0]?.state === "held");
@@ -168,6 +170,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "StoreClient.connect": { call: (options) => StoreClient.connect(cuda, store.path, options) },
       "StoreClient.create": { call: (options) => client.create("weights", 1, options) },
       "StoreClient.map": { call: (options) => client.map("weights", options) },
+      "StoreClient.mapEntry": { call: (options) => client.mapEntry("weights", options) },
+      "MappedEntry.wake": { call: (options) => entry.wake(options) },
       "StoredMemory.publish": { call: (options) => stored.publish(gpu.defaultStream, options) },
       "Importer.connect": { call: (options) => Importer.connect(cuda, exporter.path, options) },
       "Importer.offers": { call: (options) => importer.offers(options).next() },

@@ -89,6 +89,8 @@ interface Holder {
 
 /** The fields of an allocation that few allocations need, kept in a separate object to save memory. */
 interface RareData {
+  /** Why the memory cannot be used for now: it is unmapped, and may be mapped at its address again. */
+  suspension?: string | undefined;
   /**
    * Whether the memory was a module's variable and was unloaded with the module. Reads that still have copies to
    * enqueue then fail.
@@ -161,9 +163,19 @@ export class Allocation {
     return this.#isFreed;
   }
 
+  /** Whether the use of the allocation has ended for good. Unlike `isFreed`, false while it is suspended. */
+  get isGone(): boolean {
+    return this.#isFreed && this.#rareData?.suspension === undefined;
+  }
+
   /** Whether the allocation was freed but the memory is kept until its holders have released it. */
   get isReleaseDeferred(): boolean {
     return this.#rareData?.deferredRelease !== undefined;
+  }
+
+  /** Why the memory is unmapped for now; undefined if it is not. */
+  get suspension(): string | undefined {
+    return this.#rareData?.suspension;
   }
 
   /** The call stack of the call that freed the allocation or ended its use; undefined without POOLPASS_DEBUG=1. */
@@ -188,7 +200,7 @@ export class Allocation {
   checkFreeable(): void {
     const { freeRefusal } = this.owner;
     if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
-    if (!this.#isFreed) return;
+    if (!this.isGone) return;
     throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: ${whyUnusable(this)}`);
   }
 
@@ -225,10 +237,28 @@ export class Allocation {
    */
   endUse(): void {
     this.#isFreed = true;
+    if (this.#rareData?.suspension !== undefined) this.#rareData.suspension = undefined;
     if (this.session.debug) this.#createdRareData.freeStack = callStack("freed");
     if (this.#rareData?.hostViews === undefined) return;
     for (const view of this.#rareData.hostViews.values()) this.session.detach(view);
     this.#rareData.hostViews = undefined;
+  }
+
+  /**
+   * Makes the allocation unusable until `resume` is called, because its memory is unmapped for now.
+   *
+   * @param why what an error says of it, such as `"it is asleep"`
+   */
+  suspend(why: string): void {
+    this.#createdRareData.suspension = why;
+    this.#isFreed = true;
+  }
+
+  /** Makes a suspended allocation usable again: memory is mapped at its address. */
+  resume(): void {
+    if (this.#rareData?.suspension === undefined) return;
+    this.#rareData.suspension = undefined;
+    this.#isFreed = false;
   }
 
   /**
@@ -422,7 +452,8 @@ export function freedError(allocation: Allocation, byteLength: number = allocati
   return new ReferenceError(`Cannot use the buffer of ${byteLength} bytes: ${part}${whyUnusable(allocation)}`);
 }
 
-function whyUnusable({ owner, isUnloaded, freeStack, session }: Allocation): string {
+function whyUnusable({ owner, suspension, isUnloaded, freeStack, session }: Allocation): string {
+  if (suspension !== undefined) return suspension;
   if (owner.useEnd !== undefined) return owner.useEnd;
   if (isUnloaded) return "it is a variable of a module that was disposed";
   if (!session.debug) return "it was freed, or its using block has ended; POOLPASS_DEBUG=1 adds where";

@@ -520,8 +520,8 @@ export class DeviceBuffer implements Disposable {
    * returned by `as`: declare the buffer itself with `using`.
    */
   [Symbol.dispose](): void {
-    const { isFreed, owner } = this.#allocation;
-    if (isFreed || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;
+    const { isGone, owner } = this.#allocation;
+    if (isGone || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;
     ignoreLoss(() => this.free());
   }
 
@@ -561,7 +561,7 @@ function describe(buffer: DeviceBuffer, allocation: Allocation, address: bigint)
   // `type` and `length` are properties of DeviceArray, a subclass. Reading `length` of any other buffer throws.
   const { type } = buffer as { readonly type?: { readonly name: string } };
   const elements = type === undefined ? "" : `${type.name}(${(buffer as unknown as ArrayLike<unknown>).length}), `;
-  const state = allocation.isFreed ? freed : live;
+  const state = allocation.suspension !== undefined ? "asleep" : allocation.isFreed ? freed : live;
   // The class's name is written out, because a bundler may have renamed the constructor.
   const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
   return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;

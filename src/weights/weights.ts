@@ -8,10 +8,9 @@ import {
   type CudaStream,
   type DeviceArray,
   type DeviceBuffer,
-  type JsonValue,
+  type MappedEntry,
   SharingError,
   type StoreClient,
-  type StoreEntry,
   type TypedArray,
   type WaitOptions,
 } from "../../mod.ts";
@@ -21,7 +20,7 @@ import { formatName, type SafetensorsTensor } from "../files/safetensors_header.
 import { checkOptions, type KnownOptions } from "../support/validation.ts";
 import { revisionOf } from "./revision.ts";
 import { treeDigests } from "./tree_digest.ts";
-import { encodeTensors, readDescription } from "./weights_metadata.ts";
+import { differenceOf, encodeTensors, readDescription, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `publishWeights`. */
 export interface PublishWeightsOptions extends WaitOptions {
@@ -47,6 +46,8 @@ const mapOptions: KnownOptions<MapWeightsOptions> = {
   action: "map weights",
   names: { stream: true, write: true, signal: true },
 };
+const wakeOptions: KnownOptions<WaitOptions> = { action: "wake weights", names: { signal: true } };
+const updateOptions: KnownOptions<WaitOptions> = { action: "update weights", names: { signal: true } };
 /** The alignment, in bytes, of the tensors and of the list of tensors. */
 const alignment = 256;
 /** The minimum number of hexadecimal digits that identify a revision. */
@@ -54,28 +55,28 @@ const minimumDigits = 8;
 
 /** The state of a `Weights` object. */
 interface WeightsParts {
+  readonly client: StoreClient;
   readonly name: string;
-  readonly digest: string | undefined;
-  readonly tensors: readonly SafetensorsTensor[];
-  readonly buffer: DeviceBuffer;
+  readonly entry: MappedEntry;
+  readonly description: WeightsDescription;
+  readonly options: MapWeightsOptions;
   dispose(): Promise<void>;
 }
 
 /**
  * The weights of a model in the memory of a store: a `Map` from names to arrays, which are views of a single buffer.
  * Created by `publishWeights` or `mapWeights`. Disposing of this object does not remove the weights from the store.
+ *
+ * The buffer and the arrays keep their addresses through `sleep`, `wake` and `update`: a captured graph that uses them
+ * stays valid.
  */
 export class Weights extends Map<string, DeviceArray<TypedArray>> implements AsyncDisposable {
   /** The name that the weights are published under, without a revision. */
   readonly name: string;
-  /**
-   * The revision of the weights, as 64 hexadecimal digits: a digest of the names, dtypes, shapes and bytes of all
-   * tensors. Undefined if the publisher did not compute it.
-   */
-  readonly digest: string | undefined;
   /** The buffer that contains all tensors. */
   readonly buffer: DeviceBuffer;
   readonly #parts: WeightsParts;
+  #description: WeightsDescription;
 
   /**
    * Use `publishWeights` or `mapWeights` instead.
@@ -84,11 +85,102 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
    */
   constructor(parts: WeightsParts) {
     super();
-    this.name = parts.name;
-    this.digest = parts.digest;
-    this.buffer = parts.buffer;
+    const { name, entry, description } = parts;
+    this.name = name;
+    this.buffer = entry.buffer;
     this.#parts = parts;
-    for (const tensor of parts.tensors) this.set(tensor.name, arrayOf(tensor, parts.buffer));
+    this.#description = description;
+    for (const tensor of description.tensors) this.set(tensor.name, arrayOf(tensor, entry.buffer));
+  }
+
+  /**
+   * The revision of the weights, as 64 hexadecimal digits: a digest of the names, dtypes, shapes and bytes of all
+   * tensors. Undefined if the publisher did not compute it. `update` changes it.
+   */
+  get digest(): string | undefined {
+    return this.#description.digest;
+  }
+
+  /** The number of the generation that is mapped. `update` changes it. */
+  get generation(): number {
+    return this.#parts.entry.generation;
+  }
+
+  /** Whether the weights sleep: they are not mapped in this process. */
+  get isAsleep(): boolean {
+    return this.#parts.entry.isAsleep;
+  }
+
+  /**
+   * Waits for the work that uses the weights, and unmaps them. The addresses stay reserved, and the store keeps these
+   * weights for this process, even if others are published under the name. Until `wake`, the buffer and the arrays
+   * refuse any use with a `ReferenceError`, and a captured graph that uses them must not run. Does nothing if the
+   * weights sleep already.
+   *
+   * @throws {ReferenceError} If this object was disposed
+   * @throws {TypeError} If the memory is being read, or is lent to other processes
+   * @throws {SharingError} `bad-message` if the store is of an earlier version, which has no such request; `peer-gone`.
+   * The weights then stay mapped
+   *
+   * @example
+   * ```ts ignore
+   * await held.sleep(); // this process needs the device's memory no longer
+   * await held.wake(); // the same addresses
+   * ```
+   */
+  sleep(): Promise<void> {
+    return this.#parts.entry.sleep();
+  }
+
+  /**
+   * Maps weights that sleep at the addresses where they were. Does nothing if they do not sleep. If this throws, they
+   * sleep on.
+   *
+   * @throws {ReferenceError} If this object was disposed
+   * @throws {SharingError} `not-found` if the store was started again without the weights; `peer-gone`
+   */
+  async wake(options: WaitOptions = {}): Promise<void> {
+    checkOptions(options, wakeOptions);
+    await this.#parts.entry.wake(options);
+  }
+
+  /**
+   * Maps the newest generation of the name at the same addresses, if it has the same tensors at the same places. Waits
+   * for the work that uses the weights. Weights that sleep are awake afterwards. If this throws, they are as before.
+   *
+   * The caller ensures that no work which uses the weights is enqueued until this has resolved.
+   *
+   * @returns Whether another generation was mapped; false if the newest one was mapped already
+   * @throws {ReferenceError} If this object was disposed
+   * @throws {SharingError} `layout-changed` if the newest generation has other tensors, or at other places: use
+   * `mapWeights`. In the same cases as `mapWeights`
+   */
+  async update(options: WaitOptions = {}): Promise<boolean> {
+    checkOptions(options, updateOptions);
+    const { client, name, entry, options: { stream, write } } = this.#parts;
+    const next = await mapDescribed(client, name, {
+      ...options,
+      ...stream === undefined ? {} : { stream },
+      ...write === undefined ? {} : { write },
+    });
+    try {
+      const isSame = next.entry.generation === entry.generation && !entry.isAsleep;
+      if (isSame) return false;
+      const difference = differenceOf(this.#description, next.description);
+      if (difference !== undefined || next.entry.buffer.byteLength !== entry.buffer.byteLength) {
+        throw new SharingError(
+          "layout-changed",
+          `Cannot update the weights ${JSON.stringify(name)}: generation ${next.entry.generation} ${
+            difference ?? `has ${next.entry.buffer.byteLength} bytes instead of ${entry.buffer.byteLength}`
+          }; map it with mapWeights`,
+        );
+      }
+      await entry.replaceBy(next.entry);
+      this.#description = next.description;
+      return true;
+    } finally {
+      next.entry[Symbol.dispose]();
+    }
   }
 
   /**
@@ -98,13 +190,13 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
    * published
    */
   async verify(options: WaitOptions = {}): Promise<string> {
-    const { name, digest, tensors, buffer } = this.#parts;
-    const found = await revisionOfTensors(tensors, buffer, options);
+    const { digest, tensors } = this.#description;
+    const found = await revisionOfTensors(tensors, this.buffer, options);
     if (digest === undefined || found === digest) return found;
     throw new SharingError(
       "digest-mismatch",
-      `Cannot trust the weights ${JSON.stringify(name)}: their digest is ${found}, and was ${digest} when they were ` +
-        "published; publish them anew",
+      `Cannot trust the weights ${JSON.stringify(this.name)}: their digest is ${found}, and was ${digest} when they ` +
+        "were published; publish them anew",
     );
   }
 
@@ -173,8 +265,9 @@ export async function publishWeights(
     await file.load(buffer, { ...waiting, ...onProgress === undefined ? {} : { onProgress } });
     if (encoded.manifest !== undefined) buffer.subarray(end).copyFrom(encoded.manifest);
     const digest = await revisionOfTensors(tensors, buffer, waiting);
-    await memory.publish(buffer.stream, { metadata: encoded.metadata(digest) });
-    return new Weights({ name, digest, tensors, buffer, dispose: () => memory[Symbol.asyncDispose]() });
+    const entry = await memory.publish(buffer.stream, { metadata: encoded.metadata(digest) });
+    const dispose = () => memory[Symbol.asyncDispose]();
+    return new Weights({ client, name, entry, description: { digest, tensors }, options: {}, dispose });
   } catch (error) {
     await memory[Symbol.asyncDispose]();
     throw error;
@@ -196,48 +289,32 @@ export async function mapWeights(
 ): Promise<Weights> {
   checkOptions(options, mapOptions);
   const [own, digits] = partsOfName(name);
-  const { buffer, metadata } = await mapEntry(client, own, options);
-  try {
-    const { digest, tensors } = await readDescription(own, metadata, buffer);
-    if (digits !== undefined && digest?.startsWith(digits) !== true) {
-      const message = `Cannot map ${JSON.stringify(name)}: the weights of this name are ${
-        digest === undefined ? "of no known revision" : `revision ${digest}`
-      }`;
-      throw new SharingError("not-found", message);
-    }
-    return new Weights({ name: own, digest, tensors, buffer, dispose: () => Promise.resolve(buffer.free()) });
-  } catch (error) {
-    buffer.free();
-    throw error;
+  const { entry, description } = await mapDescribed(client, own, options);
+  const { digest } = description;
+  if (digits !== undefined && digest?.startsWith(digits) !== true) {
+    entry[Symbol.dispose]();
+    const message = `Cannot map ${JSON.stringify(name)}: the weights of this name are ${
+      digest === undefined ? "of no known revision" : `revision ${digest}`
+    }`;
+    throw new SharingError("not-found", message);
   }
+  const dispose = () => Promise.resolve(entry[Symbol.dispose]());
+  return new Weights({ client, name: own, entry, description, options, dispose });
 }
 
-/**
- * Maps the memory that is published under a name, and returns it with the metadata of the same generation: if another
- * one is published in between, maps that.
- */
-async function mapEntry(
+/** Maps the memory that is published under a name, and reads what it contains. */
+async function mapDescribed(
   client: StoreClient,
   name: string,
   options: MapWeightsOptions,
-): Promise<{ buffer: DeviceBuffer; metadata: JsonValue | undefined }> {
-  let before = await entryOf(client, name);
-  while (true) {
-    const buffer = await client.map(name, options);
-    const after = await entryOf(client, name).catch((error) => {
-      buffer.free();
-      throw error;
-    });
-    const isSame = after !== undefined && before !== undefined && after.generation === before.generation &&
-      after.since === before.since;
-    if (isSame) return { buffer, metadata: after.metadata };
-    buffer.free();
-    before = after;
+): Promise<{ entry: MappedEntry; description: WeightsDescription }> {
+  const entry = await client.mapEntry(name, options);
+  try {
+    return { entry, description: await readDescription(name, entry.metadata, entry.buffer) };
+  } catch (error) {
+    entry[Symbol.dispose]();
+    throw error;
   }
-}
-
-async function entryOf(client: StoreClient, name: string): Promise<StoreEntry | undefined> {
-  return (await client.entries()).find((entry) => entry.name === name);
 }
 
 /** Splits a name such as `NAME@DIGEST` into the name and the digits of the revision, if there are any. */

@@ -136,6 +136,26 @@ export async function readDescription(
   return { digest: digest ?? undefined, tensors };
 }
 
+/**
+ * Returns how weights differ from others in their tensors' names, dtypes, shapes or places, for an error message.
+ * Undefined if they do not differ.
+ */
+export function differenceOf(one: WeightsDescription, other: WeightsDescription): string | undefined {
+  const known = new Map(one.tensors.map((tensor) => [tensor.name, tensor]));
+  for (const { name, dtype, shape, byteOffset } of other.tensors) {
+    const tensor = known.get(name);
+    if (tensor === undefined) return `has a tensor ${JSON.stringify(name)}, which is new`;
+    const shapes = [tensor.shape, shape].map((shape) => shape.join(" x "));
+    if (tensor.dtype !== dtype || shapes[0] !== shapes[1]) {
+      return `has ${JSON.stringify(name)} as ${dtype} of ${shapes[1]} instead of ${tensor.dtype} of ${shapes[0]}`;
+    }
+    if (tensor.byteOffset !== byteOffset) return `has ${JSON.stringify(name)} at another place`;
+    known.delete(name);
+  }
+  const [missing] = known.keys();
+  return missing === undefined ? undefined : `has no tensor ${JSON.stringify(missing)}`;
+}
+
 /** Returns a range if it is valid and lies within the buffer, or else undefined. */
 function placeOf(place: JsonValue, { byteLength: size }: DeviceBuffer): Manifest | undefined {
   if (!isObject(place)) return undefined;

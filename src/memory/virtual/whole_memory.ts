@@ -18,7 +18,7 @@ import type { Access } from "../pools/pool_attributes.ts";
 import type { ShareableHandle } from "../handles/shareable_handle.ts";
 import { descriptionsOf, finishWorkWith } from "./address_range.ts";
 import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
-import { RangeError } from "../../support/program_errors.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
 
 /** The memory to map, and how to map it. */
 export interface WholeMemoryParts {
@@ -44,7 +44,13 @@ export class WholeMemory {
   readonly #device: CudaDevice;
   readonly #address: bigint;
   readonly #byteLength: number;
+  readonly #allocation: Allocation;
   #access: Exclude<Access, "none">;
+  /**
+   * The driver's handle of the memory that is mapped, with which it is mapped again if other memory could not be mapped
+   * in its place. Undefined while nothing is mapped.
+   */
+  #memory: bigint | undefined;
 
   /**
    * Imports memory and maps it, with as few CUDA calls as possible. Freeing the buffer blocks until the work that uses
@@ -59,22 +65,46 @@ export class WholeMemory {
     this.#device = device;
     this.#byteLength = byteLength;
     this.#access = access;
-    const address = this.#address = this.#map(parts);
+    const memory = this.#import(parts);
+    try {
+      this.#address = mapAnywhere(session, device, { memory, byteLength, access, what: this.#what });
+    } catch (error) {
+      ignoreLoss(() => session.driver.memRelease(memory));
+      throw error;
+    }
+    this.#memory = memory;
+    const address = this.#address;
     const opened: OpenedObject = {
-      release: (driver) => unmapWhole(driver, address, byteLength),
+      release: (driver) => {
+        if (this.#memory !== undefined) {
+          driver.memUnmap(address, byteLength);
+          driver.memRelease(this.#memory);
+        }
+        driver.memAddressFree(address, byteLength);
+      },
     };
     session.opened.add(opened);
     const owner: AllocationOwner = {
       release: (_address, _byteLength, stream, allocation) => {
-        finishAllWork(allocation, stream);
-        session.driver.memUnmap(address, byteLength);
+        if (this.#memory !== undefined) {
+          finishAllWork(allocation, stream);
+          session.driver.memUnmap(address, byteLength);
+          ignoreLoss(() => session.driver.memRelease(this.#memory!));
+          this.#memory = undefined;
+        }
         session.opened.delete(opened);
         onUnmapped();
         session.driver.memAddressFree(address, byteLength);
       },
       accessOf: (other) => other === device ? this.#access : "none",
     };
-    this.buffer = new DeviceBuffer(new Allocation(session, owner, undefined, address, used, device, stream));
+    this.#allocation = new Allocation(session, owner, undefined, address, used, device, stream);
+    this.buffer = new DeviceBuffer(this.#allocation);
+  }
+
+  /** The size of the whole memory in bytes: a multiple of the granularity. */
+  get byteLength(): number {
+    return this.#byteLength;
   }
 
   /** Sets the device's access to the memory. Earlier work that the new access would not permit must be complete. */
@@ -83,10 +113,136 @@ export class WholeMemory {
     this.#access = access;
   }
 
-  #map({ handle, name, byteLength, access }: WholeMemoryParts): bigint {
+  /**
+   * Unmaps the memory, and keeps its addresses. Until memory is mapped there again, the buffer and its views refuse any
+   * use. Blocks until the work that uses the memory is done.
+   *
+   * @param why what the errors of the buffer say
+   * @returns Ends the use of the memory: after this, `undo` does nothing. `undo` maps the memory again.
+   * @throws {TypeError} If the buffer is being read or is lent to other processes
+   */
+  unmap(why: string): { release(): void; undo(): void } {
+    const allocation = this.#allocation, { driver } = this.#session, memory = this.#memory!;
+    this.#finishWork();
+    driver.memUnmap(this.#address, this.#byteLength);
+    this.#memory = undefined;
+    allocation.suspend(why);
+    let isOver = false;
+    return {
+      release: () => {
+        if (isOver) return;
+        isOver = true;
+        if (!this.#session.hasEnded) ignoreLoss(() => driver.memRelease(memory));
+      },
+      undo: () => {
+        if (isOver || this.#session.hasEnded) return;
+        isOver = true;
+        if (allocation.isGone) return ignoreLoss(() => driver.memRelease(memory));
+        this.#mapHere(memory);
+        allocation.resume();
+      },
+    };
+  }
+
+  /**
+   * Maps other memory of the same size at the same addresses, in place of the memory that is mapped there, if any is.
+   * If this fails, the previous memory stays mapped. Blocks until the work that uses the previous memory is done.
+   *
+   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA cannot map it
+   * @throws {TypeError} If the buffer is being read or is lent to other processes
+   */
+  remap(memory: Pick<WholeMemoryParts, "handle" | "name">): void {
     const { driver } = this.#session;
-    const device = this.#device;
-    const what = `map ${countOf(byteLength, "byte")} of another process on device ${device.ordinal}`;
+    const next = this.#import(memory);
+    const last = this.#memory;
+    try {
+      if (last !== undefined) {
+        this.#finishWork();
+        driver.memUnmap(this.#address, this.#byteLength);
+        this.#memory = undefined;
+      }
+      this.#mapHere(next);
+    } catch (error) {
+      ignoreLoss(() => driver.memRelease(next));
+      if (last !== undefined && this.#memory === undefined) this.#mapHere(last);
+      throw error;
+    }
+    if (last !== undefined) ignoreLoss(() => driver.memRelease(last));
+    this.#allocation.resume();
+  }
+
+  /**
+   * Maps the memory of `next` at these addresses, in place of the memory that is mapped there, if any is. Nothing is
+   * mapped at the addresses of `next` afterwards. If this fails, both are as before. Blocks until the work that uses
+   * either memory is done.
+   *
+   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {CudaError} If CUDA cannot map the memory
+   * @throws {TypeError} If one of the buffers is being read or is lent to other processes
+   */
+  replaceBy(next: WholeMemory): void {
+    const { driver } = this.#session;
+    if (next.#device !== this.#device || next.#byteLength !== this.#byteLength) {
+      const place = next.#device === this.#device ? "" : `, and is on device ${next.#device.ordinal}`;
+      throw new RangeError(`Cannot ${this.#what}: it has ${countOf(next.#byteLength, "byte")}${place}`);
+    }
+    const memory = next.#memory!, last = this.#memory;
+    next.#finishWork();
+    if (last !== undefined) {
+      this.#finishWork();
+      driver.memUnmap(this.#address, this.#byteLength);
+      this.#memory = undefined;
+    }
+    try {
+      // It is mapped at both addresses for now.
+      this.#mapHere(memory);
+      driver.memUnmap(next.#address, this.#byteLength);
+    } catch (error) {
+      if (this.#memory !== undefined) ignoreLoss(() => driver.memUnmap(this.#address, this.#byteLength));
+      this.#memory = undefined;
+      if (last !== undefined) this.#mapHere(last);
+      throw error;
+    }
+    next.#memory = undefined;
+    next.#allocation.suspend("its memory replaces another");
+    if (last !== undefined) ignoreLoss(() => driver.memRelease(last));
+    this.#allocation.resume();
+  }
+
+  /** Resolves when the work enqueued so far that uses the memory is done. */
+  async idle(): Promise<void> {
+    const { stream, device } = this.#allocation;
+    if (stream.disposed) this.#allocation.noteUseBefore(stream, Infinity);
+    await this.#allocation.releaseStream(stream.disposed ? device.defaultStream : stream).finished();
+  }
+
+  get #what(): string {
+    return `map ${countOf(this.#byteLength, "byte")} of another process on device ${this.#device.ordinal}`;
+  }
+
+  #finishWork(): void {
+    const allocation = this.#allocation;
+    if (allocation.isBeingRead) {
+      throw new TypeError("Cannot unmap the buffer: it is being read, or lent to other processes; wait for the reads");
+    }
+    finishWorkWith(allocation);
+  }
+
+  #mapHere(memory: bigint): void {
+    mapAt(this.#session, this.#device, {
+      address: this.#address,
+      memory,
+      byteLength: this.#byteLength,
+      access: this.#access,
+      what: this.#what,
+    });
+    this.#memory = memory;
+  }
+
+  #import({ handle, name }: Pick<WholeMemoryParts, "handle" | "name">): bigint {
+    const { driver } = this.#session;
+    const device = this.#device, what = this.#what;
     const memory = attempt(
       what,
       () => driver.memImportFromShareableHandle(handle.fd, memHandleType.posixFileDescriptor, name),
@@ -95,10 +251,10 @@ export class WholeMemory {
     try {
       const place = attempt(what, () => otherPlaceOf(this.#session, { memory, device }));
       if (place !== undefined) throw new RangeError(`Cannot ${what}: it is ${place}`);
-      return mapAnywhere(this.#session, device, { memory, byteLength, access, what });
-    } finally {
-      // The handle is no longer needed: the memory stays allocated while it is mapped.
+      return memory;
+    } catch (error) {
       ignoreLoss(() => driver.memRelease(memory));
+      throw error;
     }
   }
 }
@@ -205,20 +361,36 @@ interface Mapped {
 }
 
 /** Maps an entire memory at addresses that the driver chooses. Returns the first address. */
-function mapAnywhere(session: Session, device: CudaDevice, { memory, byteLength, access, what }: Mapped): bigint {
+function mapAnywhere(session: Session, device: CudaDevice, mapped: Mapped): bigint {
   const { driver } = session;
-  using undo = new DisposableStack();
+  const { byteLength, what } = mapped;
   const address = attempt(what, () => driver.memAddressReserve(byteLength, 0));
-  undo.defer(() => ignoreLoss(() => driver.memAddressFree(address, byteLength)));
+  try {
+    mapAt(session, device, { ...mapped, address });
+  } catch (error) {
+    ignoreLoss(() => driver.memAddressFree(address, byteLength));
+    throw error;
+  }
+  return address;
+}
+
+/** Maps an entire memory at reserved addresses where nothing is mapped. */
+function mapAt(
+  { driver }: Session,
+  device: CudaDevice,
+  { address, memory, byteLength, access, what }: Mapped & { readonly address: bigint },
+): void {
   try {
     driver.memMap(address, byteLength, memory);
   } catch (cause) {
     throw isOfOtherSize(cause) ? new RangeError(`Cannot ${what}: it has another size`, { cause }) : cannot(what, cause);
   }
-  undo.defer(() => ignoreLoss(() => driver.memUnmap(address, byteLength)));
-  attempt(what, () => driver.memSetAccess(address, byteLength, descriptionsOf([device], access)));
-  undo.move();
-  return address;
+  try {
+    attempt(what, () => driver.memSetAccess(address, byteLength, descriptionsOf([device], access)));
+  } catch (error) {
+    ignoreLoss(() => driver.memUnmap(address, byteLength));
+    throw error;
+  }
 }
 
 function unmapWhole(driver: Driver, address: bigint, byteLength: number): void {

@@ -16,6 +16,7 @@ import {
 } from "../../support/validation.ts";
 import { type Cuda, sessionOf } from "../../objects/cuda.ts";
 import { CudaDevice } from "../../objects/cuda_device.ts";
+import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import { isSameUuid } from "../../support/uuid.ts";
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
 import type { MapOptions } from "../importer/remote_offer.ts";
@@ -24,6 +25,7 @@ import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
+import { type Hold, MappedEntry, type MappedEntryParts, type NamedHandle } from "./mapped_entry.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
@@ -31,7 +33,8 @@ import { RangeError, ReferenceError, TypeError } from "../../support/program_err
 interface StoredMemoryParts {
   readonly name: string;
   readonly mapped: WholeMemory;
-  readonly publish: (metadata: JsonValue | undefined) => Promise<void>;
+  /** Publishes the memory, and returns the entry, which has the same buffer. */
+  readonly publish: (metadata: JsonValue | undefined) => Promise<MappedEntry>;
   /** Whether the store has lost the memory. */
   readonly isLost: () => boolean;
   readonly onEnd: () => void;
@@ -70,6 +73,7 @@ export class StoredMemory implements AsyncDisposable {
    * that, `map` returns this generation, and this process can only read the memory. Processes that have mapped the
    * previous generation keep it.
    *
+   * @returns The entry, with the same buffer: it can sleep, as that of `StoreClient.mapEntry` can
    * @param stream the stream that writes the memory; by default, the buffer's own stream
    * @param options.metadata replaces the metadata that the memory was created with, for information that is available
    * only after the memory was written, such as a digest. Stores of earlier versions ignore this option
@@ -81,7 +85,7 @@ export class StoredMemory implements AsyncDisposable {
   async publish(
     stream: CudaStream = this.buffer.stream,
     options: PublishEntryOptions = {},
-  ): Promise<void> {
+  ): Promise<MappedEntry> {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
     checkOptions(options, publishOptions);
     const json = encodeMetadata(options.metadata, maximumEntryMetadata);
@@ -96,9 +100,10 @@ export class StoredMemory implements AsyncDisposable {
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
       // Remove write access first, because other processes may read published memory.
       mapped.setAccess("read");
-      await publish(metadata);
+      const entry = await publish(metadata);
       // This object may have been disposed of in the meantime.
       if (this.#state === "publishing") this.#state = "published";
+      return entry;
     } catch (error) {
       if (this.#state === "publishing") {
         this.#state = "new";
@@ -115,7 +120,7 @@ export class StoredMemory implements AsyncDisposable {
     this.#state = "disposed";
     this.#parts.onEnd();
     const allocation = allocationOf(this.buffer);
-    if (!allocation.isFreed && !allocation.session.hasEnded) this.buffer.free();
+    if (!allocation.isGone && !allocation.session.hasEnded) this.buffer.free();
     return Promise.resolve();
   }
 }
@@ -177,6 +182,8 @@ export interface StoreEntry {
   readonly metadata: JsonValue | undefined;
   /** The processes that have the memory mapped. */
   readonly readers: readonly Peer[];
+  /** The processes that hold the memory without having it mapped, since `MappedEntry.sleep`. */
+  readonly sleepers: readonly Peer[];
   /** The UUID of the device that the memory is on. */
   readonly device: string;
   /** When the memory was published, in milliseconds since 1970. */
@@ -227,6 +234,8 @@ export class StoreClient implements AsyncDisposable {
    * number.
    */
   readonly #held = new Map<number, number>();
+  /** The number of these mappings that are asleep, keyed by the allocation's number. */
+  readonly #asleep = new Map<number, number>();
   readonly #written = new Set<StoredMemory>();
   #link!: StoreLink;
   #isDisposed = false;
@@ -267,7 +276,11 @@ export class StoreClient implements AsyncDisposable {
       reconnectTimeout,
       // One answer may contain all entries and their readers.
       maximumAnswer: 4 * maximumMetadata,
-      claims: () => [...client.#held].map(([id, count]) => ({ id, count })),
+      claims: () =>
+        [...client.#held].map(([id, count]): JsonObject => {
+          const sleeping = client.#asleep.get(id);
+          return sleeping === undefined ? { id, count } : { id, count, sleeping };
+        }),
       onUnknown: (ids) => client.#forget(ids),
       onUnwanted: (answer) => client.#releaseUnwanted(answer),
     });
@@ -345,16 +358,20 @@ export class StoreClient implements AsyncDisposable {
       return undefined;
     }
     const id = numberOf(answer.document, "id", 1);
+    const hold = { id, isAsleep: false };
     const mapped = this.#take(answer, id, () => {
       const size = numberOf(answer.document, "size", byteLength);
-      return this.#mapAnswer(answer, { id, device, size, byteLength, stream, access: "read-write" });
+      return this.#mapAnswer(answer, { hold, device, size, byteLength, stream, access: "read-write" });
     });
     const memory = new StoredMemory({
       name,
       mapped,
       publish: async (metadata) => {
         const request = { do: "publish", id };
-        await this.#link.ask(metadata === undefined ? request : { ...request, metadata });
+        const { document } = await this.#link.ask(metadata === undefined ? request : { ...request, metadata });
+        const generation = numberOf(document, "generation", 1);
+        const described = metadata ?? (json === "" ? undefined : JSON.parse(json) as JsonValue);
+        return this.#entryOf({ name, mapped, hold, generation, metadata: described });
       },
       isLost: () => !this.#held.has(id),
       onEnd: () => this.#written.delete(memory),
@@ -374,6 +391,36 @@ export class StoreClient implements AsyncDisposable {
    * removed, or if too many requests wait
    */
   async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
+    return (await this.#mapEntry(name, options, { brief: true })).buffer;
+  }
+
+  /**
+   * Maps the memory most recently published under a name, as `map` does, and returns it with the metadata and the
+   * generation that belong to it. The entry can sleep, and can be replaced by another one at the same addresses.
+   *
+   * @throws {TypeError} If an argument has the wrong type
+   * @throws {SharingError} In the same cases as `map`
+   *
+   * @example
+   * ```ts ignore
+   * using entry = await client.mapEntry("weights");
+   * console.log(entry.generation, entry.metadata);
+   * await entry.sleep(); // unmaps the memory
+   * await entry.wake(); // maps it at the same addresses
+   * ```
+   */
+  async mapEntry(name: string, options: MapEntryOptions = {}): Promise<MappedEntry> {
+    const { mapped, hold, document } = await this.#mapEntry(name, options, {});
+    const generation = numberOf(document, "generation", 1);
+    return this.#entryOf({ name, mapped, hold, generation, metadata: memberOf(document, "metadata") });
+  }
+
+  async #mapEntry(name: string, options: MapEntryOptions, more: JsonObject): Promise<{
+    mapped: WholeMemory;
+    buffer: DeviceBuffer;
+    hold: Hold;
+    document: JsonObject;
+  }> {
     this.#check();
     checkOfferName(name);
     checkOptions(options, mapOptions);
@@ -381,10 +428,11 @@ export class StoreClient implements AsyncDisposable {
     checkBoolean(write, "write");
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const awaited = `"${name}" to be published in`;
-    const request = { do: "map", name, write, wait: true, brief: true };
+    const request = { do: "map", name, write, wait: true, ...more };
     const answer = await this.#link.ask(request, { signal, awaited, isExplained: true });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
+    const hold = { id, isAsleep: false };
     return this.#take(answer, id, () => {
       const uuid = textOf(document, "device");
       const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
@@ -399,8 +447,53 @@ export class StoreClient implements AsyncDisposable {
       const size = numberOf(document, "size", byteLength);
       const stream = options.stream ?? device.defaultStream;
       const access = write ? "read-write" : "read";
-      return this.#mapAnswer(answer, { id, device, size, byteLength, stream, access }).buffer;
+      const mapped = this.#mapAnswer(answer, { hold, device, size, byteLength, stream, access });
+      return { mapped, buffer: mapped.buffer, hold, document };
     });
+  }
+
+  #entryOf(parts: Pick<MappedEntryParts, "name" | "mapped" | "hold" | "generation" | "metadata">): MappedEntry {
+    return new MappedEntry({
+      ...parts,
+      sleep: (hold) => this.#sleep(parts.name, hold),
+      wake: (hold, options) => this.#wake(parts.name, hold, options),
+    });
+  }
+
+  async #sleep(name: string, hold: Hold): Promise<void> {
+    if (hold.isAsleep) return;
+    // An allocation that the store has lost is in no table: nobody counts it.
+    if (!this.#held.has(hold.id)) throw this.#lost("let sleep", name);
+    const { id } = hold;
+    await this.#link.ask({ do: "sleep", id });
+    hold.isAsleep = true;
+    this.#asleep.set(id, (this.#asleep.get(id) ?? 0) + 1);
+  }
+
+  async #wake(name: string, hold: Hold, { signal }: WaitOptions): Promise<NamedHandle> {
+    this.#check();
+    if (!this.#held.has(hold.id)) throw this.#lost("wake", name);
+    const { id } = hold;
+    const { handle } = await this.#link.ask({ do: "map", id, sleeping: true }, { signal });
+    if (handle === undefined) throw badMessage("a store's answer comes without its descriptor");
+    this.#endSleep(hold);
+    return { handle, name: this.#nameOf(id) };
+  }
+
+  /** Counts a mapping as awake. */
+  #endSleep(hold: Hold): void {
+    if (!hold.isAsleep) return;
+    hold.isAsleep = false;
+    const count = this.#asleep.get(hold.id) ?? 0;
+    if (count > 1) this.#asleep.set(hold.id, count - 1);
+    else this.#asleep.delete(hold.id);
+  }
+
+  #lost(action: string, name: string): SharingError {
+    return new SharingError(
+      "not-found",
+      `Cannot ${action} ${JSON.stringify(name)}: the store was started again without it`,
+    );
   }
 
   /** Returns the published entries of all names. */
@@ -467,8 +560,8 @@ export class StoreClient implements AsyncDisposable {
   /** Maps the memory whose handle arrived with an answer. */
   #mapAnswer(
     { handle }: ReceivedAnswer,
-    { id, device, size, byteLength, stream, access }: {
-      id: number;
+    { hold, device, size, byteLength, stream, access }: {
+      hold: Hold;
       device: CudaDevice;
       size: number;
       byteLength: number;
@@ -480,23 +573,36 @@ export class StoreClient implements AsyncDisposable {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
-      // The name is unique, because each process of a store numbers its allocations from a random start.
-      name: `memory ${id} of a store on ${device.uuid}`,
+      name: this.#nameOf(hold.id),
       byteLength: size,
       used: byteLength,
       access,
       stream,
-      onUnmapped: () => this.#release(id),
+      onUnmapped: () => this.#releaseHold(hold),
     });
   }
 
-  #release(id: number): void {
+  /**
+   * Returns a name of an allocation that is the same in all processes. It is unique, because each process of a store
+   * numbers its allocations from a random start.
+   */
+  #nameOf(id: number): string {
+    return `memory ${id} of a store`;
+  }
+
+  #releaseHold(hold: Hold): void {
+    const { id, isAsleep } = hold;
+    this.#endSleep(hold);
+    this.#release(id, isAsleep);
+  }
+
+  #release(id: number, isAsleep = false): void {
     const count = this.#held.get(id);
     // The count is undefined if the store has lost the allocation.
     if (count === undefined) return;
     if (count === 1) this.#held.delete(id);
     else this.#held.set(id, count - 1);
-    this.#link.notify({ do: "release", id });
+    this.#link.notify(isAsleep ? { do: "release", id, sleeping: true } : { do: "release", id });
   }
 
   /**
@@ -504,14 +610,19 @@ export class StoreClient implements AsyncDisposable {
    * the last process that has it mapped.
    */
   #forget(ids: readonly number[]): void {
-    for (const id of ids) this.#held.delete(id);
+    for (const id of ids) {
+      this.#held.delete(id);
+      this.#asleep.delete(id);
+    }
   }
 
   /** Releases the allocation in the answer to a request that was canceled. */
   #releaseUnwanted({ document, handle }: ReceivedAnswer): void {
     handle?.[Symbol.dispose]();
     const id = memberOf(document, "id");
-    if (typeof id === "number") this.#link.notify({ do: "release", id });
+    if (typeof id !== "number") return;
+    // An aborted "wake" ends as it began: the mapping sleeps.
+    this.#link.notify({ do: memberOf(document, "woken") === true ? "sleep" : "release", id });
   }
 }
 
@@ -521,12 +632,13 @@ function entryOf(entry: JsonObject): StoreEntry {
     byteLength: numberOf(entry, "byteLength", 1),
     generation: numberOf(entry, "generation", 1),
     metadata: memberOf(entry, "metadata"),
-    readers: objectsOf(entry, "readers").map((reader) => ({
-      pid: numberOf(reader, "pid"),
-      uid: numberOf(reader, "uid"),
-      gid: numberOf(reader, "gid"),
-    })),
+    readers: objectsOf(entry, "readers").map(peerOf),
+    sleepers: objectsOf(entry, "sleepers").map(peerOf),
     device: textOf(entry, "device"),
     since: numberOf(entry, "since"),
   };
+}
+
+function peerOf(peer: JsonObject): Peer {
+  return { pid: numberOf(peer, "pid"), uid: numberOf(peer, "uid"), gid: numberOf(peer, "gid") };
 }

@@ -17,6 +17,7 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { PendingRequest, type PendingRequestOwner } from "./memories/pending_request.ts";
+import type { Mappings } from "./memories/store_table.ts";
 import type { Shares } from "./memories/store_budget.ts";
 import type { AnswerReader, StoreAnswer } from "./memories/store_answer.ts";
 import type { StoredMemories } from "./memories/stored_memories.ts";
@@ -32,10 +33,10 @@ export interface StoreConnectionOwner {
   /** Called when the connection has been closed. The error is undefined if the client sent GOODBYE `done`. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
   /**
-   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the number of
-   * mappings that the client has of it.
+   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the mappings that
+   * the client has of it.
    */
-  onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
+  onClaim(connection: StoreConnection, held: ReadonlyMap<number, Mappings>): void;
 }
 
 /** The maximum number of unanswered requests of a client. */

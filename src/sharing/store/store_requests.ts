@@ -10,8 +10,21 @@ import { flagOf, type JsonObject, memberOf, numberOf, objectsOf, textOf } from "
 import { limitExceeded } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/metadata.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
-import { briefMapAnswer, documentAnswer, listAnswer, mapAnswer, type StoreAnswer } from "./memories/store_answer.ts";
-import { type Holder, maximumEntryMetadata, metadataBytes, type Stored } from "./memories/store_table.ts";
+import {
+  briefMapAnswer,
+  documentAnswer,
+  listAnswer,
+  mapAnswer,
+  type StoreAnswer,
+  wakeAnswer,
+} from "./memories/store_answer.ts";
+import {
+  type Holder,
+  type Mappings,
+  maximumEntryMetadata,
+  metadataBytes,
+  type Stored,
+} from "./memories/store_table.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 
@@ -34,10 +47,10 @@ interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
   /**
-   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the number of
-   * mappings that the client has of it.
+   * Called when a reconnected client claims allocations. `held` maps the number of each allocation to the mappings that
+   * the client has of it.
    */
-  readonly onClaim: (held: ReadonlyMap<number, number>) => void;
+  readonly onClaim: (held: ReadonlyMap<number, Mappings>) => void;
   /** Called when the client has sent "leave". Must cancel the client's other requests. */
   readonly onLeave: () => void;
 }
@@ -46,7 +59,7 @@ interface RequestsParts {
 export class StoreRequests {
   readonly #client: ClientProcess;
   readonly #memories: StoredMemories;
-  readonly #onClaim: (held: ReadonlyMap<number, number>) => void;
+  readonly #onClaim: (held: ReadonlyMap<number, Mappings>) => void;
   readonly #onLeave: () => void;
 
   constructor({ client, memories, onClaim, onLeave }: RequestsParts) {
@@ -71,8 +84,12 @@ export class StoreRequests {
         return this.#publish(document);
       case "map":
         return this.#map(document, pending);
-      case "release":
-        return done({ held: this.#memories.release(this.#client, numberOf(document, "id", 1)) });
+      case "release": {
+        const released = { count: 1, sleeping: flagOf(document, "sleeping") ? 1 : 0 };
+        return done({ held: this.#memories.release(this.#client, numberOf(document, "id", 1), released) });
+      }
+      case "sleep":
+        return this.#sleep(numberOf(document, "id", 1));
       case "remove":
         return this.#remove(textOf(document, "name"));
       case "entries":
@@ -179,6 +196,7 @@ export class StoreRequests {
    * wait.
    */
   #map(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
+    if (flagOf(document, "sleeping")) return this.#wake(numberOf(document, "id", 1));
     const name = textOf(document, "name");
     checkOfferName(name);
     const write = flagOf(document, "write");
@@ -221,6 +239,17 @@ export class StoreRequests {
     return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
   }
 
+  #sleep(id: number): RequestOutcome {
+    if (this.#memories.sleep(this.#client, id)) return done({});
+    throw new SharingError("not-found", `Cannot let memory ${id} sleep: this process does not map it`);
+  }
+
+  #wake(id: number): RequestOutcome {
+    const memory = this.#memories.wake(this.#client, id);
+    if (memory !== undefined) return { id, answer: wakeAnswer };
+    throw new SharingError("not-found", `Cannot wake memory ${id}: this process has no mapping of it that sleeps`);
+  }
+
   #remove(name: string): RequestOutcome {
     if (this.#memories.remove(this.#client, name)) return done({});
     throw this.#notPublished("remove", name);
@@ -256,7 +285,7 @@ export class StoreRequests {
   /** Handles "claim", in which a reconnected client lists the allocations that its process holds. */
   #claim(document: JsonObject): RequestOutcome {
     const unknown: number[] = [];
-    const known = new Map<number, number>();
+    const known = new Map<number, Mappings>();
     for (const held of objectsOf(document, "held")) {
       const id = numberOf(held, "id", 1);
       const memory = this.#memories.find(id);
@@ -266,10 +295,10 @@ export class StoreRequests {
         if (this.#mayWrite(memory)) this.#memories.claimToWrite(this.#client, memory);
         else unknown.push(id);
       } else {
-        const count = numberOf(held, "count", 1);
+        const mappings = mappingsOf(held);
         if (this.#mayRead(memory)) {
-          this.#memories.claim(this.#client, memory, count);
-          known.set(id, count);
+          this.#memories.claim(this.#client, memory, mappings);
+          known.set(id, mappings);
         } else {
           unknown.push(id);
         }
@@ -286,11 +315,18 @@ export class StoreRequests {
   #leave(document: JsonObject): RequestOutcome {
     // Cancel the client's waiting requests first, so that memory released below is not allocated to them.
     this.#onLeave();
-    const held = new Map<number, number>();
-    for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));
+    const held = new Map<number, Mappings>();
+    for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), mappingsOf(each));
     this.#memories.releaseAll(this.#client, held);
     return done({});
   }
+}
+
+/** Returns the mappings that a client says it has of an allocation. */
+function mappingsOf(held: JsonObject): Mappings {
+  const count = numberOf(held, "count", 1);
+  const sleeping = memberOf(held, "sleeping") === undefined ? 0 : numberOf(held, "sleeping");
+  return { count, sleeping: Math.min(count, sleeping) };
 }
 
 /** Returns the outcome of a successful request whose answer has only the given members. */

@@ -14,7 +14,14 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import { attendRequests } from "../transport/poller.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
-import { type Holder, metadataText, readJournal, replayTable, type Stored } from "./memories/store_table.ts";
+import {
+  type Holder,
+  type Mappings,
+  metadataText,
+  readJournal,
+  replayTable,
+  type Stored,
+} from "./memories/store_table.ts";
 import { type KeptDescriptor, type KeptName, StandbyConnection } from "./descriptor_backups.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
@@ -191,11 +198,11 @@ export class StoreService {
    * is unknown which of these connections belonged to the client. Therefore, the remaining allocations are released
    * only when each of the clients that lost a connection has sent a claim.
    */
-  #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
+  #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, Mappings>): void {
     const ended = this.#endedOf(claiming);
     if (ended === undefined) return;
     if (--ended.clientCount === 0) return this.#forget(ended);
-    for (const [id, count] of held) this.memories.release(ended, id, count);
+    for (const [id, mappings] of held) this.memories.release(ended, id, mappings);
   }
 
   #forget(connection: StoreConnection): void {

@@ -19,7 +19,7 @@ export interface StoreAnswer extends PiecewiseDocument {
 }
 
 /**
- * An allocation in a list, and its readers at the time of the request, encoded as JSON. The rest of the allocation's
+ * An allocation in a list, and its readers and sleepers at the time of the request, encoded as JSON. The rest of the allocation's
  * JSON never changes and is therefore generated later.
  */
 interface ListedEntry {
@@ -34,6 +34,7 @@ const encoder = new TextEncoder();
 const listBegin = encoder.encode('{"ok":true,"entries":[');
 const listEnd = encoder.encode("]}");
 const noReaders = encoder.encode("[]");
+const sleepersBegin = encoder.encode(',"sleepers":');
 const metadataBegin = encoder.encode(',"metadata":');
 const objectEnd = encoder.encode("}");
 
@@ -46,6 +47,11 @@ export function documentAnswer(document: JsonObject): StoreAnswer {
 /** Returns the answer to a request to map memory, for a client that does not need the metadata. */
 export function briefMapAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
   return documentAnswer({ ok: true, id, size, byteLength, device, generation });
+}
+
+/** Returns the answer to a request to map the memory of a mapping that sleeps. */
+export function wakeAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
+  return documentAnswer({ ok: true, id, size, byteLength, device, generation, woken: true });
 }
 
 /** Returns the answer to a request to map memory, including the metadata. */
@@ -111,7 +117,23 @@ function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
 
 function readersOf({ readers }: Stored): Uint8Array<ArrayBuffer> {
   if (readers.size === 0) return noReaders;
-  return encodeDocument([...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })));
+  const awake: object[] = [], asleep: object[] = [];
+  for (const [{ peer: { pid, uid, gid } }, { count, sleeping }] of readers) {
+    if (count > sleeping) awake.push({ pid, uid, gid });
+    if (sleeping > 0) asleep.push({ pid, uid, gid });
+  }
+  const encoded = encodeDocument(awake);
+  return asleep.length === 0 ? encoded : joined(encoded, sleepersBegin, encodeDocument(asleep));
+}
+
+function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let position = 0;
+  for (const part of parts) {
+    whole.set(part, position);
+    position += part.length;
+  }
+  return whole;
 }
 
 /** Yields the last part of an allocation's JSON: the metadata and the closing brace. */

@@ -353,9 +353,16 @@ export interface Holder {
   readonly peer: Peer;
 }
 
-/** The number of a holder's mappings of an allocation, and the time of the first mapping in milliseconds since 1970. */
-interface Reading {
+/** A holder's mappings of an allocation. */
+export interface Mappings {
+  /** The number of mappings, including those that are asleep. */
   count: number;
+  /** The number of mappings that are asleep: they are unmapped, but still hold the allocation. */
+  sleeping: number;
+}
+
+/** A holder's mappings, and the time of the first one in milliseconds since 1970. */
+interface Reading extends Mappings {
   readonly since: number;
 }
 

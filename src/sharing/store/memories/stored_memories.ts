@@ -15,6 +15,7 @@ import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
 import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
 import {
   type Holder,
+  type Mappings,
   newMemory,
   recordOf,
   restoredMemory,
@@ -207,7 +208,7 @@ export class StoredMemories implements Disposable {
       memory.metadata = metadata;
       this.#budget.metadata.add([uid], more);
     }
-    memory.readers.set(writer, { count: 1, since: at });
+    memory.readers.set(writer, { count: 1, sleeping: 0, since: at });
     this.#addUnpublished(name, -1);
     this.#published.set(name, memory);
     this.publishedTotal++;
@@ -229,7 +230,7 @@ export class StoredMemories implements Disposable {
     const reading = memory.readers.get(reader);
     if (reading === undefined) {
       this.#budget.checkReader(reader.peer.uid, memory);
-      memory.readers.set(reader, { count: 1, since: Date.now() });
+      memory.readers.set(reader, { count: 1, sleeping: 0, since: Date.now() });
     } else {
       reading.count++;
     }
@@ -242,9 +243,31 @@ export class StoredMemories implements Disposable {
     return this.#budget.mayRead(uid, memory);
   }
 
-  /** Adds a reader that claims to have mapped an allocation `count` times. */
-  claim(reader: Holder, memory: Stored, count: number): void {
-    memory.readers.set(reader, { count, since: Date.now() });
+  /**
+   * Marks one of a holder's mappings as asleep: it is unmapped, and still holds the allocation.
+   *
+   * @returns whether the holder has such a mapping
+   */
+  sleep(holder: Holder, id: number): boolean {
+    const reading = this.#memories.get(id)?.readers.get(holder);
+    if (reading === undefined || reading.count === reading.sleeping) return false;
+    reading.sleeping++;
+    return true;
+  }
+
+  /** Marks one of a holder's sleeping mappings as mapped, and returns the allocation. Undefined if there is none. */
+  wake(holder: Holder, id: number): Stored | undefined {
+    const memory = this.#memories.get(id);
+    const reading = memory?.readers.get(holder);
+    if (reading === undefined || reading.sleeping === 0) return undefined;
+    reading.sleeping--;
+    memory!.lastUse = Date.now();
+    return memory;
+  }
+
+  /** Adds a reader that claims to have mapped an allocation. */
+  claim(reader: Holder, memory: Stored, { count, sleeping }: Mappings): void {
+    memory.readers.set(reader, { count, sleeping, since: Date.now() });
     this.#budget.update(memory);
   }
 
@@ -290,15 +313,16 @@ export class StoredMemories implements Disposable {
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Releases `times` of a holder's mappings of an allocation. Returns whether the holder held the allocation. */
-  release(holder: Holder, id: number, times = 1): boolean {
+  /** Releases some of a holder's mappings of an allocation. Returns whether the holder held the allocation. */
+  release(holder: Holder, id: number, released: Mappings = { count: 1, sleeping: 0 }): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
     if (memory.writer === holder) memory.writer = undefined;
     else {
       const reading = memory.readers.get(holder);
       if (reading === undefined) return false;
-      reading.count -= times;
+      reading.count -= released.count;
+      reading.sleeping = Math.max(0, Math.min(reading.sleeping - released.sleeping, reading.count));
       if (reading.count <= 0) memory.readers.delete(holder);
       memory.lastUse = Date.now();
     }
@@ -309,15 +333,16 @@ export class StoredMemories implements Disposable {
   /**
    * Releases all allocations of a holder, except `kept`.
    *
-   * @param kept the number of mappings that the holder keeps, keyed by the number of the allocation
+   * @param kept the mappings that the holder keeps, keyed by the number of the allocation
    */
-  releaseAll(holder: Holder, kept: ReadonlyMap<number, number> = new Map()): void {
+  releaseAll(holder: Holder, kept: ReadonlyMap<number, Mappings> = new Map()): void {
     for (const memory of [...this.#memories.values()]) {
-      const count = kept.get(memory.id) ?? 0;
+      const { count, sleeping } = kept.get(memory.id) ?? { count: 0, sleeping: 0 };
       const reading = memory.readers.get(holder);
       const isReleased = reading !== undefined && reading.count > count;
       if (isReleased) {
         reading.count = count;
+        reading.sleeping = sleeping;
         if (count === 0) memory.readers.delete(holder);
         memory.lastUse = Date.now();
       }
@@ -334,7 +359,8 @@ export class StoredMemories implements Disposable {
       const reading = memory.readers.get(from);
       if (reading === undefined) continue;
       memory.readers.delete(from);
-      memory.readers.set(to, { ...reading, count: reading.count + (memory.readers.get(to)?.count ?? 0) });
+      const { count = 0, sleeping = 0 } = memory.readers.get(to) ?? {};
+      memory.readers.set(to, { ...reading, count: reading.count + count, sleeping: reading.sleeping + sleeping });
       this.#budget.update(memory);
     }
   }
