@@ -139,6 +139,7 @@ export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory
 export {
   type CreateEntryOptions,
   type CreateOnceOptions,
+  type EntriesOptions,
   type MapEntryOptions,
   type PublishEntryOptions,
   StoreClient,

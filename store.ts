@@ -22,6 +22,7 @@
 export {
   type CreateEntryOptions,
   type CreateOnceOptions,
+  type EntriesOptions,
   type MapEntryOptions,
   MappedEntry,
   MemoryStore,

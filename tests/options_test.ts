@@ -169,6 +169,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "MemoryStore.listen": { call: (options) => MemoryStore.listen(cuda, path, options) },
       "StoreClient.connect": { call: (options) => StoreClient.connect(cuda, store.path, options) },
       "StoreClient.create": { call: (options) => client.create("weights", 1, options) },
+      "StoreClient.entries": { call: (options) => client.entries(options) },
       "StoreClient.map": { call: (options) => client.map("weights", options) },
       "StoreClient.mapEntry": { call: (options) => client.mapEntry("weights", options) },
       "MappedEntry.wake": { call: (options) => entry.wake(options) },

@@ -8,6 +8,7 @@ import {
   type CudaStream,
   type DeviceArray,
   type DeviceBuffer,
+  type MapEntryOptions,
   type MappedEntry,
   SharingError,
   type StoreClient,
@@ -26,6 +27,8 @@ import { differenceOf, encodeTensors, readDescription, type WeightsDescription }
 export interface PublishWeightsOptions extends WaitOptions {
   /** The device to load the weights on. Defaults to the first device. */
   device?: CudaDevice;
+  /** Whether the store never evicts the weights to make room. False by default. */
+  keep?: boolean;
   /** Called repeatedly with the number of bytes read so far. */
   onProgress?: (progress: FileProgress) => void;
 }
@@ -40,7 +43,7 @@ export interface MapWeightsOptions extends WaitOptions {
 
 const publishOptions: KnownOptions<PublishWeightsOptions> = {
   action: "publish weights",
-  names: { device: true, onProgress: true, signal: true },
+  names: { device: true, keep: true, onProgress: true, signal: true },
 };
 const mapOptions: KnownOptions<MapWeightsOptions> = {
   action: "map weights",
@@ -248,7 +251,7 @@ export async function publishWeights(
   if (name.includes("@")) {
     throw new RangeError(`Cannot publish weights as ${JSON.stringify(name)}: what follows an "@" is a revision`);
   }
-  const { device, signal, onProgress } = options;
+  const { device, keep = false, signal, onProgress } = options;
   const waiting = signal === undefined ? {} : { signal };
   await using file = await openSafetensors(source);
   const { tensors } = file;
@@ -265,7 +268,7 @@ export async function publishWeights(
     await file.load(buffer, { ...waiting, ...onProgress === undefined ? {} : { onProgress } });
     if (encoded.manifest !== undefined) buffer.subarray(end).copyFrom(encoded.manifest);
     const digest = await revisionOfTensors(tensors, buffer, waiting);
-    const entry = await memory.publish(buffer.stream, { metadata: encoded.metadata(digest) });
+    const entry = await memory.publish(buffer.stream, { metadata: encoded.metadata(digest), digest, keep });
     const dispose = () => memory[Symbol.asyncDispose]();
     return new Weights({ client, name, entry, description: { digest, tensors }, options: {}, dispose });
   } catch (error) {
@@ -277,9 +280,10 @@ export async function publishWeights(
 /**
  * Maps the weights that are published under a name. If there are none yet, waits until some are published.
  *
- * @param name The name, or `NAME@DIGEST` to accept only a specific revision, given by at least its first 8 digits.
+ * @param name The name, or `NAME@DIGEST` to map only a specific revision, given by at least its first 8 digits. It may
+ * have been replaced, if processes still hold it.
  * @throws {RangeError} If the digits of the revision are too few, too many, or not hexadecimal
- * @throws {SharingError} `not-found` if another revision is published; `bad-message` if the published memory does not
+ * @throws {SharingError} `not-found`, with the revisions that there are, if another one is published; `bad-message` if the published memory does not
  * contain weights; `device-not-visible`, `not-permitted`, `peer-gone`
  */
 export async function mapWeights(
@@ -289,25 +293,38 @@ export async function mapWeights(
 ): Promise<Weights> {
   checkOptions(options, mapOptions);
   const [own, digits] = partsOfName(name);
-  const { entry, description } = await mapDescribed(client, own, options);
-  const { digest } = description;
-  if (digits !== undefined && digest?.startsWith(digits) !== true) {
-    entry[Symbol.dispose]();
-    const message = `Cannot map ${JSON.stringify(name)}: the weights of this name are ${
-      digest === undefined ? "of no known revision" : `revision ${digest}`
-    }`;
-    throw new SharingError("not-found", message);
-  }
+  const { entry, description } = digits === undefined
+    ? await mapDescribed(client, own, options)
+    : await mapRevision(client, { name: own, digits, options });
   const dispose = () => Promise.resolve(entry[Symbol.dispose]());
   return new Weights({ client, name: own, entry, description, options, dispose });
 }
 
-/** Maps the memory that is published under a name, and reads what it contains. */
-async function mapDescribed(
+/** Weights that are mapped. */
+interface DescribedEntry {
+  readonly entry: MappedEntry;
+  readonly description: WeightsDescription;
+}
+
+/** Maps a generation of a name whose revision begins with the given digits. */
+async function mapRevision(
   client: StoreClient,
-  name: string,
-  options: MapWeightsOptions,
-): Promise<{ entry: MappedEntry; description: WeightsDescription }> {
+  { name, digits, options }: { readonly name: string; readonly digits: string; readonly options: MapWeightsOptions },
+): Promise<DescribedEntry> {
+  try {
+    return await mapDescribed(client, name, { ...options, digest: digits });
+  } catch (error) {
+    if (!(error instanceof SharingError) || error.code !== "not-found") throw error;
+    // The store, or the publisher, may be of an earlier version: then only the metadata have the revision.
+    const newest = await mapDescribed(client, name, options);
+    if (newest.description.digest?.startsWith(digits) === true) return newest;
+    newest.entry[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** Maps the memory that is published under a name, and reads what it contains. */
+async function mapDescribed(client: StoreClient, name: string, options: MapEntryOptions): Promise<DescribedEntry> {
   const entry = await client.mapEntry(name, options);
   try {
     return { entry, description: await readDescription(name, entry.metadata, entry.buffer) };

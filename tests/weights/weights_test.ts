@@ -116,7 +116,7 @@ weightsTest("weights are asked for by their revision, and verified", async ({ fo
     assertEquals(held.digest, digest);
   }
   const other = `layer@${digest.replace(/./, (digit) => digit === "0" ? "1" : "0")}`;
-  const error = await assertRejects(() => mapWeights(client, other), SharingError, `revision ${digest}`);
+  const error = await assertRejects(() => mapWeights(client, other), SharingError, `with the digest ${digest}`);
   assertEquals(error.code, "not-found");
   for (const name of ["layer@", "layer@1234567", "layer@xyz12345", `layer@${"0".repeat(65)}`]) {
     await assertRejects(() => mapWeights(client, name), RangeError, "8 to 64 hexadecimal digits");

@@ -32,6 +32,7 @@ export interface MappedEntryParts {
   readonly mapped: WholeMemory;
   readonly hold: Hold;
   readonly generation: number;
+  readonly digest: string | undefined;
   readonly metadata: JsonValue | undefined;
   /** Tells the store that the mapping sleeps. */
   readonly sleep: (hold: Hold) => Promise<void>;
@@ -53,6 +54,7 @@ export class MappedEntry implements Disposable {
   readonly buffer: DeviceBuffer;
   readonly #parts: MappedEntryParts;
   #generation: number;
+  #digest: string | undefined;
   #metadata: JsonValue | undefined;
   /** The end of the last call of `sleep`, `wake` or `replaceBy`: these run one after another. */
   #last: Promise<unknown> = Promise.resolve();
@@ -74,12 +76,18 @@ export class MappedEntry implements Disposable {
     this.buffer = parts.mapped.buffer;
     this.#parts = parts;
     this.#generation = parts.generation;
+    this.#digest = parts.digest;
     this.#metadata = parts.metadata;
   }
 
   /** The number of the generation that is mapped. */
   get generation(): number {
     return this.#generation;
+  }
+
+  /** The digest that the generation was published with, as 64 hexadecimal digits. Undefined if there is none. */
+  get digest(): string | undefined {
+    return this.#digest;
   }
 
   /** The metadata of the generation that is mapped. */
@@ -184,6 +192,7 @@ export class MappedEntry implements Disposable {
       [hold.id, other.hold.id] = [other.hold.id, hold.id];
       [hold.isAsleep, other.hold.isAsleep] = [other.hold.isAsleep, hold.isAsleep];
       this.#generation = next.#generation;
+      this.#digest = next.#digest;
       this.#metadata = next.#metadata;
       next[Symbol.dispose]();
     });

@@ -20,7 +20,7 @@ import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import { isSameUuid } from "../../support/uuid.ts";
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
 import type { MapOptions } from "../importer/remote_offer.ts";
-import { type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
+import { flagOf, type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { Peer } from "../transport/unix_socket.ts";
@@ -34,7 +34,7 @@ interface StoredMemoryParts {
   readonly name: string;
   readonly mapped: WholeMemory;
   /** Publishes the memory, and returns the entry, which has the same buffer. */
-  readonly publish: (metadata: JsonValue | undefined) => Promise<MappedEntry>;
+  readonly publish: (options: PublishEntryOptions) => Promise<MappedEntry>;
   /** Whether the store has lost the memory. */
   readonly isLost: () => boolean;
   readonly onEnd: () => void;
@@ -76,8 +76,11 @@ export class StoredMemory implements AsyncDisposable {
    * @returns The entry, with the same buffer: it can sleep, as that of `StoreClient.mapEntry` can
    * @param stream the stream that writes the memory; by default, the buffer's own stream
    * @param options.metadata replaces the metadata that the memory was created with, for information that is available
-   * only after the memory was written, such as a digest. Stores of earlier versions ignore this option
-   * @throws {TypeError} If the memory was published already, or JSON cannot represent the metadata
+   * only after the memory was written. Stores of earlier versions ignore all of these options
+   * @param options.digest a digest of the contents, as 64 hexadecimal digits, by which `map` finds this generation
+   * @param options.keep whether the store never evicts this generation
+   * @throws {TypeError} If the memory was published already, JSON cannot represent the metadata, or the digest is not 64
+   * hexadecimal digits
    * @throws {ReferenceError} If this object was disposed, or the buffer freed
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
    * was restarted and has lost the memory
@@ -89,7 +92,14 @@ export class StoredMemory implements AsyncDisposable {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
     checkOptions(options, publishOptions);
     const json = encodeMetadata(options.metadata, maximumEntryMetadata);
-    const metadata = json === "" ? undefined : JSON.parse(json) as JsonValue;
+    const { digest, keep = false } = options;
+    if (digest !== undefined) checkDigest(digest, 64);
+    checkBoolean(keep, "keep");
+    const publication = {
+      ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
+      ...digest === undefined ? {} : { digest },
+      ...keep ? { keep } : {},
+    };
     if (this.#state === "disposed") throw new ReferenceError(`${what}: it was disposed`);
     if (this.#state !== "new") throw new TypeError(`${what}: it was published; create another generation`);
     if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: its buffer was freed`);
@@ -100,7 +110,7 @@ export class StoredMemory implements AsyncDisposable {
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
       // Remove write access first, because other processes may read published memory.
       mapped.setAccess("read");
-      const entry = await publish(metadata);
+      const entry = await publish(publication);
       // This object may have been disposed of in the meantime.
       if (this.#state === "publishing") this.#state = "published";
       return entry;
@@ -160,12 +170,27 @@ export interface CreateOnceOptions extends CreateEntryOptions {
 export interface PublishEntryOptions {
   /** Replaces the metadata that was passed to `StoreClient.create`: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;
+  /** A digest of the contents, as 64 hexadecimal digits, by which the memory is found by `StoreClient.map`. */
+  digest?: string;
+  /** Whether the store never evicts the memory to make room. False by default. */
+  keep?: boolean;
 }
 
 /** Options of `StoreClient.map`. */
 export interface MapEntryOptions extends MapOptions {
   /** Whether to map the memory for writing. False by default: a kernel that writes to the memory fails. */
   write?: boolean;
+  /**
+   * The first 8 to 64 digits of the digest that the memory was published with. Finds the newest such generation of the
+   * name, also one that was replaced and that processes still hold.
+   */
+  digest?: string;
+}
+
+/** Options of `StoreClient.entries`. */
+export interface EntriesOptions {
+  /** Whether to list replaced generations that processes still hold, too. False by default. */
+  replaced?: boolean;
 }
 
 /** Published memory in a store. */
@@ -188,6 +213,12 @@ export interface StoreEntry {
   readonly device: string;
   /** When the memory was published, in milliseconds since 1970. */
   readonly since: number;
+  /** The digest of the contents that the publisher has stated, as 64 hexadecimal digits. Undefined if there is none. */
+  readonly digest: string | undefined;
+  /** Whether the store never evicts the memory. */
+  readonly keep: boolean;
+  /** Whether a newer generation has replaced this one. */
+  readonly isReplaced: boolean;
 }
 
 /** The option `memory` of importers does not apply, because all memory of a store is virtual. */
@@ -202,12 +233,13 @@ const createOptions: KnownOptions<CreateOnceOptions> = {
 };
 const publishOptions: KnownOptions<PublishEntryOptions> = {
   action: "publish memory of a store",
-  names: { metadata: true },
+  names: { metadata: true, digest: true, keep: true },
 };
 const mapOptions: KnownOptions<MapEntryOptions> = {
   action: "map memory of a store",
-  names: { write: true, stream: true, signal: true },
+  names: { write: true, digest: true, stream: true, signal: true },
 };
+const entriesOptions: KnownOptions<EntriesOptions> = { action: "list a store's entries", names: { replaced: true } };
 
 /**
  * A connection to a store, in which processes create memory that other processes map.
@@ -366,12 +398,12 @@ export class StoreClient implements AsyncDisposable {
     const memory = new StoredMemory({
       name,
       mapped,
-      publish: async (metadata) => {
-        const request = { do: "publish", id };
-        const { document } = await this.#link.ask(metadata === undefined ? request : { ...request, metadata });
+      publish: async (publication) => {
+        const { document } = await this.#link.ask({ do: "publish", id, ...publication });
         const generation = numberOf(document, "generation", 1);
-        const described = metadata ?? (json === "" ? undefined : JSON.parse(json) as JsonValue);
-        return this.#entryOf({ name, mapped, hold, generation, metadata: described });
+        const described = publication.metadata ?? (json === "" ? undefined : JSON.parse(json) as JsonValue);
+        const { digest } = publication;
+        return this.#entryOf({ name, mapped, hold, generation, digest, metadata: described });
       },
       isLost: () => !this.#held.has(id),
       onEnd: () => this.#written.delete(memory),
@@ -385,8 +417,10 @@ export class StoreClient implements AsyncDisposable {
    * error lists the names that are published. Freeing the buffer unmaps the memory, and blocks until the work that uses
    * it is done.
    *
-   * @throws {TypeError} If an argument has the wrong type
-   * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if `write` is true and another user has
+   * @throws {TypeError} If an argument has the wrong type, or the digest is not 8 to 64 hexadecimal digits
+   * @throws {RangeError} If the name is out of range
+   * @throws {SharingError} `not-found` if something is published under the name, and nothing with the digest;
+   * `device-not-visible`, `peer-gone`; `not-permitted` if `write` is true and another user has
    * published the memory; `limit-exceeded` if this user holds too much memory that other users have replaced or
    * removed, or if too many requests wait
    */
@@ -412,7 +446,8 @@ export class StoreClient implements AsyncDisposable {
   async mapEntry(name: string, options: MapEntryOptions = {}): Promise<MappedEntry> {
     const { mapped, hold, document } = await this.#mapEntry(name, options, {});
     const generation = numberOf(document, "generation", 1);
-    return this.#entryOf({ name, mapped, hold, generation, metadata: memberOf(document, "metadata") });
+    const digest = textOrUndefined(document, "digest");
+    return this.#entryOf({ name, mapped, hold, generation, digest, metadata: memberOf(document, "metadata") });
   }
 
   async #mapEntry(name: string, options: MapEntryOptions, more: JsonObject): Promise<{
@@ -424,16 +459,21 @@ export class StoreClient implements AsyncDisposable {
     this.#check();
     checkOfferName(name);
     checkOptions(options, mapOptions);
-    const { write = false, signal } = options;
+    const { write = false, digest, signal } = options;
     checkBoolean(write, "write");
+    if (digest !== undefined) checkDigest(digest, 8);
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const awaited = `"${name}" to be published in`;
-    const request = { do: "map", name, write, wait: true, ...more };
+    const request = { do: "map", name, write, wait: true, ...digest === undefined ? {} : { digest }, ...more };
     const answer = await this.#link.ask(request, { signal, awaited, isExplained: true });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     const hold = { id, isAsleep: false };
     return this.#take(answer, id, () => {
+      if (digest !== undefined && textOrUndefined(document, "digest")?.startsWith(digest) !== true) {
+        const why = "the store is of an earlier version, which knows no digests";
+        throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)} with the digest ${digest}: ${why}`);
+      }
       const uuid = textOf(document, "device");
       const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
       if (device === undefined) {
@@ -452,7 +492,7 @@ export class StoreClient implements AsyncDisposable {
     });
   }
 
-  #entryOf(parts: Pick<MappedEntryParts, "name" | "mapped" | "hold" | "generation" | "metadata">): MappedEntry {
+  #entryOf(parts: Omit<MappedEntryParts, "sleep" | "wake">): MappedEntry {
     return new MappedEntry({
       ...parts,
       sleep: (hold) => this.#sleep(parts.name, hold),
@@ -496,10 +536,18 @@ export class StoreClient implements AsyncDisposable {
     );
   }
 
-  /** Returns the published entries of all names. */
-  async entries(): Promise<readonly StoreEntry[]> {
+  /**
+   * Returns the published entries of all names.
+   *
+   * @throws {TypeError} If an option has the wrong type
+   * @throws {SharingError} `peer-gone`
+   */
+  async entries(options: EntriesOptions = {}): Promise<readonly StoreEntry[]> {
     this.#check();
-    const { document } = await this.#link.ask({ do: "entries" });
+    checkOptions(options, entriesOptions);
+    const { replaced = false } = options;
+    checkBoolean(replaced, "replaced");
+    const { document } = await this.#link.ask(replaced ? { do: "entries", replaced } : { do: "entries" });
     return objectsOf(document, "entries").map(entryOf);
   }
 
@@ -636,7 +684,24 @@ function entryOf(entry: JsonObject): StoreEntry {
     sleepers: objectsOf(entry, "sleepers").map(peerOf),
     device: textOf(entry, "device"),
     since: numberOf(entry, "since"),
+    digest: textOrUndefined(entry, "digest"),
+    keep: flagOf(entry, "keep"),
+    isReplaced: flagOf(entry, "replaced"),
   };
+}
+
+function textOrUndefined(document: JsonObject, name: string): string | undefined {
+  return memberOf(document, name) === undefined ? undefined : textOf(document, name);
+}
+
+/** Throws unless `digest` consists of `minimum` to 64 hexadecimal digits. */
+function checkDigest(digest: string, minimum: number): void {
+  if (typeof digest !== "string") throw new TypeError(`Cannot use ${whatIs(digest)} as a digest: give its digits`);
+  if (/^[0-9a-f]*$/.test(digest) && digest.length >= minimum && digest.length <= 64) return;
+  const needed = minimum === 64 ? "64" : `${minimum} to 64`;
+  throw new TypeError(
+    `Cannot use ${JSON.stringify(digest.slice(0, 80))} as a digest: give ${needed} hexadecimal digits`,
+  );
 }
 
 function peerOf(peer: JsonObject): Peer {

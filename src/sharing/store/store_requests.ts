@@ -7,7 +7,7 @@ import { messageForPeers } from "../../support/driver_errors.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
 import { flagOf, type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
-import { limitExceeded } from "../protocol/messages.ts";
+import { badMessage, limitExceeded } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/metadata.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import {
@@ -26,7 +26,10 @@ import {
   type Stored,
 } from "./memories/store_table.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
-import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
+import type { CreateRequest, MapRequest, StoredMemories } from "./memories/stored_memories.ts";
+
+/** The minimum number of digits of a digest by which an allocation is mapped. */
+const minimumDigits = 8;
 
 /** A holder of allocations that represents the process of a client. */
 export interface ClientProcess extends Holder {
@@ -93,7 +96,7 @@ export class StoreRequests {
       case "remove":
         return this.#remove(textOf(document, "name"));
       case "entries":
-        return { answer: () => listAnswer(this.#memories.published) };
+        return this.#entries(document);
       case "claim":
         return this.#claim(document);
       case "leave":
@@ -177,10 +180,17 @@ export class StoreRequests {
     const id = numberOf(document, "id", 1);
     const memory = this.#memories.writtenBy(this.#client, id);
     const metadata = metadataOf(document, `publish memory ${id}`);
-    // Tell the client that the store has replaced the metadata, because stores of earlier versions do not.
-    const answer = (generation: number) => done({ generation, ...metadata === undefined ? {} : { metadata: true } });
+    const digest = digestOf(document, 64);
+    const keep = flagOf(document, "keep");
+    // Tell the client what the store has stored, because stores of earlier versions do not.
+    const stored = {
+      ...metadata === undefined ? {} : { metadata: true },
+      ...digest === undefined ? {} : { digest: true },
+      ...keep ? { keep } : {},
+    };
+    const answer = (generation: number) => done({ generation, ...stored });
     if (memory !== undefined) {
-      this.#memories.publish(memory, metadata);
+      this.#memories.publish(memory, { metadata, digest, keep });
       return answer(memory.generation);
     }
     // An earlier store may have published the allocation and exited before it could answer.
@@ -199,10 +209,10 @@ export class StoreRequests {
     if (flagOf(document, "sleeping")) return this.#wake(numberOf(document, "id", 1));
     const name = textOf(document, "name");
     checkOfferName(name);
-    const write = flagOf(document, "write");
+    const request = { name, write: flagOf(document, "write"), digest: digestOf(document, minimumDigits) };
     const wait = flagOf(document, "wait");
     const brief = flagOf(document, "brief");
-    const outcome = this.#tryMap(name, write, brief);
+    const outcome = this.#tryMap(request, brief);
     if (outcome !== undefined) return outcome;
     if (!wait) throw this.#notPublished("map", name);
     const waiter = {
@@ -211,7 +221,7 @@ export class StoreRequests {
         if (pending.reason !== undefined) return true;
         let outcome: RequestOutcome | undefined;
         try {
-          outcome = this.#tryMap(name, write, brief);
+          outcome = this.#tryMap(request, brief);
         } catch (error) {
           outcome = failureOf(error);
         }
@@ -231,11 +241,10 @@ export class StoreRequests {
   }
 
   /**
-   * Maps the allocation published under a name for the client. Returns undefined if nothing is published under the
-   * name.
+   * Maps an allocation published under a name for the client. Returns undefined if nothing is published under the name.
    */
-  #tryMap(name: string, write: boolean, brief: boolean): RequestOutcome | undefined {
-    const memory = this.#memories.map(this.#client, name, { write });
+  #tryMap(request: MapRequest, brief: boolean): RequestOutcome | undefined {
+    const memory = this.#memories.map(this.#client, request);
     return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
   }
 
@@ -248,6 +257,12 @@ export class StoreRequests {
     const memory = this.#memories.wake(this.#client, id);
     if (memory !== undefined) return { id, answer: wakeAnswer };
     throw new SharingError("not-found", `Cannot wake memory ${id}: this process has no mapping of it that sleeps`);
+  }
+
+  #entries(document: JsonObject): RequestOutcome {
+    const withReplaced = flagOf(document, "replaced");
+    const { published } = this.#memories;
+    return { answer: () => listAnswer(withReplaced ? [...published, ...this.#memories.replaced()] : published) };
   }
 
   #remove(name: string): RequestOutcome {
@@ -327,6 +342,17 @@ function mappingsOf(held: JsonObject): Mappings {
   const count = numberOf(held, "count", 1);
   const sleeping = memberOf(held, "sleeping") === undefined ? 0 : numberOf(held, "sleeping");
   return { count, sleeping: Math.min(count, sleeping) };
+}
+
+/**
+ * Returns the digits of a digest in a request. Undefined if the request has none. Throws `bad-message` unless there are
+ * `minimum` to 64 hexadecimal digits.
+ */
+function digestOf(document: JsonObject, minimum: number): string | undefined {
+  if (memberOf(document, "digest") === undefined) return undefined;
+  const digest = textOf(document, "digest");
+  if (/^[0-9a-f]*$/.test(digest) && digest.length >= minimum && digest.length <= 64) return digest;
+  throw badMessage(`a digest does not have ${minimum} to 64 hexadecimal digits`);
 }
 
 /** Returns the outcome of a successful request whose answer has only the given members. */

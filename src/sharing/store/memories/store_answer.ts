@@ -36,6 +36,7 @@ const listEnd = encoder.encode("]}");
 const noReaders = encoder.encode("[]");
 const sleepersBegin = encoder.encode(',"sleepers":');
 const metadataBegin = encoder.encode(',"metadata":');
+const replaced = encoder.encode(',"replaced":true');
 const objectEnd = encoder.encode("}");
 
 /** Returns an answer that consists of a JSON object that is small enough to be encoded immediately. */
@@ -45,19 +46,22 @@ export function documentAnswer(document: JsonObject): StoreAnswer {
 }
 
 /** Returns the answer to a request to map memory, for a client that does not need the metadata. */
-export function briefMapAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
-  return documentAnswer({ ok: true, id, size, byteLength, device, generation });
+export function briefMapAnswer(memory: Stored): StoreAnswer {
+  return documentAnswer(mappedDocument(memory));
 }
 
 /** Returns the answer to a request to map the memory of a mapping that sleeps. */
-export function wakeAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
-  return documentAnswer({ ok: true, id, size, byteLength, device, generation, woken: true });
+export function wakeAnswer(memory: Stored): StoreAnswer {
+  return documentAnswer({ ...mappedDocument(memory), woken: true });
+}
+
+function mappedDocument({ id, size, byteLength, device, generation, digest }: Stored): JsonObject {
+  return { ok: true, id, size, byteLength, device, generation, ...digest === undefined ? {} : { digest } };
 }
 
 /** Returns the answer to a request to map memory, including the metadata. */
 export function mapAnswer(memory: Stored): StoreAnswer {
-  const { id, size, byteLength, device, generation } = memory;
-  const head = encodeDocument({ ok: true, id, size, byteLength, device, generation }).slice(0, -objectEnd.length);
+  const head = encodeDocument(mappedDocument(memory)).slice(0, -objectEnd.length);
   return {
     byteLength: head.length + byteLengthOfRest(memory),
     *pieces() {
@@ -69,13 +73,13 @@ export function mapAnswer(memory: Stored): StoreAnswer {
   };
 }
 
-/** Returns the answer that lists all published allocations. */
-export function listAnswer(published: Iterable<Stored>): StoreAnswer {
+/** Returns the answer that lists allocations. */
+export function listAnswer(memories: Iterable<Stored>): StoreAnswer {
   const entries: ListedEntry[] = [];
   let byteLength = listBegin.length + listEnd.length;
   let ownByteLength = 0;
-  for (const memory of published) {
-    const readers = readersOf(memory);
+  for (const memory of memories) {
+    const readers = memory.state === "replaced" ? joined(readersOf(memory), replaced) : readersOf(memory);
     byteLength += headOfEntry(memory).length + readers.length + byteLengthOfRest(memory);
     ownByteLength += entryByteLength + readers.length;
     entries.push({ memory, readers });
@@ -108,8 +112,9 @@ const heads = new WeakMap<Stored, Uint8Array<ArrayBuffer>>();
 function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
   let head = heads.get(memory);
   if (head === undefined) {
-    const { name, byteLength, generation, device, published } = memory;
-    const object = JSON.stringify({ name, byteLength, generation, device, since: published });
+    const { name, byteLength, generation, device, published, digest, keep } = memory;
+    const more = keep ? { digest, keep } : { digest };
+    const object = JSON.stringify({ name, byteLength, generation, device, since: published, ...more });
     heads.set(memory, head = encoder.encode(`,${object.slice(0, -1)},"readers":`));
   }
   return head;

@@ -13,7 +13,7 @@ import type { DescriptorBackup, KeptName } from "../descriptor_backups.ts";
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../../ffi/native/shim/descriptors.ts";
 import { createMemoryFile } from "../../../../ffi/native/shim/memory_files.ts";
 import { SharingError } from "../../../support/errors.ts";
-import { type JsonObject, memberOf, numberOf, textOf } from "../../protocol/documents.ts";
+import { flagOf, type JsonObject, memberOf, numberOf, textOf } from "../../protocol/documents.ts";
 import type { Peer } from "../../transport/unix_socket.ts";
 
 /** The minimum length in bytes at which a journal is rewritten without the records of freed allocations. */
@@ -243,6 +243,10 @@ export interface StoredRecord {
   /** When the allocation was published, in milliseconds since 1970; 0 until then. */
   published: number;
   state: "new" | "published" | "replaced" | "removed";
+  /** The digest of the contents that the publisher stated, as 64 hexadecimal digits. */
+  digest: string | undefined;
+  /** Whether the allocation is never evicted. */
+  keep: boolean;
 }
 
 /** A change to record in a store's table. "gone" states that an allocation was freed. */
@@ -255,6 +259,8 @@ export type TableChange =
     readonly at: number;
     /** The metadata that replaces the allocation's original metadata, as JSON in UTF-8. */
     readonly metadata: Uint8Array<ArrayBuffer> | undefined;
+    readonly digest: string | undefined;
+    readonly keep: boolean;
   }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
@@ -303,6 +309,8 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
         memory.generation = numberOf(record, "generation", 1);
         memory.published = numberOf(record, "at");
         memory.metadata = metadataOf(record) ?? memory.metadata;
+        memory.digest = digestOf(record);
+        memory.keep = flagOf(record, "keep");
         memory.state = "published";
         break;
       case "replaced":
@@ -336,7 +344,13 @@ function decodeRecord(record: JsonObject, id: number): StoredRecord {
     generation: numberOf(record, "generation"),
     published: numberOf(record, "published"),
     state,
+    digest: digestOf(record),
+    keep: flagOf(record, "keep"),
   };
+}
+
+function digestOf(record: JsonObject): string | undefined {
+  return memberOf(record, "digest") === undefined ? undefined : textOf(record, "digest");
 }
 
 function metadataOf(record: JsonObject): Uint8Array<ArrayBuffer> | undefined {
@@ -410,5 +424,6 @@ export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): b
 /** Returns the table's record of an allocation. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
-  return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state };
+  const { digest, keep } = memory;
+  return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state, digest, keep };
 }

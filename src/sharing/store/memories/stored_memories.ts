@@ -34,11 +34,34 @@ export interface CreateRequest {
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
 }
 
+/** What a client states when it publishes an allocation. */
+export interface Publication {
+  /** The metadata that replaces what the allocation was created with, as JSON in UTF-8. */
+  readonly metadata?: Uint8Array<ArrayBuffer> | undefined;
+  /** The digest of the contents, as 64 hexadecimal digits. */
+  readonly digest?: string | undefined;
+  /** Whether the allocation is never evicted. */
+  readonly keep?: boolean;
+}
+
+/** What a client asks to map. */
+export interface MapRequest {
+  readonly name: string;
+  readonly write: boolean;
+  /** The first digits of the digest that the contents must have. Undefined to map the newest generation. */
+  readonly digest: string | undefined;
+}
+
+/** The maximum number of digests that an error lists. */
+const maximumListed = 8;
+
 /** The allocations of a store. */
 export class StoredMemories implements Disposable {
   readonly #memories = new Map<number, Stored>();
   /** The published allocations, keyed by name. */
   readonly #published = new Map<string, Stored>();
+  /** The replaced generations of the published names that processes still hold, keyed by name. */
+  readonly #replaced = new Map<string, Set<Stored>>();
   readonly #table: StoreTable;
   readonly #budget: StoreBudget;
   readonly #allocator: MemoryAllocator;
@@ -76,6 +99,7 @@ export class StoredMemories implements Disposable {
       this.#memories.set(memory.id, memory);
       budget.update(memory);
       if (memory.state === "published") this.#published.set(memory.name, memory);
+      if (memory.state === "replaced") this.#addReplaced(memory);
       if (memory.state === "new") this.#addUnpublished(memory.name, 1);
     }
     this.#table = new StoreTable(() => this.#records());
@@ -94,6 +118,11 @@ export class StoredMemories implements Disposable {
   /** The published allocations. */
   get published(): Iterable<Stored> {
     return this.#published.values();
+  }
+
+  /** The replaced generations of the published names. */
+  *replaced(): Iterable<Stored> {
+    for (const name of this.#published.keys()) yield* this.#replaced.get(name) ?? [];
   }
 
   /** Returns the list of published names for the error message of a request for a name that is not published. */
@@ -151,6 +180,8 @@ export class StoredMemories implements Disposable {
       generation: 0,
       published: 0,
       state: "new",
+      digest: undefined,
+      keep: false,
     };
     const memory = newMemory(record, grant.handle, writer);
     this.#memories.set(memory.id, memory);
@@ -186,11 +217,10 @@ export class StoredMemories implements Disposable {
    * Publishes an allocation under its name. The writer becomes a reader. Readers of the previous generation keep their
    * mappings.
    *
-   * @param metadata replaces the metadata that the allocation was created with, unless it is undefined
    * @throws {SharingError} `not-permitted` if another user has published the name; `limit-exceeded` if the writer's user
    * would have too much metadata
    */
-  publish(memory: Stored, metadata?: Uint8Array<ArrayBuffer>): void {
+  publish(memory: Stored, { metadata, digest, keep = false }: Publication): void {
     const { name, uid } = memory;
     const writer = memory.writer!;
     const last = this.#published.get(name);
@@ -202,8 +232,16 @@ export class StoredMemories implements Disposable {
     // Write the record before changing anything, because writing may throw. A single record publishes the new
     // generation and replaces the old one, so that a process that takes over always finds exactly one of them
     // published.
-    this.#table.write({ type: "published", id: memory.id, generation, at, metadata });
-    Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
+    this.#table.write({ type: "published", id: memory.id, generation, at, metadata, digest, keep });
+    Object.assign(memory, {
+      generation,
+      published: at,
+      lastUse: at,
+      state: "published",
+      writer: undefined,
+      digest,
+      keep,
+    });
     if (metadata !== undefined) {
       memory.metadata = metadata;
       this.#budget.metadata.add([uid], more);
@@ -217,25 +255,51 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Adds a mapping of a reader to the allocation published under a name, and returns the allocation. Returns undefined
-   * if no allocation is published under the name.
+   * Adds a mapping of a reader to the allocation published under a name, and returns the allocation. With a digest, the
+   * allocation may also be a generation that was replaced. Returns undefined if no allocation is published under the
+   * name.
    *
-   * @throws {SharingError} `not-permitted` if `write` is true and another user has published the memory;
+   * @throws {SharingError} `not-found` if no generation has the digest; `not-permitted` if `write` is true and another user has published the memory;
    * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
    */
-  map(reader: Holder, name: string, { write }: { readonly write: boolean }): Stored | undefined {
-    const memory = this.#published.get(name);
-    if (memory === undefined) return undefined;
+  map(reader: Holder, { name, write, digest }: MapRequest): Stored | undefined {
+    const newest = this.#published.get(name);
+    if (newest === undefined) return undefined;
+    const memory = digest === undefined ? newest : this.#withDigest(newest, digest);
     if (write) this.#checkOwner(reader, memory, "write");
     const reading = memory.readers.get(reader);
     if (reading === undefined) {
       this.#budget.checkReader(reader.peer.uid, memory);
       memory.readers.set(reader, { count: 1, sleeping: 0, since: Date.now() });
+      // The readers of a replaced generation pay for it.
+      this.#budget.update(memory);
     } else {
       reading.count++;
     }
     memory.lastUse = Date.now();
     return memory;
+  }
+
+  /**
+   * Returns the latest generation whose digest begins with the given digits.
+   *
+   * @throws {SharingError} `not-found` if there is none
+   */
+  #withDigest(newest: Stored, digits: string): Stored {
+    const { name } = newest;
+    const replaced = [...this.#replaced.get(name) ?? []].sort((one, other) => other.generation - one.generation);
+    const generations = [newest, ...replaced];
+    const found = generations.find(({ digest }) => digest?.startsWith(digits));
+    if (found !== undefined) return found;
+    const digests = new Set(generations.map(({ digest }) => digest ?? "unknown"));
+    const listed = [...digests].slice(0, maximumListed);
+    const more = digests.size > listed.length ? ` and ${digests.size - listed.length} more` : "";
+    throw new SharingError(
+      "not-found",
+      `Cannot map ${JSON.stringify(name)} with the digest ${digits}: the store has it with ${
+        listed.length === 1 ? "the digest" : "the digests"
+      } ${listed.join(", ")}${more}`,
+    );
   }
 
   /** Returns whether a holder's user may map another allocation; see `StoreBudget.mayRead`. */
@@ -418,7 +482,7 @@ export class StoredMemories implements Disposable {
   /** Returns the published allocations on a device that no process has mapped. */
   #unused(device: CudaDevice): Stored[] {
     return [...this.#published.values()].filter((memory) =>
-      memory.readers.size === 0 && !memory.mayBeClaimed && isSameUuid(memory.device, device.uuid)
+      memory.readers.size === 0 && !memory.mayBeClaimed && !memory.keep && isSameUuid(memory.device, device.uuid)
     );
   }
 
@@ -429,6 +493,9 @@ export class StoredMemories implements Disposable {
     if (this.#published.get(memory.name) === memory) {
       this.#published.delete(memory.name);
       this.#budget.onNameRemoved(memory.name);
+      this.#replaced.delete(memory.name);
+    } else if (state === "replaced") {
+      this.#addReplaced(memory);
     }
     this.#dropIfUnused(memory);
   }
@@ -448,11 +515,18 @@ export class StoredMemories implements Disposable {
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
     if (memory.state === "new") this.#addUnpublished(memory.name, -1);
+    const replaced = this.#replaced.get(memory.name);
+    if (replaced?.delete(memory) === true && replaced.size === 0) this.#replaced.delete(memory.name);
     this.#budget.remove(memory);
     this.unsent.onGone(memory);
     this.#table.forget(memory);
     memory.handle[Symbol.dispose]();
     this.#allocator.retry();
+  }
+
+  #addReplaced(memory: Stored): void {
+    const { name } = memory;
+    this.#replaced.set(name, (this.#replaced.get(name) ?? new Set()).add(memory));
   }
 
   /** Counts the unpublished allocations of a name. When the last one is gone, retries the requests that wait for that. */
