@@ -131,6 +131,15 @@ class Cuda:
         """Returns the ordinal of the device that memory lies on."""
         return int(self.call("cudaPointerGetAttributes", address).device)
 
+    def capability(self, ordinal: int) -> str | None:
+        """Returns the compute capability of a device, such as "9.0". None for the software device."""
+        if self.driver == "software":
+            return None
+        attributes = self._runtime.cudaDeviceAttr
+        return ".".join(str(int(self.call("cudaDeviceGetAttribute", each, ordinal))) for each in (
+            attributes.cudaDevAttrComputeCapabilityMajor, attributes.cudaDevAttrComputeCapabilityMinor,
+        ))
+
     def check_device(self, ordinal: int) -> None:
         if not 0 <= ordinal < len(self.uuids):
             raise ValueError(f"There is no device {ordinal}: this process sees {len(self.uuids)} devices")
@@ -385,6 +394,18 @@ class Cuda:
     def free(self, address: int, stream: int, ordinal: int) -> None:
         with self.on_device(ordinal):
             self.call("cudaFreeAsync", address, stream)
+
+    @contextmanager
+    def page_locked(self, nbytes: int, ordinal: int) -> Iterator[int]:
+        """Allocates host memory that a device can copy from quickly. Copies must be done at the end. Yields its
+        address."""
+        with self.on_device(ordinal):
+            address = int(self.call("cudaHostAlloc", nbytes, 0))
+        try:
+            yield address
+        finally:
+            with self.on_device(ordinal):
+                self.call("cudaFreeHost", address)
 
     def copy(self, target: int, source: int, nbytes: int, kind: int, stream: int, ordinal: int) -> None:
         with self.on_device(ordinal):

@@ -9,6 +9,8 @@ from typing import Any, Iterable, Sequence
 from .device_digests import PIECE, digests_by_kernel
 from .torch_views import torch
 
+_DIGEST = 32
+
 
 def revision(lines: Iterable[tuple[str, str, Sequence[int], bytes]]) -> str:
     """Returns the revision of tensors as 64 hexadecimal digits. Each of the `lines` consists of a tensor's name, its
@@ -42,10 +44,15 @@ def tree_digests(tensors: Iterable[Any]) -> list[bytes]:
 
 
 def _tree_digest(host: Any) -> bytes:
-    digests = _digests_of_pieces(memoryview((ctypes.c_char * host.numel()).from_address(host.data_ptr())))
-    while len(digests) > 1:
-        digests = _digests_of_pieces(b"".join(digests))
-    return digests[0]
+    data = memoryview((ctypes.c_char * host.numel()).from_address(host.data_ptr()))
+    return tree_of(b"".join(_digests_of_pieces(data)))
+
+
+def tree_of(digests: bytes) -> bytes:
+    """Returns the tree digest of a tensor, given the digests of the pieces of its bytes."""
+    while len(digests) > _DIGEST:
+        digests = b"".join(_digests_of_pieces(digests))
+    return digests
 
 
 def bytes_of(tensor: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .device_array import is_shape
-from .dtypes import UINT8, DType, array_of
+from .dtypes import DTYPES, UINT8, DType, array_of
 from .errors import SharingError
 
 # Maps the names of element types in safetensors files to the names in metadata.
@@ -20,6 +20,11 @@ SAFETENSORS = {
 SAFETENSORS_NAMES = {name: safetensors for safetensors, name in SAFETENSORS.items()}
 # The sizes in bits of element types that are smaller than a byte.
 _BITS = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
+
+
+def bits_of(dtype: str) -> int:
+    """Returns the size in bits of an element, given the name in metadata of its type."""
+    return _BITS.get(dtype) or 8 * DTYPES[dtype].itemsize
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
+from . import __version__
 from .captured import capture, registered
+from .cuda import cuda
 from .device_array import DeviceArray, is_shape
 from .errors import SharingError, quoted
 from .mapped_entry import MappedEntry
 from .module_tensors import put_into
 from .revision import bytes_of, revision, tree_digests
+from .safetensors_files import SafetensorsFiles
 from .store import StoreClient, StoreMapping
 from .tensor_bundle import SAFETENSORS_NAMES, BundledTensor, tensors_of
 from .torch_views import TorchViews, torch
@@ -108,11 +113,7 @@ class Weights(Mapping[str, Any]):
         it."""
         if self._digest is None:
             self._check_awake()
-            tensors = list(dict.fromkeys(self._tensors.values()))
-            digests = tree_digests(self._mapped(each).contiguous() for each in tensors)
-            self._digest = revision(
-                (each.place.name, each.dtype, each.shape, digest) for each, digest in zip(tensors, digests)
-            )
+            self._digest = self._compute_digest()
         return self._digest
 
     def __getitem__(self, name: str) -> Any:
@@ -130,6 +131,17 @@ class Weights(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    def verify(self) -> str:
+        """Computes the revision of the tensors in the memory again, and returns it. Private copies are not considered.
+
+        Raises SharingError with the code "digest-mismatch" if it is not `digest`: the memory was changed after it was
+        published.
+        """
+        self._check_awake()
+        found = self._compute_digest()
+        self._compare(found, "they are now")
+        return found
 
     def guard(self) -> Any:
         """Returns a context manager in which any PyTorch operator that would write to one of the tensors raises
@@ -238,6 +250,35 @@ class Weights(Mapping[str, Any]):
         place = tensor.place
         return self._views.make(place.dtype, place.shape, place.byte_offset, tensor.strides)
 
+    def _check_compatible(self, device: int | None) -> None:
+        if device is not None and device != self.device:
+            raise SharingError(
+                "incompatible", f"Cannot load {self._what} on device {device}: they are on device {self.device}"
+            )
+        made = self.metadata.get("made")
+        if not isinstance(made, dict) or all(each.kind == "tensor" for each in self._tensors.values()):
+            # Tensors of files are the same everywhere. Modules may have converted theirs for one device.
+            return
+        own = _made(self.device or 0)
+        for what in ("torch", "capability"):
+            stated, mine = (str(each.get(what, "")).split(".")[:2] for each in (made, own))
+            if what in made and what in own and stated != mine:
+                raise SharingError(
+                    "incompatible", f"Cannot load {self._what}: they were published with {what} {made[what]}, and "
+                    f"this process has {own[what]}; publish them anew, or from files"
+                )
+
+    def _compute_digest(self) -> str:
+        tensors = list(dict.fromkeys(self._tensors.values()))
+        digests = tree_digests(self._mapped(each).contiguous() for each in tensors)
+        return revision((each.place.name, each.dtype, each.shape, digest) for each, digest in zip(tensors, digests))
+
+    def _compare(self, found: str, what: str) -> None:
+        if found != self.digest:
+            raise SharingError(
+                "digest-mismatch", f"Cannot trust {self._what}: {what} {found}, and their digest is {self.digest}"
+            )
+
     def _copy(self, tensor: _Tensor) -> Any:
         """Returns a private copy of a tensor."""
         self._check_awake()
@@ -278,8 +319,10 @@ def load(
     name: str,
     model: Any = None,
     *,
+    device: int | None = None,
     private: Sequence[str] = (),
     write: bool = False,
+    verify: bool = False,
     timeout: float | None = None,
 ) -> Weights:
     """Maps weights and, if a PyTorch module is given, loads them into it. Waits until weights are published under the
@@ -288,13 +331,18 @@ def load(
     name: the name, or NAME@DIGEST to accept only a specific revision, given by at least its first 8 hexadecimal digits.
     model: the module, which may be on the device "meta". The mapped tensors become its parameters, with requires_grad
     set to False, and private copies become its buffers. Tied parameters stay tied.
+    device: the ordinal of the device that the weights must be on. By default, they may be on any.
     private: patterns of names, such as "*.q_proj.weight", of tensors to copy. Tensors that are written must be copied.
-    write: whether to map the memory for writing. Only the user who published the weights may do so.
+    write: whether to map the memory for writing. Only the user who published the weights may do so. All processes that
+    have mapped the weights see what is written, and `verify` then finds a difference.
+    verify: whether to compute the revision of the tensors in the memory, and to compare it with the published one.
     timeout: the maximum time to wait, in seconds.
 
     Raises ValueError if any of the module's parameters are missing from the weights, or have a different shape or dtype
     there. The error names these parameters; the module is left unchanged. Raises SharingError: "not-found" if another
-    revision is published, "bad-message" if the metadata does not list tensors. Also raises what `StoreClient.map`
+    revision is published, "bad-message" if the metadata does not list tensors, "digest-mismatch" if `verify` finds a
+    difference, "incompatible" if the weights are on another device, or are those of a module that was published with
+    another minor version of PyTorch or on a device of another compute capability. Also raises what `StoreClient.map`
     raises.
 
         with torch.device("meta"):
@@ -318,6 +366,9 @@ def load(
             )
         if is_exact and not held.digest.startswith(wanted):
             raise SharingError("not-found", f"Cannot load {quoted(name)}: the store has {entry}@{held.digest}")
+        held._check_compatible(device)
+        if verify:
+            held.verify()
         if model is not None:
             held._put_into(model)
         return held
@@ -326,39 +377,106 @@ def load(
         raise
 
 
-def publish(store: StoreClient, name: str, source: Any, *, device: int = 0, timeout: float | None = None) -> Weights:
+def publish(
+    store: StoreClient,
+    name: str,
+    source: Any,
+    *,
+    device: int = 0,
+    verify: bool = False,
+    timeout: float | None = None,
+) -> Weights:
     """Copies tensors into new memory of a store, computes their revision, and publishes them under a name.
 
-    source: a dictionary of tensors, or a PyTorch module, whose parameters and buffers are published. Tensors that share
-    the same memory are published once, under all of their names.
+    source: the path of a safetensors file, of the index of a model in several files, or of a folder that contains one
+    model. Alternatively, a dictionary of tensors, or a PyTorch module, whose parameters and buffers are published.
+    Tensors that share the same memory are published once, under all of their names.
     device: the ordinal of the device to publish the tensors on.
+    verify: whether the CPU also computes the revision of the source, to be compared with what is on the device.
     timeout: the maximum time, in seconds, to wait until the store has enough memory.
 
     Raises TypeError, which names the tensor, if a tensor cannot be published: it is an instance of a subclass, has no
     values (on "meta"), is sparse, has an element type that safetensors files cannot represent, or is an attribute of
-    the module that is not registered. Raises ValueError if the name contains an @. Also raises what
-    `StoreClient.create` and `StoredMemory.publish` raise.
+    the module that is not registered. Raises OSError if a file cannot be read. Raises ValueError if a file is not
+    valid, or was changed while it was read, or if the name contains an @. Raises SharingError with the code
+    "digest-mismatch" if `verify` finds a difference. Also raises what `StoreClient.create` and `StoredMemory.publish`
+    raise.
 
-        with weights.publish(client, "model", model) as held:
+        with weights.publish(client, "model", "/models/llama-8b") as held:
             print(held.digest)
     """
     if "@" in name:
         raise ValueError(f"Cannot publish {quoted(name)}: an @ ends a name, and a digest follows it")
-    captured = capture(source)
-    described = []
+    if isinstance(source, (str, os.PathLike)):
+        with SafetensorsFiles(source) as files:
+            return _publish(store, name, _FileTensors(files), device, verify, timeout)
+    return _publish(store, name, _TorchTensors(source), device, verify, timeout)
+
+
+class _TorchTensors:
+    """The tensors of a dictionary or a module, to be published."""
+
+    def __init__(self, source: Any):
+        self._captured = capture(source)
+        self.metadata: dict[str, Any] = {}
+
+    def describe(self) -> list[tuple[int, dict[str, Any]]]:
+        """Returns the size of each tensor in bytes, and what the metadata contains besides its place."""
+        return [
+            (each.tensor.numel() * each.tensor.dtype.itemsize, {
+                "name": each.name, "dtype": each.dtype, "shape": each.shape,
+                **({} if each.order is None else {"strides": list(each.tensor.stride())}), "kind": each.kind,
+                **({} if each.is_persistent is None else {"persistent": each.is_persistent}),
+                **({"aliases": each.aliases} if each.aliases else {}),
+            })
+            for each in self._captured
+        ]
+
+    def write(self, views: TorchViews, array: DeviceArray, offsets: list[int], verify: bool) -> list[bytes]:
+        """Writes the tensors to the memory. Returns their digests as computed by the CPU if `verify` is True."""
+        for each, begin in zip(self._captured, offsets):
+            data = bytes_of(each.in_memory_order)
+            views.bytes[begin : begin + data.numel()].copy_(data)
+        return tree_digests(each.tensor.contiguous().cpu() for each in self._captured) if verify else []
+
+
+class _FileTensors:
+    """The tensors of files, to be published."""
+
+    def __init__(self, files: SafetensorsFiles):
+        self._files = files
+        self.metadata: dict[str, Any] = {"sources": files.sources}
+
+    def describe(self) -> list[tuple[int, dict[str, Any]]]:
+        return [
+            (each.nbytes, {"name": each.name, "dtype": each.dtype, "shape": each.shape, "kind": "tensor"})
+            for each in self._files.tensors
+        ]
+
+    def write(self, views: TorchViews, array: DeviceArray, offsets: list[int], verify: bool) -> list[bytes]:
+        assert array.device is not None
+        return self._files.load(offsets, array._address, array.device, hashes=verify)
+
+
+def _publish(
+    store: StoreClient,
+    name: str,
+    source: _TorchTensors | _FileTensors,
+    device: int,
+    verify: bool,
+    timeout: float | None,
+) -> Weights:
+    described, offsets = [], []
     end = 0
-    for each in captured:
+    for nbytes, each in source.describe():
         begin = -(-end // _ALIGNMENT) * _ALIGNMENT
-        end = begin + each.tensor.numel() * each.tensor.dtype.itemsize
-        described.append({
-            "name": each.name, "dtype": each.dtype, "shape": each.shape,
-            **({} if each.order is None else {"strides": list(each.tensor.stride())}),
-            "byteOffset": begin, "byteLength": end - begin, "kind": each.kind,
-            **({} if each.is_persistent is None else {"persistent": each.is_persistent}),
-            **({"aliases": each.aliases} if each.aliases else {}),
-        })
+        end = begin + nbytes
+        offsets.append(begin)
+        described.append({**each, "byteOffset": begin, "byteLength": nbytes})
     listed, manifest = _listed(described, end)
-    metadata: dict[str, Any] = {"format": FORMAT, "version": VERSION, "digest": None, **listed}
+    metadata: dict[str, Any] = {
+        "format": FORMAT, "version": VERSION, "digest": None, "made": _made(device), **source.metadata, **listed,
+    }
     nbytes = max(1, end) if manifest is None else listed["manifest"]["byteOffset"] + len(manifest)
     memory = store.create(name, nbytes, metadata=metadata, device=device, timeout=timeout)
     try:
@@ -369,15 +487,29 @@ def publish(store: StoreClient, name: str, source: Any, *, device: int = 0, time
             find=_finder(store, name, False), release=memory.close,
         )
         assert held._views is not None
-        for each, place in zip(captured, described):
-            begin = place["byteOffset"]
-            held._views.bytes[begin : begin + place["byteLength"]].copy_(bytes_of(each.in_memory_order))
+        digests = source.write(held._views, memory.array, offsets, verify)
+        if verify:
+            found = revision(
+                (each["name"], each["dtype"], each["shape"], digest) for each, digest in zip(described, digests)
+            )
+            held._compare(found, "their source is")
         held.metadata = {**metadata, "digest": held.digest}
         held.generation = memory.publish(metadata=held.metadata)
         return held
     except BaseException:
         memory.close()
         raise
+
+
+def _made(device: int) -> dict[str, str]:
+    """Returns the versions of the software, and the device, that weights are published with."""
+    made = {"poolpass": __version__}
+    for library in ("torch", "transformers"):
+        version = getattr(sys.modules.get(library), "__version__", None)
+        if version is not None:
+            made[library] = str(version)
+    capability = cuda().capability(device)
+    return made if capability is None else {**made, "capability": capability}
 
 
 def revision_of(source: Any) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -14,10 +16,10 @@ from unittest import mock
 
 import support
 import torch
-from poolpass import CudaError, SharingError, StoreClient, weights
+from poolpass import CudaError, SharingError, StoreClient, safetensors_files, weights
 from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
-from poolpass.software import virtual_memory
+from poolpass.software import runtime, virtual_memory
 from test_processes import DENO
 from test_store import DenoStore
 from torch import nn
@@ -29,6 +31,30 @@ def tree(data: bytes) -> bytes:
     """What revision.ts says of it."""
     pieces = [hashlib.sha256(data[each : each + PIECE]).digest() for each in range(0, max(1, len(data)), PIECE)]
     return pieces[0] if len(pieces) == 1 else tree(b"".join(pieces))
+
+
+def write_file(path: str, tensors: dict[str, Any]) -> None:
+    names = {torch.float32: "F32", torch.bfloat16: "BF16", torch.int64: "I64", torch.uint8: "U8"}
+    names[torch.float8_e4m3fn] = "F8_E4M3"
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, tensor in tensors.items():
+        begin = len(data)
+        data += tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, len(data)]}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + data)
+
+
+def publish_by_command(store: str, path: str, name: str) -> str:
+    assert DENO is not None
+    return subprocess.check_output(
+        [
+            DENO, "run", "--allow-all", "--no-check", "--no-lock", os.path.join(support.ROOT, "cli", "main.ts"),
+            "weights", "publish", path, "--name", name, "--store", store, "--driver", "software",
+        ],
+        text=True, timeout=support.TIMEOUT,
+    )
 
 
 def address_of(held: Any) -> range:
@@ -312,6 +338,143 @@ class WeightsTest(unittest.TestCase):
             for each in model.parameters():
                 each.grad = torch.ones_like(each)
             self.assertRaisesRegex(RuntimeError, "adamw.*0.weight", optimizer.step)
+
+    def test_files(self) -> None:
+        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "model")
+        os.mkdir(folder)
+        torch.manual_seed(1)
+        source = {
+            "a": torch.randn(70, 1000), "b": torch.tensor(3, dtype=torch.int64), "c": torch.empty(0, 4),
+            "d": torch.randn(40_001).to(torch.bfloat16), "ü": torch.arange(8, dtype=torch.uint8), "e": torch.randn(33),
+            "f": torch.arange(32.0).to(torch.float8_e4m3fn),
+        }
+        digest = weights.revision_of(source)
+        whole = os.path.join(folder, "whole.safetensors")
+        write_file(whole, source)
+        shards = {"one.safetensors": ["d", "ü", "a"], "two.safetensors": ["e", "b", "f", "c"]}
+        for name, names in shards.items():
+            # The index leaves a tensor in the middle out.
+            tensors = [(each, source[each]) for each in names]
+            write_file(os.path.join(folder, name), dict([*tensors[:2], ("unused", torch.randn(3000)), *tensors[2:]]))
+        index = os.path.join(folder, "model.safetensors.index.json")
+        with open(index, "w", encoding="utf-8") as file:
+            json.dump({"weight_map": {each: name for name, names in shards.items() for each in names}}, file)
+        for path, piece, readers in ((whole, 8 * 2**20, 1), (whole, 2**15, 8), (index, 2**15, 1), (folder, 2**16, 8)):
+            with (
+                self.subTest(path=path, piece=piece), mock.patch.object(safetensors_files, "_PIECE", piece),
+                mock.patch.object(safetensors_files, "_MINIMUM_READERS", readers),
+                mock.patch.object(safetensors_files, "_MAXIMUM_READERS", readers),
+                weights.publish(self.client, "files", pathlib.Path(path), verify=piece < 2**20) as held,
+            ):
+                self.assertEqual(held.digest, digest)
+                self.assertEqual(held.verify(), digest)
+                for name, tensor in source.items():
+                    self.assertEqual((held[name].dtype, held[name].shape), (tensor.dtype, tensor.shape))
+                self.assertTrue(torch.equal(held["d"], source["d"]))
+                paths = [each["path"] for each in held.metadata["sources"]]
+                self.assertEqual(paths, [whole] if path == whole else [os.path.join(folder, each) for each in shards])
+                entry, = (each for each in self.client.entries() if each.name == "files")
+                status, stated = os.stat(paths[0]), entry.metadata["sources"][0]
+                self.assertEqual((stated["size"], stated["mtimeNs"]), (status.st_size, str(status.st_mtime_ns)))
+                self.assertEqual(entry.metadata["made"]["torch"], torch.__version__)
+        # What Deno publishes has the same revision and the same layout.
+        held = weights.load(self.client, "files", timeout=support.TIMEOUT)
+        address = held["d"].data_ptr()
+        held.release()
+        for path in (whole, index):
+            held = weights.publish(self.client, "files", path)
+            address, tensors = held["d"].data_ptr(), held.metadata["tensors"]
+            self.assertIn(digest[:12], publish_by_command(self.path, path, "files"))
+            self.assertTrue(held.update())
+            self.assertEqual((held.digest, held["d"].data_ptr(), held.verify()), (digest, address, digest))
+            self.assertEqual(held.metadata["tensors"], tensors)
+            held.release()
+
+    def test_files_that_are_not_valid(self) -> None:
+        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "invalid")
+        os.mkdir(folder)
+        path = os.path.join(folder, "a.safetensors")
+
+        def of(**tensors: Any) -> bytes:
+            return json.dumps(tensors).encode()
+
+        tensor = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+        for header, data, why in (
+            (b"", None, "length of a header"), (b"{", 0, "JSON"), (b"[]", 0, "begin with {"),
+            (b'{"a": "\xff"}', 0, "UTF-8"),
+            (b'{"a":{},"a":{}}', 0, "'a' twice"), (of(a=1), 0, "no object"), (of(a={**tensor, "dtype": "F3"}), 8, "F3"),
+            (of(a={**tensor, "shape": [-1]}), 8, "shape"), (of(a={**tensor, "shape": [True, 2]}), 8, "shape"),
+            (of(a={**tensor, "shape": [3]}), 8, "shape .* has 12"),
+            (of(a={**tensor, "data_offsets": [8, 0]}), 8, "order"),
+            (of(a=tensor), 9, "have 8 bytes"), (of(a=tensor, b=tensor), 16, "overlaps"), (of(a=tensor), 7, "7 bytes"),
+            (of(a={**tensor, "data_offsets": [1, 9]}), 9, "gap"),
+            (of(a=tensor, __metadata__={"a": 1}), 8, "__metadata__"),
+            (of(a={**tensor, "dtype": "F4", "shape": [3], "data_offsets": [0, 2]}), 2, "has 1.5"),
+        ):
+            with self.subTest(header=header):
+                with open(path, "wb") as file:
+                    file.write(b"123" if data is None else len(header).to_bytes(8, "little") + header + bytes(data))
+                self.assertRaisesRegex(ValueError, f"a.safetensors.*{why}", weights.publish, self.client, "never", path)
+        with open(path, "wb") as file:
+            file.write((10).to_bytes(8, "little") + b"{")
+        self.assertRaisesRegex(ValueError, "10 bytes", weights.publish, self.client, "never", path)
+        index = os.path.join(folder, "a.index.json")
+        for text, why in (
+            ("{}", "weight_map"), ('{"weight_map":{"a":"../a.safetensors"}}', "beside"), ("[", "JSON"),
+            ('{"weight_map":{"b":"good.safetensors"}}', "lacks 'b'"),
+        ):
+            with open(index, "w", encoding="utf-8") as file:
+                file.write(text)
+            good = {"a": torch.arange(20_000.0)}
+            write_file(os.path.join(folder, "good.safetensors"), good)
+            self.assertRaisesRegex(ValueError, why, weights.publish, self.client, "never", index)
+        self.assertRaisesRegex(ValueError, "a.safetensors, good", weights.publish, self.client, "never", folder)
+        self.assertRaises(FileNotFoundError, weights.publish, self.client, "never", os.path.join(folder, "b"))
+        empty = os.path.join(folder, "empty")
+        os.mkdir(empty)
+        self.assertRaisesRegex(ValueError, "no .*safetensors", weights.publish, self.client, "never", empty)
+        # Files that change while they are read.
+        path = os.path.join(folder, "good.safetensors")
+        create = self.client.create
+        for change, why in (
+            (lambda: os.truncate(path, 200), "ends at byte 200"), (lambda: os.utime(path, (1, 1)), "changed"),
+        ):
+
+            def changing(*arguments: Any, **options: Any) -> Any:
+                change()
+                return create(*arguments, **options)
+
+            write_file(path, good)
+            with mock.patch.object(self.client, "create", changing):
+                self.assertRaisesRegex(ValueError, why, weights.publish, self.client, "never", path)
+        write_file(path, good)
+        unhashed = mock.patch.object(safetensors_files, "_hash", lambda piece, data: None)
+        with unhashed, self.assertRaises(SharingError) as caught:
+            weights.publish(self.client, "never", path, verify=True)
+        self.assertEqual(caught.exception.code, "digest-mismatch")
+        self.assertNotIn("never", [each.name for each in self.client.entries()])
+        self.assertEqual(runtime.locked, {})
+
+    def test_verify(self) -> None:
+        source = {"a": torch.arange(4.0), "b": torch.ones(2)}
+        weights.publish(self.client, "verified", source, verify=True).release()
+        with weights.load(self.client, "verified", verify=True, device=0) as held:
+            self.assertEqual(held.verify(), held.digest)
+            with weights.load(self.client, "verified", write=True) as writable:
+                writable["b"][1] = 2
+            with self.assertRaises(SharingError) as caught:
+                held.verify()
+            self.assertEqual(caught.exception.code, "digest-mismatch")
+            self.assertIn(held.digest, str(caught.exception))
+        self.assertRaisesRegex(SharingError, "now", weights.load, self.client, "verified", verify=True)
+        self.assertRaisesRegex(SharingError, "device 1", weights.load, self.client, "verified", device=1)
+        model = nn.Linear(2, 2)
+        with mock.patch.object(torch, "__version__", "1.9.7"):
+            weights.publish(self.client, "verified", model).release()
+        with self.assertRaises(SharingError) as caught:
+            weights.load(self.client, "verified", model)
+        self.assertEqual(caught.exception.code, "incompatible")
+        self.assertIn("1.9.7", str(caught.exception))
 
     def test_sleep_and_update(self) -> None:
         model = tied()

@@ -296,6 +296,8 @@ invalid = cudaError_t.cudaErrorInvalidValue
 # The allocations of this process and the mappings of other processes' memory, by address.
 allocated: dict[int, tuple[Piece, Pool, int]] = {}
 mapped: dict[int, tuple[File, Pool]] = {}
+# The sizes of page-locked host memory, by address.
+locked: dict[int, int] = {}
 current = threading.local()
 
 
@@ -461,6 +463,20 @@ def cudaMemPoolImportPointer(pool, data):
     mapped[address] = (file, pool)
     file.length = length
     return success, address
+
+
+def cudaHostAlloc(length, flags):
+    pages = -(-length // PAGE) * PAGE
+    address = libc.mmap(
+        None, pages, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
+    )
+    locked[address] = pages
+    return success, address
+
+
+def cudaFreeHost(address):
+    libc.munmap(address, locked.pop(address))
+    return (success,)
 
 
 def cudaFreeAsync(address, stream):
