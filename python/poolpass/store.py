@@ -22,7 +22,7 @@ from .mapped_entry import MappedEntry
 from .peer import Peer
 from .sockets import StrPath, check_path
 from .store_link import Hold, Request, StoreLink
-from .stored_memory import MAXIMUM_ENTRY_METADATA, StoredMemory
+from .stored_memory import MAXIMUM_ENTRY_METADATA, StoredMemory, check_digest
 from .tensor_bundle import BundledTensor, tensors_of
 from .torch_views import TorchViews
 from .users import check_users
@@ -34,7 +34,9 @@ class StoreEntry:
     """What a store has under a name.
 
     `generation` says how often the name was published, `device` is the UUID of the memory's device, `readers` are the
-    processes that have it mapped, and `since` is when it was published.
+    processes that have it mapped, `sleepers` those that hold it without having it mapped, and `since` is when it was
+    published. `digest` is the digest of the contents that the publisher has stated, or None. `keep` says whether the
+    store never evicts the memory, and `is_replaced` whether a newer generation has replaced it.
     """
 
     name: str
@@ -44,6 +46,10 @@ class StoreEntry:
     readers: tuple[Peer, ...]
     device: str
     since: datetime
+    sleepers: tuple[Peer, ...] = ()
+    digest: str | None = None
+    keep: bool = False
+    is_replaced: bool = False
 
 
 class StoreMapping(DeviceArray):
@@ -69,6 +75,7 @@ class StoreMapping(DeviceArray):
         self._entry = entry
         self._generation = number_of(document, "generation")
         self._metadata = document.get("metadata")
+        self._digest = _digest_of(document)
         dtype, shape = array_type(self._metadata, number_of(document, "byteLength", 1))
         super().__init__(
             holding, address=address, dtype=dtype, shape=shape, device=device, stream=stream, what=quoted(name)
@@ -87,6 +94,11 @@ class StoreMapping(DeviceArray):
     def metadata(self) -> Any:
         """The JSON value that came with the memory; None if there is none. Nothing checks what is in it."""
         return self._metadata
+
+    @property
+    def digest(self) -> str | None:
+        """The digest that the memory was published with, as 64 hexadecimal digits; None if there is none."""
+        return self._digest
 
     def _bytes(self, nbytes: int) -> DeviceArray:
         """Returns all of the memory as bytes, regardless of the element type in its metadata."""
@@ -248,20 +260,28 @@ class StoreClient(Closing):
         return StoredMemory(self._link, name=name, array=array, memory=memory, hold=hold)
 
     def map(
-        self, name: str, *, write: bool = False, stream: Any = None, timeout: float | None = None
+        self,
+        name: str,
+        *,
+        write: bool = False,
+        digest: str | None = None,
+        stream: Any = None,
+        timeout: float | None = None,
     ) -> StoreMapping:
         """Maps the memory that was published under a name last, without a copy. Waits until something is.
 
         write: whether it is mapped for writing. Who may do that is who has published it.
+        digest: the first 8 to 64 digits of the digest that the memory was published with. Maps the newest such
+        generation of the name, also one that was replaced and that processes still hold.
         stream: the stream on which the memory will be used: it is unmapped behind the work on that stream. Without it,
         DLPack's consumers say on which stream they use it.
         timeout: how many seconds to wait.
 
         Raises SharingError: "timed-out", "device-not-visible", "size-mismatch", "peer-gone"; "not-permitted" if it is
         to be written, and another user has published it; "limit-exceeded" if this user holds too much that others have
-        replaced or removed. Raises CudaError.
+        replaced or removed; "not-found" if no generation of the name has the digest. Raises CudaError.
         """
-        return self._map_published(name, write, stream, timeout)[0]
+        return self._map_published(name, write, stream, timeout, digest=digest)[0]
 
     @overload
     def tensors(
@@ -315,9 +335,11 @@ class StoreClient(Closing):
             self._arrays.add(array)
         return arrays
 
-    def entries(self, *, timeout: float | None = None) -> list[StoreEntry]:
-        """What the store has. Raises SharingError: "timed-out", "peer-gone"."""
-        answer = self._link.ask({"do": "entries"}, deadline_of(timeout)).answer
+    def entries(self, *, replaced: bool = False, timeout: float | None = None) -> list[StoreEntry]:
+        """What the store has. With `replaced`, also replaced generations that processes still hold. Raises
+        SharingError: "timed-out", "peer-gone"."""
+        document: JsonObject = {"do": "entries", **({"replaced": True} if replaced else {})}
+        answer = self._link.ask(document, deadline_of(timeout)).answer
         return [_entry_of(each) for each in objects_of(answer or {}, "entries")]
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
@@ -356,19 +378,25 @@ class StoreClient(Closing):
         return f"<StoreClient of {self.path}: {state}>"
 
     def _map_published(
-        self, name: str, write: bool, stream: Any, timeout: float | None
+        self, name: str, write: bool, stream: Any, timeout: float | None, *, digest: str | None = None
     ) -> tuple[StoreMapping, Holding, int]:
         m.check_name(name, "the name of an entry")
         handle = None if stream is None else stream_handle(stream)
-        request = self._link.ask(
-            {"do": "map", "name": name, "write": bool(write), "wait": True}, deadline_of(timeout), takes_memory=True
-        )
+        asked: JsonObject = {"do": "map", "name": name, "write": bool(write), "wait": True}
+        if digest is not None:
+            asked["digest"] = check_digest(digest, 8)
+        request = self._link.ask(asked, deadline_of(timeout), takes_memory=True)
         document = request.answer
         assert document is not None
         device = 0
 
         def find_device() -> int:
             nonlocal device
+            if digest is not None and not (_digest_of(document) or "").startswith(digest):
+                raise SharingError(
+                    "not-found", f"Cannot map {quoted(name)} with the digest {digest}: the store is of an earlier "
+                    "version, which knows no digests"
+                )
             device = _device_of(text_of(document, "device"), name)
             return device
 
@@ -425,6 +453,16 @@ def _check_generation(value: int) -> int:
     return value
 
 
+def _digest_of(document: JsonObject) -> str | None:
+    return None if document.get("digest") is None else text_of(document, "digest")
+
+
+def _peers_of(entry: JsonObject, name: str) -> tuple[Peer, ...]:
+    return tuple(
+        Peer(number_of(each, "pid"), number_of(each, "uid"), number_of(each, "gid")) for each in objects_of(entry, name)
+    )
+
+
 def _device_of(text: str, name: str) -> int:
     try:
         return cuda().device_of_uuid(parse_uuid(text))
@@ -438,10 +476,11 @@ def _entry_of(entry: JsonObject) -> StoreEntry:
         nbytes=number_of(entry, "byteLength", 1),
         generation=number_of(entry, "generation", 1),
         metadata=entry.get("metadata"),
-        readers=tuple(
-            Peer(number_of(each, "pid"), number_of(each, "uid"), number_of(each, "gid"))
-            for each in objects_of(entry, "readers")
-        ),
+        readers=_peers_of(entry, "readers"),
         device=text_of(entry, "device"),
         since=datetime.fromtimestamp(number_of(entry, "since") / 1000, timezone.utc),
+        sleepers=_peers_of(entry, "sleepers"),
+        digest=_digest_of(entry),
+        keep=entry.get("keep") is True,
+        is_replaced=entry.get("replaced") is True,
     )

@@ -1,6 +1,7 @@
 """Memory that this process has created in a store."""
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from .closing import Closing
@@ -15,6 +16,16 @@ from .whole_memory import WholeMemory
 
 # The maximum size of an entry's metadata in bytes, as JSON.
 MAXIMUM_ENTRY_METADATA = 4 * 2**20
+
+
+def check_digest(digest: str, minimum: int) -> str:
+    """Returns a digest, or its first digits. Raises unless there are `minimum` to 64 hexadecimal digits."""
+    if not isinstance(digest, str):
+        raise TypeError(f"Cannot use {digest!r} as a digest: give its digits")
+    if not re.fullmatch(f"[0-9a-f]{{{minimum},64}}", digest):
+        count = "64" if minimum == 64 else f"{minimum} to 64"
+        raise ValueError(f"Cannot use {digest[:80]!r} as a digest: give {count} hexadecimal digits")
+    return digest
 
 
 class StoredMemory(Closing):
@@ -41,7 +52,9 @@ class StoredMemory(Closing):
         """The number of this generation of the name: 1 for the first one. 0 before it is published."""
         return self._generation
 
-    def publish(self, stream: Any = None, *, metadata: Any = None) -> int:
+    def publish(
+        self, stream: Any = None, *, metadata: Any = None, digest: str | None = None, keep: bool = False
+    ) -> int:
         """Waits for the pending work that writes the memory, and then publishes the memory under its name. Returns the
         generation number.
 
@@ -51,7 +64,9 @@ class StoredMemory(Closing):
         stream: the stream that writes the memory. By default, the streams on which other libraries have imported the
         memory through DLPack; if these are unknown, the call waits for all work of the device.
         metadata: replaces the metadata that was passed to `create`, for information that is available only after the
-        memory was written, such as a digest. Stores of earlier versions ignore this argument.
+        memory was written. Stores of earlier versions ignore this argument and the following ones.
+        digest: a digest of the contents, as 64 hexadecimal digits, by which `StoreClient.map` finds this generation.
+        keep: whether the store never evicts the memory.
 
         Raises RuntimeError if the memory was already published or closed. Raises SharingError: "not-permitted" if
         another user has published the name, "peer-gone" if the store is gone, or was restarted and has lost the memory.
@@ -61,6 +76,7 @@ class StoredMemory(Closing):
         m.encode_metadata(metadata, MAXIMUM_ENTRY_METADATA)
         document: JsonObject = {
             "do": "publish", "id": self._hold.id, **({} if metadata is None else {"metadata": metadata}),
+            **({} if digest is None else {"digest": check_digest(digest, 64)}), **({"keep": True} if keep else {}),
         }
         with self._link.loop.lock:
             if self.array.is_released:

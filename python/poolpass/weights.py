@@ -328,7 +328,8 @@ def load(
     """Maps weights and, if a PyTorch module is given, loads them into it. Waits until weights are published under the
     name.
 
-    name: the name, or NAME@DIGEST to accept only a specific revision, given by at least its first 8 hexadecimal digits.
+    name: the name, or NAME@DIGEST to load only a specific revision, given by at least its first 8 hexadecimal digits. It
+    may have been replaced, if processes still hold it.
     model: the module, which may be on the device "meta". The mapped tensors become its parameters, with requires_grad
     set to False, and private copies become its buffers. Tied parameters stay tied.
     device: the ordinal of the device that the weights must be on. By default, they may be on any.
@@ -339,11 +340,11 @@ def load(
     timeout: the maximum time to wait, in seconds.
 
     Raises ValueError if any of the module's parameters are missing from the weights, or have a different shape or dtype
-    there. The error names these parameters; the module is left unchanged. Raises SharingError: "not-found" if another
-    revision is published, "bad-message" if the metadata does not list tensors, "digest-mismatch" if `verify` finds a
-    difference, "incompatible" if the weights are on another device, or are those of a module that was published with
-    another minor version of PyTorch or on a device of another compute capability. Also raises what `StoreClient.map`
-    raises.
+    there. The error names these parameters; the module is left unchanged. Raises SharingError: "not-found", with the
+    revisions that there are, if another one is published, "bad-message" if the metadata does not list tensors,
+    "digest-mismatch" if `verify` finds a difference, "incompatible" if the weights are on another device, or are those
+    of a module that was published with another minor version of PyTorch or on a device of another compute capability.
+    Also raises what `StoreClient.map` raises.
 
         with torch.device("meta"):
             model = Model()
@@ -357,15 +358,23 @@ def load(
     if model is not None and not isinstance(model, torch().nn.Module):
         raise TypeError(f"Cannot load {quoted(name)} into {type(model).__name__}: give a module of PyTorch")
     find = _finder(store, entry, write)
-    mapping, nbytes = find(timeout)
+    missing: SharingError | None = None
+    try:
+        mapping, nbytes = _finder(store, entry, write, wanted)(timeout) if is_exact else find(timeout)
+    except SharingError as error:
+        if error.code != "not-found":
+            raise
+        # The store, or the publisher, may be of an earlier version: then only the metadata has the revision.
+        missing = error
+        mapping, nbytes = find(timeout)
     try:
         with mapping._bytes(nbytes) as array:
             held = Weights(
                 name=entry, generation=mapping.generation, metadata=mapping.metadata, array=array, private=private,
                 entry=mapping._entry, find=find, release=mapping.release,
             )
-        if is_exact and not held.digest.startswith(wanted):
-            raise SharingError("not-found", f"Cannot load {quoted(name)}: the store has {entry}@{held.digest}")
+        if missing is not None and not held.digest.startswith(wanted):
+            raise missing
         held._check_compatible(device)
         if verify:
             held.verify()
@@ -383,6 +392,7 @@ def publish(
     source: Any,
     *,
     device: int = 0,
+    keep: bool = False,
     verify: bool = False,
     timeout: float | None = None,
 ) -> Weights:
@@ -392,6 +402,7 @@ def publish(
     model. Alternatively, a dictionary of tensors, or a PyTorch module, whose parameters and buffers are published.
     Tensors that share the same memory are published once, under all of their names.
     device: the ordinal of the device to publish the tensors on.
+    keep: whether the store never evicts the weights to make room.
     verify: whether the CPU also computes the revision of the source, to be compared with what is on the device.
     timeout: the maximum time, in seconds, to wait until the store has enough memory.
 
@@ -409,8 +420,8 @@ def publish(
         raise ValueError(f"Cannot publish {quoted(name)}: an @ ends a name, and a digest follows it")
     if isinstance(source, (str, os.PathLike)):
         with SafetensorsFiles(source) as files:
-            return _publish(store, name, _FileTensors(files), device, verify, timeout)
-    return _publish(store, name, _TorchTensors(source), device, verify, timeout)
+            return _publish(store, name, _FileTensors(files), device, keep, verify, timeout)
+    return _publish(store, name, _TorchTensors(source), device, keep, verify, timeout)
 
 
 class _TorchTensors:
@@ -463,6 +474,7 @@ def _publish(
     name: str,
     source: _TorchTensors | _FileTensors,
     device: int,
+    keep: bool,
     verify: bool,
     timeout: float | None,
 ) -> Weights:
@@ -494,7 +506,7 @@ def _publish(
             )
             held._compare(found, "their source is")
         held.metadata = {**metadata, "digest": held.digest}
-        held.generation = memory.publish(metadata=held.metadata)
+        held.generation = memory.publish(metadata=held.metadata, digest=held.digest, keep=keep)
         return held
     except BaseException:
         memory.close()
@@ -526,9 +538,11 @@ def revision_of(source: Any) -> str:
     return revision((each.name, each.dtype, each.shape, digest) for each, digest in zip(captured, digests))
 
 
-def _finder(store: StoreClient, name: str, write: bool) -> Callable[[float | None], tuple[StoreMapping, int]]:
+def _finder(
+    store: StoreClient, name: str, write: bool, digest: str | None = None
+) -> Callable[[float | None], tuple[StoreMapping, int]]:
     def find(timeout: float | None) -> tuple[StoreMapping, int]:
-        mapping, _, nbytes = store._map_published(name, write, None, timeout)
+        mapping, _, nbytes = store._map_published(name, write, None, timeout, digest=digest)
         return mapping, nbytes
 
     return find

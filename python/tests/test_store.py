@@ -234,6 +234,33 @@ class DenoStoreTest(StoreTest):
         self.assertRaises(TypeError, first.create, "x", 8, once=True, replaces="1")
         self.assertRaises(ValueError, first.create, "x", 8, once=True, replaces=-1)
 
+    def test_digests_and_keep(self) -> None:
+        self.start_store(self.path, "--evict", "--limit", "6MiB")
+        client = self.connect()
+        held = []
+        for digit in ("1", "2"):
+            with client.create("x", 8) as memory:
+                memory.array.write(digit.encode() * 8)
+                memory.publish(digest=digit * 64, keep=digit == "2")
+                held.append(client.map("x"))
+        self.assertEqual([each.digest for each in held], ["1" * 64, "2" * 64])
+        with client.map("x", digest="1" * 8) as mapping:
+            self.assertEqual((mapping.read(), mapping.generation), (b"1" * 8, 1))
+        self.assertEqual(
+            [(each.generation, each.digest, each.keep, each.is_replaced) for each in client.entries(replaced=True)],
+            [(2, "2" * 64, True, False), (1, "1" * 64, False, True)],
+        )
+        error = self.assert_fails("not-found", lambda: client.map("x", digest="3" * 8))
+        self.assertIn(f'the digests {"2" * 64}, {"1" * 64}', str(error))
+        for each in held:
+            each.release()
+        self.wait_for(lambda: len(client.entries(replaced=True)) == 1)
+        self.assert_fails("timed-out", lambda: client.create("y", 3 * UNIT, timeout=0.1))
+        self.assertRaises(ValueError, client.map, "x", digest="1234567")
+        self.assertRaises(TypeError, client.map, "x", digest=12345678)
+        with client.create("y", 8) as memory:
+            self.assertRaises(ValueError, memory.publish, digest="1" * 63)
+
     def test_metadata_of_the_publication(self) -> None:
         self.start_store(self.path)
         client = self.connect()

@@ -191,6 +191,20 @@ class WeightsTest(unittest.TestCase):
         self.assertRaises(ValueError, weights.load, self.client, "dictionary@0")
         self.assertRaises(ValueError, weights.publish, self.client, "x@y", source)
 
+    def test_replaced_revisions(self) -> None:
+        with weights.publish(self.client, "replaced", {"a": torch.tensor([1.0])}) as first:
+            with weights.publish(self.client, "replaced", {"a": torch.tensor([2.0])}, keep=True) as second:
+                self.assertEqual([each.keep for each in self.client.entries() if each.name == "replaced"], [True])
+                with weights.load(self.client, f"replaced@{first.digest[:8]}") as found:
+                    self.assertEqual((found.generation, float(found["a"])), (1, 1.0))
+                with weights.load(self.client, f"replaced@{second.digest}") as found:
+                    self.assertEqual((found.generation, float(found["a"])), (2, 2.0))
+        # Nothing holds the first one any more.
+        support.wait_for(lambda: not any(each.is_replaced for each in self.client.entries(replaced=True)), support.TIMEOUT)
+        with self.assertRaisesRegex(SharingError, second.digest) as caught:
+            weights.load(self.client, f"replaced@{first.digest}")
+        self.assertEqual(caught.exception.code, "not-found")
+
     def test_entries_without_a_digest(self) -> None:
         """Those of files, and of a store that does not take metadata when memory is published."""
         tensor = {"name": "a", "dtype": "F32", "shape": [2], "byteOffset": 0, "byteLength": 8}
