@@ -141,13 +141,14 @@ export {
   type CreateOnceOptions,
   type EntriesOptions,
   type MapEntryOptions,
+  type OffloadOptions,
   type PublishEntryOptions,
   StoreClient,
   type StoreClientOptions,
   type StoreEntry,
 } from "./src/sharing/store/store_client.ts";
 export { StoredMemory } from "./src/sharing/store/store_client.ts";
-export { MappedEntry } from "./src/sharing/store/mapped_entry.ts";
+export { type EntryMove, MappedEntry, type WakeEntryOptions } from "./src/sharing/store/mapped_entry.ts";
 
 // Collectives, also in `collectives.ts`: all-reduces and other operations among several devices.
 export { Communicator } from "./src/collectives/communicator.ts";

@@ -172,6 +172,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "StoreClient.entries": { call: (options) => client.entries(options) },
       "StoreClient.map": { call: (options) => client.map("weights", options) },
       "StoreClient.mapEntry": { call: (options) => client.mapEntry("weights", options) },
+      "StoreClient.offload": { call: (options) => client.offload("published", options) },
       "MappedEntry.wake": { call: (options) => entry.wake(options) },
       "StoredMemory.publish": { call: (options) => stored.publish(gpu.defaultStream, options) },
       "Importer.connect": { call: (options) => Importer.connect(cuda, exporter.path, options) },

@@ -37,10 +37,51 @@ export interface MappedEntryParts {
   /** Tells the store that the mapping sleeps. */
   readonly sleep: (hold: Hold) => Promise<void>;
   /** Asks the store for the memory of a mapping that sleeps. The receiver must dispose of the handle. */
-  readonly wake: (hold: Hold, options: WaitOptions) => Promise<NamedHandle>;
+  readonly wake: (hold: Hold, options: WakeEntryOptions) => Promise<NamedHandle>;
 }
 
-const wakeOptions: KnownOptions<WaitOptions> = { action: "wake an entry of a store", names: { signal: true } };
+/** A move of an entry's bytes between its device and host memory or a file. */
+export interface EntryMove {
+  /** The name of the entry. */
+  readonly name: string;
+  /** The metadata that the entry was published with. */
+  readonly metadata: JsonValue | undefined;
+  /**
+   * The entry's memory on its device: to be read if the entry leaves the device, and to be written if it comes back. It
+   * is valid during the move only.
+   */
+  readonly buffer: DeviceBuffer;
+  /** Where the entry lies: `"device"`, `"host"`, or the path of a file. */
+  readonly from: string;
+  /** Where the entry goes. */
+  readonly to: "device" | "host" | "file";
+  readonly signal: AbortSignal | undefined;
+  /** Copies the bytes between the device and host memory; the way is that of the move. */
+  copy(): Promise<void>;
+}
+
+/**
+ * Moves an entry's bytes. Resolves when they are where they go, to the absolute path of the file if they go to a file.
+ * If it throws, the entry stays where it was.
+ */
+export type MoveEntry = (move: EntryMove) => Promise<string | void>;
+
+/** Options of `MappedEntry.wake`. */
+export interface WakeEntryOptions extends WaitOptions {
+  /** Moves the bytes if the entry is not on its device. By default, they are copied; from a file they cannot be. */
+  move?(move: EntryMove): Promise<string | void>;
+}
+
+const wakeOptions: KnownOptions<WakeEntryOptions> = {
+  action: "wake an entry of a store",
+  names: { signal: true, move: true },
+};
+/** Throws unless an option is a function, or absent. */
+export function checkMove(move: MoveEntry | undefined): void {
+  if (move === undefined || typeof move === "function") return;
+  throw new TypeError(`Cannot move an entry with ${whatIs(move)}: the option move is a function`);
+}
+
 const asleep = "it is asleep: wake() maps its memory again";
 
 /**
@@ -141,13 +182,15 @@ export class MappedEntry implements Disposable {
 
   /**
    * Maps the memory of an entry that sleeps at the addresses where it was. Does nothing if the entry does not sleep. If
-   * this throws, the entry sleeps on.
+   * the entry was moved from its device, brings it back first, or waits while another process does; this waits until
+   * there is room on the device. If this throws, the entry sleeps on.
    *
    * @throws {ReferenceError} If this object was disposed
-   * @throws {SharingError} `not-found` if the store was started again without the memory; `peer-gone`
+   * @throws {SharingError} `limit-exceeded` if the store can never have enough memory on the device; `not-found` if the store was started again without the memory; `peer-gone`
    */
-  async wake(options: WaitOptions = {}): Promise<void> {
+  async wake(options: WakeEntryOptions = {}): Promise<void> {
     checkOptions(options, wakeOptions);
+    checkMove(options.move);
     throwIfAborted(options.signal);
     await this.#inTurn(async () => {
       this.#check("wake");

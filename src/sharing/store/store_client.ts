@@ -25,7 +25,18 @@ import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
-import { type Hold, MappedEntry, type MappedEntryParts, type NamedHandle } from "./mapped_entry.ts";
+import {
+  checkMove,
+  type EntryMove,
+  type Hold,
+  MappedEntry,
+  type MappedEntryParts,
+  type MoveEntry,
+  type NamedHandle,
+  type WakeEntryOptions,
+} from "./mapped_entry.ts";
+import { copyStaged } from "./staged_copy.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
@@ -185,12 +196,27 @@ export interface MapEntryOptions extends MapOptions {
    * name, also one that was replaced and that processes still hold.
    */
   digest?: string;
+  /**
+   * Moves the bytes if the entry is not on its device. By default, they are copied from host memory; from a file they
+   * cannot be.
+   */
+  move?(move: EntryMove): Promise<string | void>;
 }
 
 /** Options of `StoreClient.entries`. */
 export interface EntriesOptions {
   /** Whether to list replaced generations that processes still hold, too. False by default. */
   replaced?: boolean;
+}
+
+/** Options of `StoreClient.offload`. */
+export interface OffloadOptions extends WaitOptions {
+  /**
+   * Where the entry goes: to host memory that the store keeps, or to a file that `move` writes. Defaults to `"host"`.
+   */
+  to?: "host" | "file";
+  /** Moves the bytes. By default, they are copied to host memory; needed for a file. */
+  move?(move: EntryMove): Promise<string | void>;
 }
 
 /** Published memory in a store. */
@@ -211,6 +237,8 @@ export interface StoreEntry {
   readonly sleepers: readonly Peer[];
   /** The UUID of the device that the memory is on. */
   readonly device: string;
+  /** Where the memory lies: `"device"`; `"host"`, in host memory of the store; or the absolute path of a file. */
+  readonly place: string;
   /** When the memory was published, in milliseconds since 1970. */
   readonly since: number;
   /** The digest of the contents that the publisher has stated, as 64 hexadecimal digits. Undefined if there is none. */
@@ -237,7 +265,11 @@ const publishOptions: KnownOptions<PublishEntryOptions> = {
 };
 const mapOptions: KnownOptions<MapEntryOptions> = {
   action: "map memory of a store",
-  names: { write: true, digest: true, stream: true, signal: true },
+  names: { write: true, digest: true, stream: true, signal: true, move: true },
+};
+const offloadOptions: KnownOptions<OffloadOptions> = {
+  action: "move an entry of a store",
+  names: { to: true, move: true, signal: true },
 };
 const entriesOptions: KnownOptions<EntriesOptions> = { action: "list a store's entries", names: { replaced: true } };
 
@@ -461,28 +493,23 @@ export class StoreClient implements AsyncDisposable {
     checkOptions(options, mapOptions);
     const { write = false, digest, signal } = options;
     checkBoolean(write, "write");
+    checkMove(options.move);
     if (digest !== undefined) checkDigest(digest, 8);
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const awaited = `"${name}" to be published in`;
-    const request = { do: "map", name, write, wait: true, ...digest === undefined ? {} : { digest }, ...more };
+    const wanted: JsonObject = digest === undefined ? {} : { digest };
+    const request: JsonObject = { do: "map", name, write, wait: true, places: true, ...wanted, ...more };
     const answer = await this.#link.ask(request, { signal, awaited, isExplained: true });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     const hold = { id, isAsleep: false };
+    if (memberOf(document, "place") !== undefined) return await this.#mapMoved(name, hold, { document, options });
     return this.#take(answer, id, () => {
       if (digest !== undefined && textOrUndefined(document, "digest")?.startsWith(digest) !== true) {
         const why = "the store is of an earlier version, which knows no digests";
         throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)} with the digest ${digest}: ${why}`);
       }
-      const uuid = textOf(document, "device");
-      const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
-      if (device === undefined) {
-        throw new SharingError(
-          "device-not-visible",
-          `Cannot map ${JSON.stringify(name)}: it is on device ${uuid}, which this process does not see; see ` +
-            "CUDA_VISIBLE_DEVICES",
-        );
-      }
+      const device = this.#deviceOf(document, name);
       const byteLength = numberOf(document, "byteLength", 1);
       const size = numberOf(document, "size", byteLength);
       const stream = options.stream ?? device.defaultStream;
@@ -490,6 +517,145 @@ export class StoreClient implements AsyncDisposable {
       const mapped = this.#mapAnswer(answer, { hold, device, size, byteLength, stream, access });
       return { mapped, buffer: mapped.buffer, hold, document };
     });
+  }
+
+  /** Brings an entry back that is not on its device, and maps it. */
+  async #mapMoved(
+    name: string,
+    hold: Hold,
+    { document, options }: { readonly document: JsonObject; readonly options: MapEntryOptions },
+  ): Promise<{ mapped: WholeMemory; buffer: DeviceBuffer; hold: Hold; document: JsonObject }> {
+    this.#hold(hold.id);
+    this.#beginSleep(hold);
+    try {
+      const device = this.#deviceOf(document, name);
+      const { handle } = await this.#wake(name, hold, options);
+      const byteLength = numberOf(document, "byteLength", 1);
+      const size = numberOf(document, "size", byteLength);
+      const stream = options.stream ?? device.defaultStream;
+      const access = options.write === true ? "read-write" : "read";
+      const mapped = this.#mapHandle(handle, { hold, device, size, byteLength, stream, access });
+      return { mapped, buffer: mapped.buffer, hold, document };
+    } catch (error) {
+      this.#releaseHold(hold);
+      throw error;
+    }
+  }
+
+  /**
+   * Moves an entry from its device to host memory that the store keeps, or to a file, and frees its device memory. Who
+   * maps the entry next brings it back. Processes in which it sleeps keep it; nobody may have it mapped.
+   *
+   * If this process dies or this throws, the entry is as before.
+   *
+   * @throws {TypeError} If an argument has the wrong type, or `move` is missing for a file
+   * @throws {SharingError} `in-use` if a process has the entry mapped, with the processes; `not-found` if nothing is
+   * published under the name; `not-permitted` if another user has published it; `bad-message` if the store is of an
+   * earlier version; `device-not-visible`, `peer-gone`
+   *
+   * @example
+   * ```ts ignore
+   * await client.offload("weights"); // to host memory
+   * using entry = await client.mapEntry("weights"); // back on the device
+   * ```
+   */
+  async offload(name: string, options: OffloadOptions = {}): Promise<void> {
+    this.#check();
+    checkOfferName(name);
+    checkOptions(options, offloadOptions);
+    const { to = "host", move, signal } = options;
+    checkMove(move);
+    if (to !== "host" && to !== "file") {
+      throw new TypeError(
+        `Cannot move ${JSON.stringify(name)} to ${whatIs(to)}: to is "host" or "file"; offloadWeights of ` +
+          "poolpass/weights writes files",
+      );
+    }
+    if (to === "file" && move === undefined) {
+      throw new TypeError(`Cannot move ${JSON.stringify(name)} to a file: move writes it; see offloadWeights`);
+    }
+    await this.#move(name, { name }, { to, move, signal });
+  }
+
+  /**
+   * Moves an entry to another place, unless it is there already: asks the store for memory there, fills it, and says so.
+   */
+  async #move(
+    name: string,
+    which: { readonly id: number } | { readonly name: string },
+    { to, move, signal }: {
+      readonly to: "device" | "host" | "file";
+      readonly move: MoveEntry | undefined;
+      readonly signal: AbortSignal | undefined;
+    },
+  ): Promise<void> {
+    const awaited = to === "device" ? `room on the device for "${name}" in` : `"${name}" in`;
+    const { document, handle } = await this.#link.ask({ do: "move", ...which, place: to }, { signal, awaited });
+    if (memberOf(document, "done") === true) return;
+    const id = numberOf(document, "id", 1);
+    const memory = to === "file" ? undefined : numberOf(document, "memory", 1);
+    // The memory to be filled is claimed from another store, if one takes over meanwhile.
+    if (memory !== undefined) this.#hold(memory);
+    try {
+      const from = textOf(document, "place");
+      const device = this.#deviceOf(document, name);
+      const byteLength = numberOf(document, "byteLength", 1);
+      const size = numberOf(document, "size", byteLength);
+      const hasSource = from === "device" || from === "host";
+      using _target = handle;
+      using source = hasSource ? await this.#sourceOf(id) : undefined;
+      const [onDevice, onHost] = to === "device" ? [handle, source] : [source, handle];
+      if (onDevice === undefined) throw badMessage("a store's answer comes without its descriptor");
+      const mapped = new WholeMemory(sessionOf(this.#cuda), device, {
+        handle: onDevice,
+        name: this.#nameOf(to === "device" ? memory! : id),
+        byteLength: size,
+        used: byteLength,
+        access: to === "device" ? "read-write" : "read",
+        stream: device.defaultStream,
+        onUnmapped() {},
+      });
+      let file: string | void;
+      try {
+        const { buffer } = mapped;
+        const copy = async (): Promise<void> => {
+          if (onHost === undefined) {
+            const message = `Cannot bring ${JSON.stringify(name)} back: it lies in the file ${from}; use mapWeights`;
+            throw new SharingError("incompatible", message);
+          }
+          await copyStaged(buffer, { fd: onHost.fd, direction: to === "device" ? "from file" : "to file", signal });
+        };
+        const metadata = memberOf(document, "metadata");
+        file = await (move ?? (({ copy }) => copy()))({ name, metadata, buffer, from, to, signal, copy });
+        await mapped.idle();
+      } finally {
+        mapped.buffer[Symbol.dispose]();
+      }
+      if (to === "file" && typeof file !== "string") {
+        throw new TypeError(`Cannot move ${JSON.stringify(name)} to ${whatIs(file)}: move resolves to the file's path`);
+      }
+      await this.#link.ask({ do: "moved", id, ...memory === undefined ? { file: file as string } : { memory } });
+      if (memory !== undefined) this.#held.delete(memory);
+    } catch (error) {
+      if (memory !== undefined) this.#held.delete(memory);
+      this.#link.notify({ do: "moved", id, abandoned: true });
+      throw error;
+    }
+  }
+
+  async #sourceOf(id: number): Promise<ShareableHandle | undefined> {
+    return (await this.#link.ask({ do: "source", id })).handle;
+  }
+
+  #deviceOf(document: JsonObject, name: string): CudaDevice {
+    const uuid = textOf(document, "device");
+    const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
+    if (device !== undefined) return device;
+    throw new SharingError(
+      "device-not-visible",
+      `Cannot map ${JSON.stringify(name)}: it is on device ${uuid}, which this process does not see; see ` +
+        "CUDA_VISIBLE_DEVICES",
+    );
   }
 
   #entryOf(parts: Omit<MappedEntryParts, "sleep" | "wake">): MappedEntry {
@@ -506,18 +672,30 @@ export class StoreClient implements AsyncDisposable {
     if (!this.#held.has(hold.id)) throw this.#lost("let sleep", name);
     const { id } = hold;
     await this.#link.ask({ do: "sleep", id });
-    hold.isAsleep = true;
-    this.#asleep.set(id, (this.#asleep.get(id) ?? 0) + 1);
+    this.#beginSleep(hold);
   }
 
-  async #wake(name: string, hold: Hold, { signal }: WaitOptions): Promise<NamedHandle> {
-    this.#check();
-    if (!this.#held.has(hold.id)) throw this.#lost("wake", name);
+  async #wake(name: string, hold: Hold, { signal, move }: WakeEntryOptions): Promise<NamedHandle> {
     const { id } = hold;
-    const { handle } = await this.#link.ask({ do: "map", id, sleeping: true }, { signal });
-    if (handle === undefined) throw badMessage("a store's answer comes without its descriptor");
-    this.#endSleep(hold);
-    return { handle, name: this.#nameOf(id) };
+    while (true) {
+      this.#check();
+      if (!this.#held.has(id)) throw this.#lost("wake", name);
+      const { document, handle } = await this.#link.ask({ do: "map", id, sleeping: true }, { signal });
+      if (handle !== undefined) {
+        this.#endSleep(hold);
+        return { handle, name: this.#nameOf(id) };
+      }
+      if (memberOf(document, "place") === undefined) {
+        throw badMessage("a store's answer comes without its descriptor");
+      }
+      await this.#move(name, { id }, { to: "device", move, signal });
+    }
+  }
+
+  /** Counts a mapping as asleep. */
+  #beginSleep(hold: Hold): void {
+    hold.isAsleep = true;
+    this.#asleep.set(hold.id, (this.#asleep.get(hold.id) ?? 0) + 1);
   }
 
   /** Counts a mapping as awake. */
@@ -618,6 +796,20 @@ export class StoreClient implements AsyncDisposable {
     },
   ): WholeMemory {
     if (handle === undefined) throw badMessage("a store's answer comes without its descriptor");
+    return this.#mapHandle(handle, { hold, device, size, byteLength, stream, access });
+  }
+
+  #mapHandle(
+    handle: ShareableHandle,
+    { hold, device, size, byteLength, stream, access }: {
+      hold: Hold;
+      device: CudaDevice;
+      size: number;
+      byteLength: number;
+      stream: CudaStream;
+      access: "read" | "read-write";
+    },
+  ): WholeMemory {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
@@ -668,7 +860,9 @@ export class StoreClient implements AsyncDisposable {
   #releaseUnwanted({ document, handle }: ReceivedAnswer): void {
     handle?.[Symbol.dispose]();
     const id = memberOf(document, "id");
-    if (typeof id !== "number") return;
+    if (typeof id !== "number" || memberOf(document, "done") === true) return;
+    if (memberOf(document, "moving") === true) return this.#link.notify({ do: "moved", id, abandoned: true });
+    if (memberOf(document, "place") !== undefined) return this.#link.notify({ do: "release", id, sleeping: true });
     // An aborted "wake" ends as it began: the mapping sleeps.
     this.#link.notify({ do: memberOf(document, "woken") === true ? "sleep" : "release", id });
   }
@@ -683,6 +877,7 @@ function entryOf(entry: JsonObject): StoreEntry {
     readers: objectsOf(entry, "readers").map(peerOf),
     sleepers: objectsOf(entry, "sleepers").map(peerOf),
     device: textOf(entry, "device"),
+    place: memberOf(entry, "place") === undefined ? "device" : textOf(entry, "place"),
     since: numberOf(entry, "since"),
     digest: textOrUndefined(entry, "digest"),
     keep: flagOf(entry, "keep"),

@@ -304,6 +304,9 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     const memory = this.#owner.memories.find(id);
     // Another request of the client may have released the allocation in the meantime.
     if (memory === undefined) return failureOf(new SharingError("not-found", `Memory ${id} is gone`)).answer();
+    if (memory.handle === undefined) {
+      return failureOf(new SharingError("not-found", `Memory ${id} is in a file`)).answer();
+    }
     this.#stream.send({ type: "memory", request, handle: memory.handle });
     return answer(memory);
   }

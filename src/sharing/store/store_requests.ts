@@ -15,6 +15,7 @@ import {
   documentAnswer,
   listAnswer,
   mapAnswer,
+  moveAnswer,
   type StoreAnswer,
   wakeAnswer,
 } from "./memories/store_answer.ts";
@@ -23,10 +24,11 @@ import {
   type Mappings,
   maximumEntryMetadata,
   metadataBytes,
+  placeNamed,
   type Stored,
 } from "./memories/store_table.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
-import type { CreateRequest, MapRequest, StoredMemories } from "./memories/stored_memories.ts";
+import type { CreateRequest, MapRequest, MoveTarget, StoredMemories } from "./memories/stored_memories.ts";
 
 /** The minimum number of digits of a digest by which an allocation is mapped. */
 const minimumDigits = 8;
@@ -91,6 +93,12 @@ export class StoreRequests {
         const released = { count: 1, sleeping: flagOf(document, "sleeping") ? 1 : 0 };
         return done({ held: this.#memories.release(this.#client, numberOf(document, "id", 1), released) });
       }
+      case "move":
+        return this.#move(document, pending);
+      case "source":
+        return this.#source(numberOf(document, "id", 1));
+      case "moved":
+        return this.#moved(document);
       case "sleep":
         return this.#sleep(numberOf(document, "id", 1));
       case "remove":
@@ -206,26 +214,36 @@ export class StoreRequests {
    * wait.
    */
   #map(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
-    if (flagOf(document, "sleeping")) return this.#wake(numberOf(document, "id", 1));
+    if (flagOf(document, "sleeping")) return this.#wake(numberOf(document, "id", 1), pending);
     const name = textOf(document, "name");
     checkOfferName(name);
     const request = { name, write: flagOf(document, "write"), digest: digestOf(document, minimumDigits) };
+    const options = { brief: flagOf(document, "brief"), places: flagOf(document, "places") };
     const wait = flagOf(document, "wait");
-    const brief = flagOf(document, "brief");
-    const outcome = this.#tryMap(request, brief);
+    const outcome = this.#tryMap(request, options);
     if (outcome !== undefined) return outcome;
-    if (!wait) throw this.#notPublished("map", name);
+    if (!wait && this.#memories.publishedAs(name) === undefined) throw this.#notPublished("map", name);
+    return this.#attemptLater(name, pending, () => this.#tryMap(request, options));
+  }
+
+  /** Repeats an attempt when memory is published under a name, and when memory of the name has been moved. */
+  #attemptLater(
+    name: string,
+    pending: PendingRequest<RequestOutcome>,
+    tryAgain: () => RequestOutcome | "begun" | undefined,
+  ): undefined {
     const waiter = {
       attempt: (): boolean => {
         // Retrying another waiting request may have canceled this one.
         if (pending.reason !== undefined) return true;
-        let outcome: RequestOutcome | undefined;
+        let outcome: RequestOutcome | "begun" | undefined;
         try {
-          outcome = this.#tryMap(request, brief);
+          outcome = tryAgain();
         } catch (error) {
           outcome = failureOf(error);
         }
-        if (outcome !== undefined) pending.settle(outcome);
+        if (outcome === "begun") pending.endWait();
+        else if (outcome !== undefined) pending.settle(outcome);
         return outcome !== undefined;
       },
     };
@@ -237,15 +255,34 @@ export class StoreRequests {
       pending.settle({ answer });
     });
     const endWait = this.#memories.awaitName(name, waiter);
-    return undefined;
   }
 
   /**
-   * Maps an allocation published under a name for the client. Returns undefined if nothing is published under the name.
+   * Maps the allocation published under a name for the client. Returns undefined if nothing is published under the
+   * name, or if the allocation is being moved.
    */
-  #tryMap(request: MapRequest, brief: boolean): RequestOutcome | undefined {
+  #tryMap(
+    request: MapRequest,
+    { brief, places }: { readonly brief: boolean; readonly places: boolean },
+  ): RequestOutcome | undefined {
+    const found = this.#memories.wanted(request);
+    if (found === undefined || found.mover !== undefined) return undefined;
+    if (found.place !== "device" && !places) {
+      throw new SharingError(
+        "incompatible",
+        `Cannot map ${
+          JSON.stringify(request.name)
+        }: it was moved from its device to ${found.place}; bring it back by ` +
+          "poolpass weights wake, or with a client of this version",
+      );
+    }
     const memory = this.#memories.map(this.#client, request);
-    return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
+    if (memory === undefined) return undefined;
+    const answer = brief ? briefMapAnswer : mapAnswer;
+    if (memory.place === "device") return { id: memory.id, answer };
+    // The client holds it as it would hold it asleep, and brings it back.
+    this.#memories.sleep(this.#client, memory.id);
+    return { answer: () => answer(memory) };
   }
 
   #sleep(id: number): RequestOutcome {
@@ -253,10 +290,110 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot let memory ${id} sleep: this process does not map it`);
   }
 
-  #wake(id: number): RequestOutcome {
-    const memory = this.#memories.wake(this.#client, id);
-    if (memory !== undefined) return { id, answer: wakeAnswer };
-    throw new SharingError("not-found", `Cannot wake memory ${id}: this process has no mapping of it that sleeps`);
+  #wake(id: number, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
+    const outcome = this.#tryWake(id);
+    if (outcome !== undefined) return outcome;
+    return this.#attemptLater(this.#memories.find(id)!.name, pending, () => this.#tryWake(id));
+  }
+
+  /** Wakes a mapping. Returns undefined if the allocation is being moved. */
+  #tryWake(id: number): RequestOutcome | undefined {
+    const found = this.#memories.find(id);
+    const mappings = found?.readers.get(this.#client);
+    if (found === undefined || mappings === undefined || mappings.sleeping === 0) {
+      throw new SharingError("not-found", `Cannot wake memory ${id}: this process has no mapping of it that sleeps`);
+    }
+    if (found.mover !== undefined) return undefined;
+    // The client has to bring it back first.
+    if (found.place !== "device") return { answer: () => wakeAnswer(found) };
+    this.#memories.wake(this.#client, id);
+    return { id, answer: wakeAnswer };
+  }
+
+  /** Handles "move", which waits while another client moves the allocation. */
+  #move(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
+    const to = textOf(document, "place");
+    if (to !== "device" && to !== "host" && to !== "file") {
+      throw new SharingError("bad-message", `Cannot move memory to ${JSON.stringify(to.slice(0, 40))}`);
+    }
+    const id = memberOf(document, "id") === undefined ? undefined : numberOf(document, "id", 1);
+    const name = id === undefined ? textOf(document, "name") : undefined;
+    const attempt = (): RequestOutcome | "begun" | undefined => {
+      const source = this.#movable(name ?? id!);
+      const { place } = source;
+      if (source.mover !== undefined) return undefined;
+      const isThere = place === to || to === "file" && place !== "device" && place !== "host";
+      if (isThere) return done({ id: source.id, done: true, place });
+      if (to !== "device" && place !== "device") {
+        throw new SharingError("bad-message", `Cannot move ${JSON.stringify(source.name)} from ${place} to a ${to}`);
+      }
+      const begun = this.#moveWhenThereIsRoom(source, to, pending);
+      void begun.catch(failureOf).then((outcome) => pending.settle(outcome));
+      return "begun";
+    };
+    const outcome = attempt();
+    if (outcome === "begun") return undefined;
+    return outcome ?? this.#attemptLater(this.#movable(name ?? id!).name, pending, attempt);
+  }
+
+  /** Returns the allocation to move: the one published under a name, or one that the client holds. */
+  #movable(which: string | number): Stored {
+    if (typeof which === "string") {
+      const memory = this.#memories.publishedAs(which);
+      if (memory === undefined) throw this.#notPublished("move", which);
+      return memory;
+    }
+    const memory = this.#memories.find(which);
+    if (memory?.readers.has(this.#client)) return memory;
+    throw new SharingError("not-found", `Cannot move memory ${which}: this process does not hold it`);
+  }
+
+  async #moveWhenThereIsRoom(source: Stored, to: MoveTarget, pending: PendingRequest): Promise<RequestOutcome> {
+    const target = await this.#memories.beginMove(this.#client, source, { to, pending });
+    if (pending.reason !== undefined) {
+      this.#memories.abandonMove(this.#client, source);
+      throw pending.reason;
+    }
+    if (target === undefined) return { answer: () => moveAnswer(source, undefined) };
+    return { id: target.id, answer: () => moveAnswer(source, target) };
+  }
+
+  /** Handles "source": sends the memory that the client moves. */
+  #source(id: number): RequestOutcome {
+    const source = this.#memories.find(id);
+    if (source?.mover === this.#client && source.handle !== undefined) {
+      return {
+        id,
+        answer: () => documentAnswer({ ok: true }),
+      };
+    }
+    throw new SharingError("not-found", `Cannot send memory ${id}: this process does not move it`);
+  }
+
+  /** Handles "moved", which may be repeated after the store that was asked first is gone. */
+  #moved(document: JsonObject): RequestOutcome {
+    const id = numberOf(document, "id", 1);
+    const source = this.#memories.find(id);
+    const refuse = (): never => {
+      throw new SharingError("not-found", `Cannot end the move of memory ${id}: this process does not move it`);
+    };
+    if (source === undefined) return refuse();
+    if (flagOf(document, "abandoned")) return done({ held: this.#memories.abandonMove(this.#client, source) });
+    if (memberOf(document, "memory") === undefined) {
+      const file = placeNamed(textOf(document, "file"));
+      if (file === undefined || file === "device" || file === "host") return refuse();
+      if (source.place === file) return done({});
+      if (source.mover !== this.#client) return refuse();
+      this.#memories.endMove(this.#client, source, { file });
+      return done({});
+    }
+    const number = numberOf(document, "memory", 1);
+    const target = this.#memories.find(number);
+    if (target === undefined && source.descriptor === number) return done({});
+    const isOurs = target?.writer === this.#client && target.target === id && source.mover === this.#client;
+    if (!isOurs) return refuse();
+    this.#memories.endMove(this.#client, source, target);
+    return done({});
   }
 
   #entries(document: JsonObject): RequestOutcome {

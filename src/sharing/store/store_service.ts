@@ -21,6 +21,7 @@ import {
   readJournal,
   replayTable,
   type Stored,
+  type StoredRecord,
 } from "./memories/store_table.ts";
 import { type KeptDescriptor, type KeptName, StandbyConnection } from "./descriptor_backups.ts";
 import { StoreConnection } from "./store_connection.ts";
@@ -29,6 +30,7 @@ import { waitingRequests } from "./memories/pending_request.ts";
 import { type BudgetLimits, Shares } from "./memories/store_budget.ts";
 import { StoredMemories } from "./memories/stored_memories.ts";
 import { version } from "../../support/version.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
 import { ReferenceError } from "../../support/program_errors.ts";
@@ -238,6 +240,12 @@ export class StoreService {
   }
 }
 
+/** An allocation of the previous store. One that lies in a file has no handle. */
+interface Restored {
+  readonly record: StoredRecord;
+  readonly handle: ShareableHandle | undefined;
+}
+
 /**
  * Restores the allocations of the previous store from the kept descriptors. Closes the descriptors that are not needed.
  */
@@ -246,9 +254,11 @@ function restore(kept: readonly KeptDescriptor[]) {
   const table = handles.get("table");
   try {
     const records = table === undefined ? [] : [...replayTable(readJournal(table.fd)).values()];
-    const restored = records.flatMap((record) => {
-      const handle = handles.get(`memory-${record.id}`);
-      handles.delete(`memory-${record.id}`);
+    const restored = records.flatMap((record): Restored[] => {
+      if (record.place !== "device" && record.place !== "host") return [{ record, handle: undefined }];
+      const name = `memory-${record.descriptor}` as const;
+      const handle = handles.get(name);
+      handles.delete(name);
       return handle === undefined ? [] : [{ record, handle }];
     });
     return { restored, unused: [...handles.keys()].filter((name) => name !== "table") };
@@ -274,7 +284,7 @@ function storeStatusOf({ path, totals, clients, operators, limits, memories }: S
   let count = 0, byteLength = 0;
   for (const memory of memories.all) {
     count++;
-    byteLength += memory.size;
+    if (memory.place === "device") byteLength += memory.size;
     if (listed.takeRow()) entries.push(entryOf(memory, listed));
   }
   return {

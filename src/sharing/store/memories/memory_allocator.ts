@@ -6,7 +6,8 @@
 import { allocationGranularity, memHandleType, memLocationType } from "../../../driver.ts";
 import { type Cuda, sessionOf } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
-import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
+import { createMemoryFile } from "../../../../ffi/native/shim/memory_files.ts";
+import { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { CudaError, SharingError } from "../../../support/errors.ts";
 import { countOf } from "../../../support/printing.ts";
 import { roundUp } from "../../../support/rounding.ts";
@@ -185,6 +186,21 @@ export class MemoryAllocator implements Disposable {
       const mayFit = this.#limits.evict && this.#budget.fits(device, size - this.#evictable(device));
       if (!mayFit || !this.#evictOne(device)) return undefined;
     }
+  }
+}
+
+/**
+ * Creates a memory file of a size for memory that moves to the host. It is not mapped, and its pages are not locked: they
+ * exist once they are written.
+ *
+ * @throws {SharingError} `out-of-descriptors`
+ */
+export function createHostMemory(size: number): ShareableHandle {
+  try {
+    return ShareableHandle.fromFd(createMemoryFile("poolpass-host", size));
+  } catch (cause) {
+    const message = `Cannot create host memory of ${countOf(size, "byte")}: ${(cause as Error).message}`;
+    throw new SharingError("out-of-descriptors", message, { cause });
   }
 }
 

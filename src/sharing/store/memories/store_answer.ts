@@ -19,7 +19,7 @@ export interface StoreAnswer extends PiecewiseDocument {
 }
 
 /**
- * An allocation in a list, and its readers and sleepers at the time of the request, encoded as JSON. The rest of the allocation's
+ * An allocation in a list, and its readers, sleepers and place at the time of the request, encoded as JSON. The rest of the allocation's
  * JSON never changes and is therefore generated later.
  */
 interface ListedEntry {
@@ -52,11 +52,13 @@ export function briefMapAnswer(memory: Stored): StoreAnswer {
 
 /** Returns the answer to a request to map the memory of a mapping that sleeps. */
 export function wakeAnswer(memory: Stored): StoreAnswer {
+  if (memory.place !== "device") return documentAnswer({ ok: true, place: memory.place });
   return documentAnswer({ ...mappedDocument(memory), woken: true });
 }
 
-function mappedDocument({ id, size, byteLength, device, generation, digest }: Stored): JsonObject {
-  return { ok: true, id, size, byteLength, device, generation, ...digest === undefined ? {} : { digest } };
+function mappedDocument({ id, size, byteLength, device, generation, digest, place }: Stored): JsonObject {
+  const document = { ok: true, id, size, byteLength, device, generation, ...digest === undefined ? {} : { digest } };
+  return place === "device" ? document : { ...document, place };
 }
 
 /** Returns the answer to a request to map memory, including the metadata. */
@@ -69,6 +71,23 @@ export function mapAnswer(memory: Stored): StoreAnswer {
       yield* restOf(memory);
     },
     memories: [memory],
+    ownByteLength: head.length,
+  };
+}
+
+/** Returns the answer to a client that moves an allocation, with the metadata. `target` is the memory to fill. */
+export function moveAnswer(source: Stored, target: Stored | undefined): StoreAnswer {
+  const { id, size, byteLength, device, place } = source;
+  const memory = target === undefined ? {} : { memory: target.id };
+  const members = { ok: true, moving: true, id, size, byteLength, device, place, ...memory };
+  const head = encodeDocument(members).slice(0, -objectEnd.length);
+  return {
+    byteLength: head.length + byteLengthOfRest(source),
+    *pieces() {
+      yield head;
+      yield* restOf(source);
+    },
+    memories: [source],
     ownByteLength: head.length,
   };
 }
@@ -120,7 +139,11 @@ function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
   return head;
 }
 
-function readersOf({ readers }: Stored): Uint8Array<ArrayBuffer> {
+function readersOf({ readers, place }: Pick<Stored, "readers" | "place">): Uint8Array<ArrayBuffer> {
+  if (place !== "device") {
+    const holders = readersOf({ readers, place: "device" });
+    return joined(holders, encoder.encode(`,"place":${JSON.stringify(place)}`));
+  }
   if (readers.size === 0) return noReaders;
   const awake: object[] = [], asleep: object[] = [];
   for (const [{ peer: { pid, uid, gid } }, { count, sleeping }] of readers) {

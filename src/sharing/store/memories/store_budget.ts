@@ -186,7 +186,7 @@ export class StoreBudget {
       isHeld: holders !== undefined,
       isUnclaimed: isUnclaimed(memory),
     };
-    if (last === undefined) addTo(this.#ofDevice, memory.device, memory.size);
+    if (last === undefined) addTo(this.#ofDevice, memory.device, deviceSizeOf(memory));
     else this.#pay(memory, last, -1);
     this.#pay(memory, next, 1);
     this.#payments.set(memory, next);
@@ -199,7 +199,7 @@ export class StoreBudget {
     if (payment === undefined) return;
     this.#payments.delete(memory);
     this.#pay(memory, payment, -1);
-    addTo(this.#ofDevice, memory.device, -memory.size);
+    addTo(this.#ofDevice, memory.device, -deviceSizeOf(memory));
     const last = this.#lastHeld.get(memory.name);
     for (const [uid, held] of last ?? []) if (held === memory) last!.delete(uid);
     if (last?.size === 0) this.#lastHeld.delete(memory.name);
@@ -239,7 +239,8 @@ export class StoreBudget {
   }
 
   #pay(memory: Stored, { payers, isHeld, isUnclaimed }: Payment, sign: 1 | -1): void {
-    const { size, metadata, device } = memory;
+    const { metadata, device } = memory;
+    const size = deviceSizeOf(memory);
     for (const uid of payers) {
       addTo(this.#ofUser, uid, sign * size);
       if (isUnclaimed) addTo(this.#unclaimedOfUser, uid, sign * size);
@@ -262,6 +263,11 @@ export class StoreBudget {
   #totalOf({ ordinal }: CudaDevice): number {
     return sessionOf(this.#cuda).driver.deviceTotalMem(ordinal);
   }
+}
+
+/** Returns the bytes of device memory that an allocation occupies. */
+function deviceSizeOf({ size, place }: Stored): number {
+  return place === "device" ? size : 0;
 }
 
 /** Describes a budget in the error message for a user that would exceed its share. */

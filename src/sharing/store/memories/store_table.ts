@@ -21,8 +21,10 @@ const compactionByteLength = 2 ** 20;
 
 /** The properties of an allocation that are needed to back it up. */
 interface KeptMemory {
-  readonly id: number;
-  readonly handle: ShareableHandle;
+  /** The number in the name that the backups keep the descriptor under. */
+  readonly descriptor: number;
+  /** Undefined if the allocation lies in a file, and has no descriptor. */
+  readonly handle: ShareableHandle | undefined;
 }
 
 /** Records each change of a store's allocations, for a process that takes over the store. */
@@ -51,7 +53,9 @@ export class StoreTable implements Disposable {
     this.#backups.add(backup);
     await Promise.all([
       backup.keep("table", this.#journals.at(-1)!.fd),
-      ...[...memories].map(({ id, handle }) => backup.keep(nameOf(id), handle.fd)),
+      ...[...memories].flatMap(({ descriptor, handle }) =>
+        handle === undefined ? [] : [backup.keep(nameOf(descriptor), handle.fd)]
+      ),
     ]);
   }
 
@@ -61,13 +65,15 @@ export class StoreTable implements Disposable {
   }
 
   /** Backs up the descriptor of an allocation. Resolves when all backups hold the descriptor. */
-  keep({ id, handle }: KeptMemory): Promise<unknown> {
-    return Promise.all([...this.#backups].map((backup) => backup.keep(nameOf(id), handle.fd)));
+  keep({ descriptor, handle }: KeptMemory): Promise<unknown> {
+    if (handle === undefined) return Promise.resolve();
+    return Promise.all([...this.#backups].map((backup) => backup.keep(nameOf(descriptor), handle.fd)));
   }
 
   /** Makes all backups close their descriptors of an allocation. */
-  forget({ id }: KeptMemory): void {
-    for (const backup of this.#backups) backup.forget(nameOf(id));
+  forget({ descriptor, handle }: KeptMemory): void {
+    if (handle === undefined) return;
+    for (const backup of this.#backups) backup.forget(nameOf(descriptor));
   }
 
   /** Records a change. Must be called before the change is made: if this throws, the change must not be made. */
@@ -220,6 +226,17 @@ function sumOf(bytes: Uint8Array): number {
 export const maximumEntryMetadata: number = 4 * 2 ** 20;
 
 /**
+ * Where an allocation lies: `"device"`; `"host"`, in a memory file; or the absolute path of a file, of which the store
+ * knows no more than the path.
+ */
+export type Place = "device" | "host" | `/${string}`;
+
+/** Returns a place if a string names one; otherwise undefined. */
+export function placeNamed(text: string): Place | undefined {
+  return text === "device" || text === "host" || text.startsWith("/") ? text as Place : undefined;
+}
+
+/**
  * The table's record of an allocation. The state is `"new"` until the allocation is published, `"replaced"` after
  * another generation of the same name was published, and `"removed"` after the name was removed.
  */
@@ -247,6 +264,11 @@ export interface StoredRecord {
   digest: string | undefined;
   /** Whether the allocation is never evicted. */
   keep: boolean;
+  place: Place;
+  /** The number in the name that the backups keep the descriptor under: `id`, or, if it has moved, another one. */
+  descriptor: number;
+  /** The number of the allocation that is being moved to this one, which then takes its place. */
+  readonly target: number | undefined;
 }
 
 /** A change to record in a store's table. "gone" states that an allocation was freed. */
@@ -262,6 +284,8 @@ export type TableChange =
     readonly digest: string | undefined;
     readonly keep: boolean;
   }
+  /** The allocation has moved: to that with the number `memory`, which ends with this record, or to a file. */
+  | { readonly type: "moved"; readonly id: number; readonly memory: number | undefined; readonly place: Place }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
 /** Encodes a change as a record: a JSON object. */
@@ -317,6 +341,15 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
       case "removed":
         memory.state = type;
         break;
+      case "moved": {
+        const target = memberOf(record, "memory") === undefined ? undefined : numberOf(record, "memory", 1);
+        memory.place = checkedPlace(record);
+        if (target !== undefined) {
+          memory.descriptor = memories.get(target)?.descriptor ?? target;
+          memories.delete(target);
+        }
+        break;
+      }
       case "gone":
         memories.delete(id);
         break;
@@ -346,11 +379,21 @@ function decodeRecord(record: JsonObject, id: number): StoredRecord {
     state,
     digest: digestOf(record),
     keep: flagOf(record, "keep"),
+    place: memberOf(record, "place") === undefined ? "device" : checkedPlace(record),
+    descriptor: memberOf(record, "descriptor") === undefined ? id : numberOf(record, "descriptor", 1),
+    target: memberOf(record, "target") === undefined ? undefined : numberOf(record, "target", 1),
   };
 }
 
 function digestOf(record: JsonObject): string | undefined {
   return memberOf(record, "digest") === undefined ? undefined : textOf(record, "digest");
+}
+
+function checkedPlace(record: JsonObject): Place {
+  const text = textOf(record, "place");
+  return placeNamed(text) ?? ((): never => {
+    throw nonsense(`a memory lies at "${text}"`);
+  })();
 }
 
 function metadataOf(record: JsonObject): Uint8Array<ArrayBuffer> | undefined {
@@ -382,7 +425,10 @@ interface Reading extends Mappings {
 
 /** An allocation of a store, with its descriptor and its holders. */
 export interface Stored extends StoredRecord {
-  readonly handle: ShareableHandle;
+  /** Undefined if the allocation lies in a file. */
+  handle: ShareableHandle | undefined;
+  /** The holder that moves the allocation to another place. Undefined if nobody does. */
+  mover: Holder | undefined;
   /** The holder that created the allocation. Undefined once the allocation is published, or if the holder is gone. */
   writer: Holder | undefined;
   /** Whether processes that held the allocation before this store took over may still claim it. */
@@ -395,7 +441,7 @@ export interface Stored extends StoredRecord {
 }
 
 /** Returns an allocation restored from an earlier process of the store. The processes that held it may claim it. */
-export function restoredMemory(record: StoredRecord, handle: ShareableHandle): Stored {
+export function restoredMemory(record: StoredRecord, handle: ShareableHandle | undefined): Stored {
   return { ...unheldMemory(record, handle), mayBeClaimed: true, isWritten: true };
 }
 
@@ -404,10 +450,11 @@ export function newMemory(record: StoredRecord, handle: ShareableHandle, writer:
   return { ...unheldMemory(record, handle), writer };
 }
 
-function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
+function unheldMemory(record: StoredRecord, handle: ShareableHandle | undefined): Stored {
   return {
     ...record,
     handle,
+    mover: undefined,
     writer: undefined,
     mayBeClaimed: false,
     isWritten: false,
@@ -424,6 +471,9 @@ export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): b
 /** Returns the table's record of an allocation. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
-  const { digest, keep } = memory;
-  return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state, digest, keep };
+  const { digest, keep, place, descriptor, target } = memory;
+  return {
+    ...{ id, name, device, byteLength, size, metadata, uid, created, generation, published, state },
+    ...{ digest, keep, place, descriptor, target },
+  };
 }

@@ -11,12 +11,13 @@ import { isSameUuid } from "../../../support/uuid.ts";
 import { knownNames } from "../../protocol/known_names.ts";
 import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
-import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
+import { createHostMemory, type Grant, MemoryAllocator } from "./memory_allocator.ts";
 import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
 import {
   type Holder,
   type Mappings,
   newMemory,
+  type Place,
   recordOf,
   restoredMemory,
   type Stored,
@@ -55,6 +56,14 @@ export interface MapRequest {
 /** The maximum number of digests that an error lists. */
 const maximumListed = 8;
 
+/** A place that an allocation can be moved to. */
+export type MoveTarget = "device" | "host" | "file";
+
+/** Returns whether an allocation is written by a process that will publish it. */
+function willBePublished({ state, target }: Stored): boolean {
+  return state === "new" && target === undefined;
+}
+
 /** The allocations of a store. */
 export class StoredMemories implements Disposable {
   readonly #memories = new Map<number, Stored>();
@@ -83,7 +92,7 @@ export class StoredMemories implements Disposable {
   constructor(
     cuda: Cuda,
     limits: BudgetLimits,
-    restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle }[],
+    restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle | undefined }[],
   ) {
     const budget = this.#budget = new StoreBudget(cuda, limits, (name) => this.#published.has(name));
     this.#allocator = new MemoryAllocator({
@@ -100,7 +109,7 @@ export class StoredMemories implements Disposable {
       budget.update(memory);
       if (memory.state === "published") this.#published.set(memory.name, memory);
       if (memory.state === "replaced") this.#addReplaced(memory);
-      if (memory.state === "new") this.#addUnpublished(memory.name, 1);
+      if (willBePublished(memory)) this.#addUnpublished(memory.name, 1);
     }
     this.#table = new StoreTable(() => this.#records());
   }
@@ -167,8 +176,9 @@ export class StoredMemories implements Disposable {
       this.#budget.metadata.add([uid], -metadataByteLength);
     }
     this.#budget.endGrant(grant);
+    const id = this.#takeId();
     const record: StoredRecord = {
-      id: this.#takeId(),
+      id,
       name: request.name,
       // Store the UUID as this process formats it, not as the client wrote it, because it is sent to other clients.
       device: device.uuid,
@@ -182,10 +192,17 @@ export class StoredMemories implements Disposable {
       state: "new",
       digest: undefined,
       keep: false,
+      place: "device",
+      descriptor: id,
+      target: undefined,
     };
-    const memory = newMemory(record, grant.handle, writer);
+    return await this.#register(newMemory(record, grant.handle, writer));
+  }
+
+  /** Adds a new allocation to the backups, and records it in the table. */
+  async #register(memory: Stored): Promise<Stored> {
     this.#memories.set(memory.id, memory);
-    this.#addUnpublished(memory.name, 1);
+    if (willBePublished(memory)) this.#addUnpublished(memory.name, 1);
     this.#budget.update(memory);
     // Back up the descriptor before recording the allocation: a process that takes over needs the descriptors of all
     // allocations in the table.
@@ -210,7 +227,7 @@ export class StoredMemories implements Disposable {
   /** Returns the unpublished allocation with the given number; undefined unless `writer` holds it. */
   writtenBy(writer: Holder, id: number): Stored | undefined {
     const memory = this.#memories.get(id);
-    return memory?.writer === writer ? memory : undefined;
+    return memory?.writer === writer && memory.target === undefined ? memory : undefined;
   }
 
   /**
@@ -263,9 +280,8 @@ export class StoredMemories implements Disposable {
    * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
    */
   map(reader: Holder, { name, write, digest }: MapRequest): Stored | undefined {
-    const newest = this.#published.get(name);
-    if (newest === undefined) return undefined;
-    const memory = digest === undefined ? newest : this.#withDigest(newest, digest);
+    const memory = this.wanted({ name, digest });
+    if (memory === undefined) return undefined;
     if (write) this.#checkOwner(reader, memory, "write");
     const reading = memory.readers.get(reader);
     if (reading === undefined) {
@@ -340,6 +356,8 @@ export class StoredMemories implements Disposable {
    * publish it.
    */
   claimToWrite(writer: Holder, memory: Stored): void {
+    const source = memory.target === undefined ? undefined : this.#memories.get(memory.target);
+    if (source !== undefined && (source.mover === undefined || source.mover === memory.writer)) source.mover = writer;
     memory.writer = writer;
     this.#budget.update(memory);
   }
@@ -381,8 +399,10 @@ export class StoredMemories implements Disposable {
   release(holder: Holder, id: number, released: Mappings = { count: 1, sleeping: 0 }): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
-    if (memory.writer === holder) memory.writer = undefined;
-    else {
+    if (memory.writer === holder) {
+      memory.writer = undefined;
+      this.#stopMoveTo(memory);
+    } else {
       const reading = memory.readers.get(holder);
       if (reading === undefined) return false;
       reading.count -= released.count;
@@ -411,8 +431,16 @@ export class StoredMemories implements Disposable {
         memory.lastUse = Date.now();
       }
       const isAbandoned = memory.writer === holder && count === 0;
-      if (isAbandoned) memory.writer = undefined;
+      if (isAbandoned) {
+        memory.writer = undefined;
+        this.#stopMoveTo(memory);
+      }
       if (isReleased || isAbandoned) this.#dropIfUnused(memory);
+    }
+    // What moves to a file has no target.
+    for (const memory of [...this.#memories.values()]) {
+      const isLeft = memory.mover === holder && !this.#hasTarget(memory);
+      if (isLeft) this.#stopMove(memory);
     }
   }
 
@@ -420,6 +448,7 @@ export class StoredMemories implements Disposable {
   transfer(from: Holder, to: Holder): void {
     for (const memory of this.#memories.values()) {
       if (memory.writer === from) memory.writer = to;
+      if (memory.mover === from) memory.mover = to;
       const reading = memory.readers.get(from);
       if (reading === undefined) continue;
       memory.readers.delete(from);
@@ -427,6 +456,21 @@ export class StoredMemories implements Disposable {
       memory.readers.set(to, { ...reading, count: reading.count + count, sleeping: reading.sleeping + sleeping });
       this.#budget.update(memory);
     }
+  }
+
+  /**
+   * Returns the allocation that a client asks to map; undefined if nothing is published under the name.
+   *
+   * @throws {SharingError} `not-found` if no generation has the digest
+   */
+  wanted({ name, digest }: Pick<MapRequest, "name" | "digest">): Stored | undefined {
+    const newest = this.#published.get(name);
+    return newest === undefined || digest === undefined ? newest : this.#withDigest(newest, digest);
+  }
+
+  /** Returns the allocation published under a name; undefined if there is none. */
+  publishedAs(name: string): Stored | undefined {
+    return this.#published.get(name);
   }
 
   /** Returns the allocation with the given number; undefined if there is none. */
@@ -462,7 +506,7 @@ export class StoredMemories implements Disposable {
   /** Closes all descriptors. Backups keep their own descriptors. */
   [Symbol.dispose](): void {
     this.#allocator[Symbol.dispose]();
-    for (const { handle } of this.#memories.values()) handle[Symbol.dispose]();
+    for (const { handle } of this.#memories.values()) handle?.[Symbol.dispose]();
     this.#memories.clear();
     this.#published.clear();
     this.#table[Symbol.dispose]();
@@ -482,7 +526,8 @@ export class StoredMemories implements Disposable {
   /** Returns the published allocations on a device that no process has mapped. */
   #unused(device: CudaDevice): Stored[] {
     return [...this.#published.values()].filter((memory) =>
-      memory.readers.size === 0 && !memory.mayBeClaimed && !memory.keep && isSameUuid(memory.device, device.uuid)
+      memory.readers.size === 0 && !memory.mayBeClaimed && !memory.keep && memory.mover === undefined &&
+      memory.place === "device" && isSameUuid(memory.device, device.uuid)
     );
   }
 
@@ -502,7 +547,8 @@ export class StoredMemories implements Disposable {
 
   #dropIfUnused(memory: Stored): void {
     if (!this.#memories.has(memory.id)) return;
-    const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
+    const isHeld = memory.writer !== undefined || memory.mover !== undefined || memory.readers.size > 0 ||
+      memory.mayBeClaimed;
     if (memory.state === "published" || isHeld) {
       if (this.#budget.update(memory)) this.#allocator.retry();
       return;
@@ -514,19 +560,124 @@ export class StoredMemories implements Disposable {
   /** Frees an allocation that has no record in the table, or that the table has already recorded as gone. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
-    if (memory.state === "new") this.#addUnpublished(memory.name, -1);
+    if (willBePublished(memory)) this.#addUnpublished(memory.name, -1);
     const replaced = this.#replaced.get(memory.name);
     if (replaced?.delete(memory) === true && replaced.size === 0) this.#replaced.delete(memory.name);
     this.#budget.remove(memory);
     this.unsent.onGone(memory);
     this.#table.forget(memory);
-    memory.handle[Symbol.dispose]();
+    memory.handle?.[Symbol.dispose]();
     this.#allocator.retry();
   }
 
   #addReplaced(memory: Stored): void {
     const { name } = memory;
     this.#replaced.set(name, (this.#replaced.get(name) ?? new Set()).add(memory));
+  }
+
+  /**
+   * Begins to move an allocation to another place: returns new memory of the same size there, which `mover` fills.
+   * Undefined if the place is a file, which `mover` writes. Waits until there is room. Until the move ends, nobody maps
+   * the allocation.
+   *
+   * @throws {SharingError} `in-use` if a process has the allocation mapped; `not-permitted` if another user has
+   * published it and it is to leave the device; the errors of `create`
+   */
+  async beginMove(
+    mover: Holder,
+    source: Stored,
+    { to, pending }: { readonly to: MoveTarget; readonly pending: PendingRequest },
+  ): Promise<Stored | undefined> {
+    if (to !== "device") this.#checkMayLeave(mover, source);
+    source.mover = mover;
+    if (to === "file") return undefined;
+    try {
+      const { name, byteLength, size, uid } = source;
+      let handle: ShareableHandle;
+      if (to === "host") {
+        handle = createHostMemory(size);
+      } else {
+        const space = { name, device: this.#allocator.deviceOf(source.device), uid, size };
+        const grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, pending);
+        this.#budget.endGrant(grant);
+        handle = grant.handle;
+      }
+      const id = this.#takeId();
+      const { device } = source;
+      const record: StoredRecord = {
+        ...{ id, name, device, byteLength, size, metadata: undefined, uid, created: Date.now(), generation: 0 },
+        ...{ published: 0, state: "new", digest: undefined, keep: false, place: to, descriptor: id, target: source.id },
+      };
+      return await this.#register(newMemory(record, handle, mover));
+    } catch (error) {
+      this.#stopMove(source);
+      throw error;
+    }
+  }
+
+  /**
+   * Ends the move of an allocation, which lies at the other place from now on: in the memory `target`, or in a file.
+   *
+   * @throws {SharingError} `in-use` if a process has mapped the allocation meanwhile, after another store took over
+   */
+  endMove(mover: Holder, source: Stored, to: Stored | { readonly file: Place }): void {
+    const target = "file" in to ? undefined : to;
+    const place = "file" in to ? to.file : to.place;
+    if (place !== "device") this.#checkMayLeave(mover, source);
+    this.#table.write({ type: "moved", id: source.id, memory: target?.id, place });
+    const { descriptor, handle } = source;
+    this.#budget.remove(source);
+    if (target === undefined) {
+      source.handle = undefined;
+    } else {
+      this.#memories.delete(target.id);
+      this.#budget.remove(target);
+      source.handle = target.handle;
+      source.descriptor = target.descriptor;
+    }
+    source.place = place;
+    this.#budget.update(source);
+    this.#table.forget({ descriptor, handle });
+    handle?.[Symbol.dispose]();
+    this.#stopMove(source);
+    this.#allocator.retry();
+  }
+
+  /** Ends a move without a result: the allocation is where it was. */
+  abandonMove(mover: Holder, source: Stored): boolean {
+    if (source.mover !== mover) return false;
+    for (const target of [...this.#memories.values()]) {
+      if (target.target === source.id && target.writer === mover) this.release(mover, target.id);
+    }
+    if (source.mover === mover) this.#stopMove(source);
+    return true;
+  }
+
+  #checkMayLeave(mover: Holder, source: Stored): void {
+    this.#checkOwner(mover, source, "move");
+    const readers = [...source.readers].filter(([, { count, sleeping }]) => count > sleeping);
+    if (readers.length === 0) return;
+    const processes = readers.map(([{ peer: { pid } }]) => pid).join(", ");
+    throw new SharingError(
+      "in-use",
+      `Cannot move ${JSON.stringify(source.name)}: mapped by process ${processes}; it must sleep there, or be released`,
+    );
+  }
+
+  #hasTarget({ id }: Stored): boolean {
+    for (const memory of this.#memories.values()) if (memory.target === id && memory.writer !== undefined) return true;
+    return false;
+  }
+
+  #stopMoveTo({ target }: Stored): void {
+    const source = target === undefined ? undefined : this.#memories.get(target);
+    if (source !== undefined) this.#stopMove(source);
+  }
+
+  #stopMove(source: Stored): void {
+    source.mover = undefined;
+    this.#awaited.notify(source.name);
+    this.#dropIfUnused(source);
   }
 
   /** Counts the unpublished allocations of a name. When the last one is gone, retries the requests that wait for that. */

@@ -1,0 +1,71 @@
+/**
+ * Copies between device memory and memory files, staged through page-locked memory.
+ *
+ * @module
+ */
+import { readAt, writeAt } from "../../../ffi/native/shim/descriptors.ts";
+import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import { SharingError } from "../../support/errors.ts";
+import { nextTurn, throwIfAborted } from "../../support/waiting/waiting.ts";
+
+/** The size of a piece in bytes. */
+const pieceByteLength = 8 * 2 ** 20;
+/** The number of pieces in flight: while some are read or written, others are copied. */
+const maximumLanes = 3;
+
+/**
+ * Copies a buffer to the beginning of a file, or back. Resolves when the copy is complete. All earlier work that uses
+ * the buffer must be complete.
+ *
+ * @param file.fd a descriptor of the file, which must stay open
+ * @param file.direction whether the file is written or read
+ * @throws {SharingError} `bad-message` if the file is shorter than the buffer
+ */
+export async function copyStaged(
+  buffer: DeviceBuffer,
+  { fd, direction, signal }: {
+    readonly fd: number;
+    readonly direction: "to file" | "from file";
+    readonly signal: AbortSignal | undefined;
+  },
+): Promise<void> {
+  const { device, byteLength } = buffer;
+  const count = Math.min(maximumLanes, Math.ceil(byteLength / pieceByteLength));
+  let next = 0;
+  let isFailed = false;
+  using resources = new DisposableStack();
+  const lanes = Array.from({ length: count }, () => {
+    const memory = resources.use(device.cuda.allocateHost(Math.min(byteLength, pieceByteLength)));
+    return { memory, stream: resources.use(device.createStream({ nonBlocking: true })) };
+  });
+  const outcomes = await Promise.allSettled(lanes.map(async ({ memory, stream }) => {
+    try {
+      while (next < byteLength && !isFailed) {
+        throwIfAborted(signal, "the move of an entry");
+        const offset = next;
+        const length = Math.min(pieceByteLength, byteLength - offset);
+        next += length;
+        const bytes = new Uint8Array(memory.buffer, 0, length);
+        const view = buffer.subarray(offset, offset + length);
+        if (direction === "from file") {
+          if (readAt(fd, bytes, { offset }) < length) {
+            throw new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
+          }
+          view.copyFrom(bytes, stream);
+          await stream.finished();
+        } else {
+          view.copyTo(memory, stream);
+          await stream.finished();
+          writeAt(fd, bytes, { offset });
+        }
+        // Reading and writing block: other work of the event loop goes first.
+        await nextTurn();
+      }
+    } catch (error) {
+      isFailed = true;
+      await stream.finished().catch(() => {});
+      throw error;
+    }
+  }));
+  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+}

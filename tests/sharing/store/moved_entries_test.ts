@@ -1,0 +1,190 @@
+/** Entries that are moved to host memory or a file and back: whole, once, and by processes that may die. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { readFileSync, writeFileSync } from "node:fs";
+import { type Cuda, MemoryStore, type MemoryStoreOptions, SharingError, StoreClient } from "../../../mod.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
+import { testOnEachDriver } from "../../support/drivers.ts";
+import { startScript } from "../../support/child_process.ts";
+import { inFolder } from "../../support/folders.ts";
+
+interface Context {
+  readonly cuda: Cuda;
+  readonly folder: string;
+  readonly store: MemoryStore;
+  connect(): Promise<StoreClient>;
+}
+
+const length = 9_000_001;
+
+function moveTest(name: string, body: (context: Context) => Promise<void>, options: MemoryStoreOptions = {}): void {
+  if (shimRefusal() !== undefined) return;
+  testOnEachDriver(name, (cuda) =>
+    inFolder(async (folder) => {
+      await using store = MemoryStore.listen(cuda, `${folder}/store`, options);
+      await using clients = new AsyncDisposableStack();
+      const connect = async () => clients.use(await StoreClient.connect(cuda, store.path));
+      await body({ cuda, folder, store, connect });
+    }));
+}
+
+const pattern = Uint8Array.from({ length }, (_, index) => (index * 2_654_435_761 >>> 11) & 255);
+
+async function publish(client: StoreClient, name = "x"): Promise<void> {
+  await using memory = await client.create(name, length, { metadata: { name } });
+  memory.buffer.copyFrom(pattern);
+  await memory.publish();
+}
+
+async function placesIn(client: StoreClient): Promise<readonly string[]> {
+  return (await client.entries()).map(({ place }) => place);
+}
+
+function deviceBytes(store: MemoryStore): number {
+  return store.status()!.statistics.byteLength;
+}
+
+moveTest("an entry is moved to host memory, and back by who maps it", async ({ store, connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  await publish(maker);
+  const before = deviceBytes(store);
+  await maker.offload("x");
+  await maker.offload("x");
+  assertEquals([await placesIn(reader), deviceBytes(store)], [["host"], 0]);
+  // Two at once: one of them brings it back.
+  const [entry, buffer] = await Promise.all([reader.mapEntry("x"), maker.map("x")]);
+  assertEquals([await placesIn(reader), deviceBytes(store)], [["device"], before]);
+  assertEquals([entry.generation, entry.metadata], [1, { name: "x" }]);
+  assertEquals(await entry.buffer.read(Uint8Array), pattern);
+  assertEquals(await buffer.read(Uint8Array, { length: 1000 }), pattern.subarray(0, 1000));
+  assertEquals(store.status()!.entries.map(({ readers }) => readers.length), [2]);
+  // What is mapped stays.
+  const error = await assertRejects(() => maker.offload("x"), SharingError, "mapped by process");
+  assertEquals(error.code, "in-use");
+  buffer.free();
+  entry[Symbol.dispose]();
+  await reader.entries();
+  await maker.offload("x");
+  await maker.remove("x");
+  assertEquals(store.status()!.entries, []);
+});
+
+moveTest("an entry that sleeps is moved, and wakes at the same addresses", async ({ connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  await publish(maker);
+  using entry = await reader.mapEntry("x");
+  const { address } = entry.buffer;
+  for (let cycle = 0; cycle < 2; cycle++) {
+    await entry.sleep();
+    await maker.offload("x");
+    await entry.wake();
+    assertEquals([entry.buffer.address, await placesIn(reader)], [address, ["device"]]);
+    assertEquals(await entry.buffer.read(Uint8Array), pattern);
+  }
+});
+
+const sizeOfEntry = Math.ceil(length / 2 ** 21) * 2 ** 21;
+
+moveTest("without room on the device, who wakes sleeps on, and nothing is leaked", async ({ store, connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  await publish(maker);
+  using entry = await reader.mapEntry("x");
+  await entry.sleep();
+  await maker.offload("x");
+  await using other = await maker.create("y", length);
+  const aborted = await assertRejects(() => entry.wake({ signal: AbortSignal.timeout(30) }), DOMException);
+  assert(/room on the device/.test(aborted.message), aborted.message);
+  assertEquals([entry.isAsleep, await placesIn(maker)], [true, ["host"]]);
+  await assertRejects(() => reader.map("x", { signal: AbortSignal.timeout(30) }), DOMException);
+  assertEquals(store.status()!.entries.map(({ name, readers }) => [name, readers.length]), [["x", 1], ["y", 0]]);
+  await other[Symbol.asyncDispose]();
+  await entry.wake();
+  assertEquals(await entry.buffer.read(Uint8Array), pattern);
+  assertEquals(deviceBytes(store), sizeOfEntry);
+}, { maxSize: sizeOfEntry });
+
+moveTest("a move that fails leaves the entry where it was", async ({ store, connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  await publish(maker);
+  const fail = () => Promise.reject(new Error("no"));
+  await assertRejects(() => maker.offload("x", { move: fail }), Error, "no");
+  assertEquals([await placesIn(reader), store.status()!.entries.length], [["device"], 1]);
+  await maker.offload("x");
+  await assertRejects(() => reader.mapEntry("x", { move: fail }), Error, "no");
+  assertEquals([await placesIn(reader), store.status()!.entries.length, deviceBytes(store)], [["host"], 1, 0]);
+  using entry = await reader.mapEntry("x");
+  assertEquals(await entry.buffer.read(Uint8Array), pattern);
+  await assertRejects(() => maker.offload("none"), SharingError, "nothing is published");
+  await assertRejects(() => maker.offload("x", { to: "file" }), TypeError, "offloadWeights");
+});
+
+moveTest("a process that is killed while it moves an entry leaves it as it was", async ({ store, cuda, connect }) => {
+  const client = await connect();
+  await publish(client);
+  for (const way of ["out", "back"] as const) {
+    if (way === "back") await client.offload("x");
+    const before = deviceBytes(store);
+    await using mover = startScript("children/sharing/store_mover.ts", [cuda.driver, store.path, "x", way]);
+    assertEquals(await mover.nextLine(), "copied");
+    assertEquals(store.status()!.entries.length, 2);
+    // Who wants it meanwhile waits, and does not see it half moved.
+    const mapped = client.mapEntry("x");
+    mover.kill("SIGKILL");
+    using entry = await mapped;
+    assertEquals(await entry.buffer.read(Uint8Array), pattern);
+    assertEquals([await placesIn(client), store.status()!.entries.length], [["device"], 1]);
+    assertEquals(deviceBytes(store), way === "out" ? before : sizeOfEntry);
+  }
+});
+
+moveTest("what a process has held asleep is gone with it", async ({ store, cuda, connect }) => {
+  const client = await connect();
+  await publish(client);
+  await using sleeper = startScript("children/sharing/store_mover.ts", [cuda.driver, store.path, "x", "asleep"]);
+  assertEquals(await sleeper.nextLine(), "sleeps");
+  await client.offload("x");
+  await client.remove("x");
+  assertEquals(store.status()!.entries.map(({ state }) => state), ["removed"]);
+  sleeper.kill("SIGKILL");
+  await sleeper.ended;
+  while (store.status()!.entries.length > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+});
+
+moveTest("an entry is moved to a file that its mover writes, and read from it", async ({ folder, store, connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  await publish(maker);
+  const path = `${folder}/x.bin`;
+  await maker.offload("x", {
+    to: "file",
+    move: async ({ buffer, from, to }) => {
+      assertEquals([from, to], ["device", "file"]);
+      writeFileSync(path, await buffer.read(Uint8Array));
+      return path;
+    },
+  });
+  assertEquals([await placesIn(reader), deviceBytes(store)], [[path], 0]);
+  const error = await assertRejects(() => reader.map("x"), SharingError, path);
+  assertEquals(error.code, "incompatible");
+  using entry = await reader.mapEntry("x", {
+    move: ({ buffer, from }) => Promise.resolve(void buffer.copyFrom(readFileSync(from))),
+  });
+  assertEquals(await entry.buffer.read(Uint8Array), pattern);
+  assertEquals(await placesIn(reader), ["device"]);
+});
+
+moveTest("a moved entry survives its store through the standby", async ({ cuda, folder }) => {
+  const path = `${folder}/pair`, standby = `${folder}/pair.standby`;
+  const ready = Promise.withResolvers<void>(), serves = Promise.withResolvers<void>();
+  const first = MemoryStore.listen(cuda, path, { standby, onStandby: () => ready.resolve() });
+  await using second = MemoryStore.listen(cuda, path, { standby, onServe: () => serves.resolve() });
+  await ready.promise;
+  await using client = await StoreClient.connect(cuda, path);
+  await publish(client);
+  await publish(client, "file");
+  await client.offload("x");
+  await client.offload("file", { to: "file", move: () => Promise.resolve("/somewhere") });
+  await first[Symbol.asyncDispose]();
+  await serves.promise;
+  assertEquals([await placesIn(client), deviceBytes(second)], [["host", "/somewhere"], 0]);
+  using entry = await client.mapEntry("x");
+  assertEquals(await entry.buffer.read(Uint8Array), pattern);
+});
