@@ -189,11 +189,11 @@ const notExecutable = 8;
 /** The fcntl command `F_DUPFD_CLOEXEC`. */
 const duplicateCloseOnExec = 1030;
 /**
- * The lowest number for the descriptor from which the shim is loaded. Most processes do not use descriptors with such
- * high numbers, although their limit allows them. If the process's limit is lower, the shim is loaded from the memory
- * file's original descriptor.
+ * The lowest number for the descriptor from which the shim is loaded, so that most threads of a process use the same
+ * number. Linux allocates room for 64 descriptors when a process starts. It adds room for higher numbers only after all
+ * processors have left their current system calls, which takes 12 milliseconds.
  */
-const highDescriptor = 1000;
+const highDescriptor = 60;
 
 let loaded: Shim | undefined;
 
@@ -257,7 +257,7 @@ function load(): Shim {
     }
     const high = fcntl!(fd, duplicateCloseOnExec, highDescriptor);
     if (high >= 0) loadedFrom = high;
-    return dlopen(pathOf(loadedFrom, digest), symbols).symbols as Shim;
+    return dlopen(pathOf(loadedFrom, digest), symbols, { lazy: true }).symbols as Shim;
   } finally {
     if (loadedFrom !== fd) close!(loadedFrom);
     if (fd >= 0) close!(fd);
@@ -267,7 +267,7 @@ function load(): Shim {
 
 /**
  * Returns a path for a descriptor. The spelling of the path depends on the library's digest. The dynamic linker loads
- * each path only once. All threads of a process use the same descriptor number, and so share one library. Another
+ * each path only once. Threads of a process that use the same descriptor number share one library. Another
  * version of this module uses that number too, but spells the path differently, and so gets its own library.
  */
 function pathOf(fd: number, digest: number): string {
