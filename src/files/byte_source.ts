@@ -14,7 +14,7 @@ export type FileSource = string | URL | Uint8Array | ArrayBuffer | Blob;
  * The maximum number of concurrent reads of a file. Each uses its own handle, because Deno serializes reads on a
  * handle.
  */
-const fileReaders = 8;
+const fileReaders = 16;
 
 /** A source of bytes that supports concurrent reads. */
 export interface ByteSource extends AsyncDisposable {

@@ -100,9 +100,10 @@ testOnEachDriver("a large array is read and written in pieces, with its progress
     await writeNpy(array, `${folder}/a.npy`, { onProgress });
     using read = await readNpy(`${folder}/a.npy`, { device: cuda.device(0), type: Uint32Array, onProgress });
     assertSame(await read.toTypedArray(), numbers);
-    assertEquals(progress.length, 4);
-    assertEquals(progress[1], [array.byteLength, array.byteLength]);
-    assertEquals(progress[3], [array.byteLength, array.byteLength]);
+    const { byteLength } = array;
+    const half = progress.length / 2;
+    assert(half > 1 && half < 9, `${half} pieces`);
+    assertEquals([progress[half - 1], progress.at(-1)], [[byteLength, byteLength], [byteLength, byteLength]]);
     const bytes = readFileSync(`${folder}/a.npy`);
     // Bytes are read as files are.
     using again = await readNpy(new Blob([bytes]), { pool });
