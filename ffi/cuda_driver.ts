@@ -182,6 +182,13 @@ export class CudaDriver implements Driver {
     return this.#intOut[0]!;
   }
 
+  async deviceInitialize(device: number): Promise<void> {
+    if (this.#initialized[device]) return;
+    const result = await this.#libraries.retainContext(device);
+    this.#check(result, "cuDevicePrimaryCtxRetain");
+    this.#makeCurrent(device);
+  }
+
   deviceTotalMem(device: number): number {
     this.#check(this.#driver.cuDeviceTotalMem_v2(this.#out, device), "cuDeviceTotalMem");
     return Number(this.#handleOut[0]);

@@ -38,6 +38,11 @@ export interface CudaLibraries {
   readonly runtimePath: string | undefined;
   /** Returns whether the installed driver library lacks a function. */
   lacks(driverFunction: keyof typeof libcuda): boolean;
+  /**
+   * Retains a device's primary context, in another thread if the runtime supports that. Returns the `CUresult`. While
+   * the context is being created, other calls that need it block.
+   */
+  retainContext(device: number): Promise<number>;
 }
 
 /** The driver library. It is never unloaded, because it runs threads, and other Workers may use its contexts. */
@@ -65,13 +70,28 @@ export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaL
   const found = findRuntime(cudart);
   if (found !== undefined) {
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
-    return { runtime, driver, runtimeVersion, runtimePath, lacks };
+    return { runtime, driver, runtimeVersion, runtimePath, lacks, retainContext };
   }
   const runtime = driverEquivalentsOf(driver, loadedDriver);
-  return { runtime, driver, runtimeVersion: undefined, runtimePath: undefined, lacks };
+  return { runtime, driver, runtimeVersion: undefined, runtimePath: undefined, lacks, retainContext };
 }
 
 const driverName = "libcuda.so.1";
+
+async function retainContext(device: number): Promise<number> {
+  const { cuDevicePrimaryCtxRetain } = libcuda;
+  const library = dlopen(
+    driverName,
+    {
+      cuDevicePrimaryCtxRetain: { ...cuDevicePrimaryCtxRetain, nonblocking: true },
+    } as const,
+  );
+  try {
+    return await library.symbols.cuDevicePrimaryCtxRetain!(new Uint8Array(8), device);
+  } finally {
+    library.close();
+  }
+}
 
 function openDriver(): NativeLibrary<typeof libcuda> {
   const { os } = platform();

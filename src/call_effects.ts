@@ -83,6 +83,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceGetName: none,
   deviceGetUuid: none,
   deviceGetAttribute: none,
+  deviceInitialize: none,
   deviceTotalMem: none,
   memGetInfo: none,
   deviceSynchronize: { blocksOn: "device" },

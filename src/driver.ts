@@ -302,6 +302,8 @@ export interface Driver {
   deviceGetUuid(device: number): Uint8Array;
   /** Returns the value of `attribute`, a number of `cudaDeviceAttr`. */
   deviceGetAttribute(device: number, attribute: number): number;
+  /** Creates the device's context, in another thread if the runtime supports that. Resolves when it exists. */
+  deviceInitialize(device: number): Promise<void>;
   /** Returns the size of the device's memory in bytes. Creates no context. */
   deviceTotalMem(device: number): number;
   memGetInfo(device: number): { free: number; total: number };

@@ -210,6 +210,30 @@ export class CudaDevice {
   }
 
   /**
+   * Creates the device's context, which otherwise the first operation that needs the device does. This takes 100 to 300
+   * milliseconds on a GPU, which Deno spends in another thread: connect to other processes and read files meanwhile. In
+   * Bun and Node, the call blocks. If the context exists already, or on the software device, it does nothing.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {CudaError} If the device has too little free memory, or is lost
+   *
+   * @example
+   * ```ts ignore
+   * using cuda = open();
+   * const initialized = cuda.device(0).initialize();
+   * await using client = await StoreClient.connect(cuda, "/run/poolpass/store.sock");
+   * await initialized;
+   * ```
+   */
+  async initialize(): Promise<void> {
+    try {
+      await this.#session.driver.deviceInitialize(this.ordinal);
+    } catch (error) {
+      throw cannot(`initialize device ${this.ordinal}`, error);
+    }
+  }
+
+  /**
    * Returns the size of the device's memory and how much of it is free, in bytes.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CudaError } from "../../src/support/errors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
@@ -26,6 +26,22 @@ testOnEachDriver("devices tell what they are", (cuda) => {
     RangeError,
     'leave the prefix out: "multiProcessorCount"',
   );
+});
+
+testOnEachDriver("a device is initialized once, and then used as any other", async (cuda, { open }) => {
+  const gpu = cuda.device(0);
+  await Promise.all([gpu.initialize(), gpu.initialize()]);
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(4);
+  buffer.fill(1);
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array(4).fill(1));
+  await gpu.initialize();
+
+  const driver = open();
+  using other = new Cuda(new Session(driver));
+  driver.deviceInitialize = () => Promise.reject(new CudaError(2, "cuDevicePrimaryCtxRetain"));
+  const text = "Cannot initialize device 0: cuDevicePrimaryCtxRetain failed";
+  await assertRejects(() => other.device(0).initialize(), CudaError, text);
 });
 
 testOnEachDriver("a device whose name or UUID cannot be determined says so", (_cuda, { open }) => {

@@ -128,6 +128,7 @@ type DeviceCalls = Pick<
   | "deviceGetName"
   | "deviceGetUuid"
   | "deviceGetAttribute"
+  | "deviceInitialize"
   | "deviceTotalMem"
   | "memGetInfo"
   | "deviceSynchronize"
@@ -162,6 +163,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
       const value = softwareAttribute(attribute, { sharing: core.sharingRefusal === undefined });
       return value ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceGetAttribute");
     },
+    deviceInitialize: (device) => Promise.try(() => devices.check(device, "cuDevicePrimaryCtxRetain")),
     deviceTotalMem,
     memGetInfo(device) {
       devices.check(device, "cudaMemGetInfo");
