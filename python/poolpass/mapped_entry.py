@@ -4,8 +4,10 @@ from __future__ import annotations
 import threading
 
 from .cuda import cuda
+from .descriptors import discard
 from .errors import SharingError, quoted
 from .holding import Holding
+from .limits import deadline_of
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
 
@@ -38,16 +40,34 @@ class MappedEntry:
                 return
             with self._holding.used():
                 self._finish_work()
-                self._memory.suspend(keeps_memory=True)
+                self._memory.suspend()
+                try:
+                    is_known = self._link.sleep(self._hold)
+                except BaseException:
+                    self._memory.resume()
+                    raise
+                if is_known:
+                    # The store gives the memory back.
+                    self._memory.let_go()
 
-    def wake(self) -> None:
+    def wake(self, timeout: float | None = None) -> None:
         """Maps the memory again, at the same addresses. If this fails, the entry stays asleep. Has no effect on an
         entry that is awake."""
         with self._lock:
             if not self.is_asleep:
                 return
             with self._holding.used():
-                self._memory.resume()
+                if not self._hold.is_asleep:
+                    self._memory.resume()
+                    return
+                descriptor = self._link.wake(self._hold, deadline_of(timeout))
+                try:
+                    self._memory.resume(descriptor)
+                except BaseException:
+                    self._link.sleep_again(self._hold)
+                    raise
+                finally:
+                    discard(descriptor)
 
     def replace_by(self, other: MappedEntry) -> None:
         """Waits for all work of the device, and maps the memory of another entry at the addresses of this one. If this
@@ -61,6 +81,7 @@ class MappedEntry:
                 f"has {others.nbytes} bytes on device {others.device}, and the old {mine.nbytes} on {mine.device}"
             )
         with self._lock, self._holding.used():
+            self._link.finish_waking(self._hold, None)
             self._finish_work()
             mine.swap(others)
             # From now on, `other` holds the memory that this entry has held, and releases it.

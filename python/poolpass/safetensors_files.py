@@ -19,8 +19,8 @@ from .safetensors_header import PREFIX, FileTensor, header_length, parse_header,
 
 # The maximum size in bytes of what is read with a single call: a multiple of PIECE, large enough for reads and copies
 # to reach full speed.
-_PIECE = 8 * 2**20
-_MINIMUM_READERS, _MAXIMUM_READERS = 8, 16
+_PIECE = 4 * 2**20
+_READERS = 16
 _MAXIMUM_INDEX = 200_000_000
 
 
@@ -120,7 +120,7 @@ class SafetensorsFiles(Closing):
                     each.digests[:] = hashlib.sha256().digest()
         pieces = list(_pieces_of(self._files, placed))
         if readers is None:
-            readers = min(_MAXIMUM_READERS, max(_MINIMUM_READERS, os.cpu_count() or 1))
+            readers = _READERS
         _Readers(pieces, address, device, hashes).run(min(readers, len(pieces)))
         for file in self._files:
             if _version_of(os.fstat(file.descriptor)) != _version_of(file.before):

@@ -30,11 +30,16 @@ class Hold:
     id: int
     # Whether the store has lost it.
     is_lost: bool = False
+    # Whether the store counts it as sleeping: held, but not mapped.
+    is_asleep: bool = False
+    # The last request that it be woken.
+    waking: Request | None = None
 
     def swap(self, other: Hold) -> None:
         """Exchanges what two holds are of."""
         self.id, other.id = other.id, self.id
         self.is_lost, other.is_lost = other.is_lost, self.is_lost
+        self.is_asleep, other.is_asleep = other.is_asleep, self.is_asleep
 
 
 @dataclass(eq=False)
@@ -44,6 +49,8 @@ class Request:
     document: JsonObject
     # Whether the answer brings memory, which the process then holds.
     takes_memory: bool = False
+    # The sleeping memory that the answer brings again.
+    wakes: Hold | None = None
     # Whether it means nothing to another store.
     is_of_connection: bool = False
     # The code with which a store refuses what was done when it was asked for before, and the answer lost.
@@ -148,6 +155,7 @@ class StoreLink:
         deadline: float | None,
         *,
         takes_memory: bool = False,
+        wakes: Hold | None = None,
         done_code: SharingErrorCode | None = None,
     ) -> Request:
         """Asks the store for something, and waits for the answer. The caller then owns its descriptor.
@@ -156,7 +164,9 @@ class StoreLink:
 
         Raises SharingError: what the store answers, "timed-out" or "peer-gone".
         """
-        request = Request(document, takes_memory, done_code=done_code)
+        request = Request(document, takes_memory, wakes, done_code=done_code)
+        if wakes is not None:
+            wakes.waking = request
         with self.loop.lock:
             self._check_open()
             number = self._next_number()
@@ -177,6 +187,44 @@ class StoreLink:
                     f'{document["do"]!r}'
                 )
         return request
+
+    def sleep(self, hold: Hold) -> bool:
+        """Tells the store that memory is held without being mapped. Returns whether the store knows it then: stores of
+        earlier versions do not, and neither do those that have lost the memory."""
+        if hold.is_lost:
+            return False
+        try:
+            self.ask({"do": "sleep", "id": hold.id}, None)
+        except SharingError as error:
+            if error.code == "bad-message" or hold.is_lost:
+                return False
+            raise
+        with self.loop.lock:
+            hold.is_asleep = not hold.is_lost
+        return hold.is_asleep
+
+    def wake(self, hold: Hold, deadline: float | None) -> int:
+        """Asks for the memory of a hold that sleeps. Returns its descriptor, which the caller then owns."""
+        if hold.is_lost:
+            raise SharingError("not-found", f"Cannot wake memory of the store at {self.path}: it was restarted without")
+        self.finish_waking(hold, deadline)
+        request = self.ask({"do": "map", "id": hold.id, "sleeping": True}, deadline, wakes=hold)
+        assert request.descriptor is not None
+        return request.descriptor
+
+    def finish_waking(self, hold: Hold, deadline: float | None) -> None:
+        """Waits for the answer to a request that nobody waits for any more: only then is it known what the store
+        thinks of the hold."""
+        if hold.waking is None:
+            return
+        with self.loop.lock:
+            if not self.loop.wait_until(lambda: hold.waking not in self._requests.values(), deadline):
+                raise SharingTimeoutError("timed-out", f"Cannot wait any longer for the store at {self.path}")
+
+    def sleep_again(self, hold: Hold) -> None:
+        """Tells the store that memory which it has sent again is not mapped after all."""
+        with self.loop.lock:
+            self._sleep_again(hold)
 
     def end_hold(self, hold: Hold) -> None:
         """Gives memory that is not mapped back to the store."""
@@ -219,11 +267,18 @@ class StoreLink:
             request.descriptor = None
         if request.hold is not None:
             self._end_hold(request.hold)
+        if request.wakes is not None and request.answer is not None:
+            self._sleep_again(request.wakes)
 
     def _end_hold(self, hold: Hold) -> None:
         self._holds.discard(hold)
         if not hold.is_lost:
-            self._notify({"do": "release", "id": hold.id})
+            self._notify({"do": "release", "id": hold.id, **({"sleeping": True} if hold.is_asleep else {})})
+
+    def _sleep_again(self, hold: Hold) -> None:
+        hold.is_asleep = True
+        if not hold.is_lost:
+            self._notify({"do": "sleep", "id": hold.id})
 
     def _notify(self, document: JsonObject) -> None:
         """Asks for something whose answer does not matter, and that a store that is gone need not be asked again."""
@@ -408,12 +463,17 @@ class StoreLink:
             return
         # The next store must know what the process holds before anything else.
         self._state = "claiming"
-        counts: dict[int, int] = {}
+        counts: dict[int, list[int]] = {}
         for hold in self._holds:
             if not hold.is_lost:
-                counts[hold.id] = counts.get(hold.id, 0) + 1
+                both = counts.setdefault(hold.id, [0, 0])
+                both[0] += 1
+                both[1] += hold.is_asleep
         number = self._next_number()
-        held = [{"id": id, "count": count} for id, count in counts.items()]
+        held = [
+            {"id": id, "count": count, **({"sleeping": sleeping} if sleeping else {})}
+            for id, (count, sleeping) in counts.items()
+        ]
         claim = self._requests[number] = Request({"do": "claim", "held": held}, is_of_connection=True)
         self._send(number, claim)
 
@@ -456,6 +516,10 @@ class StoreLink:
             self._holds.add(request.hold)
             if request.descriptor is None:
                 raise m.ProtocolError("The answer of a store has no descriptor")
+        elif request.wakes is not None:
+            if request.descriptor is None:
+                raise m.ProtocolError("The answer of a store has no descriptor")
+            request.wakes.is_asleep = False
         elif request.descriptor is not None:
             raise m.ProtocolError("MEMORY comes for a request that asks for none")
         request.answer = document

@@ -163,6 +163,8 @@ class Weights(Mapping[str, Any]):
         Private copies are not affected. Has no effect if the weights are asleep.
 
         The weights stay in the store for this process, even if their name is removed or published again meanwhile.
+
+        Raises SharingError with the code "peer-gone" if the store is gone: the weights then stay awake.
         """
         self._check()
         self._entry.sleep()
@@ -173,10 +175,11 @@ class Weights(Mapping[str, Any]):
 
         timeout: the maximum time to wait for the memory, in seconds.
 
-        Raises CudaError. Raises SharingError: "timed-out", "peer-gone".
+        Raises CudaError. Raises SharingError: "timed-out", "peer-gone", "not-found" if the store was restarted and has
+        lost the memory.
         """
         self._check()
-        self._entry.wake()
+        self._entry.wake(timeout)
 
     def update(self, timeout: float | None = None) -> bool:
         """Maps the newest generation of the name at the addresses of the current one. Returns whether there was a newer
@@ -199,7 +202,7 @@ class Weights(Mapping[str, Any]):
         mapping, nbytes = self._find(timeout)
         with mapping:
             if mapping._entry.is_same_as(self._entry):
-                self._entry.wake()
+                self._entry.wake(timeout)
                 return False
             with mapping._bytes(nbytes) as array:
                 metadata = _with_tensors(mapping.metadata, array, quoted(self.name))
@@ -328,8 +331,8 @@ def load(
     """Maps weights and, if a PyTorch module is given, loads them into it. Waits until weights are published under the
     name.
 
-    name: the name, or NAME@DIGEST to load only a specific revision, given by at least its first 8 hexadecimal digits. It
-    may have been replaced, if processes still hold it.
+    name: the name, or NAME@DIGEST to load only a specific revision, given by at least its first 8 hexadecimal digits.
+    It may have been replaced, if processes still hold it.
     model: the module, which may be on the device "meta". The mapped tensors become its parameters, with requires_grad
     set to False, and private copies become its buffers. Tied parameters stay tied.
     device: the ordinal of the device that the weights must be on. By default, they may be on any.

@@ -31,7 +31,7 @@ class WholeMemory:
 
     @property
     def is_mapped(self) -> bool:
-        """False from `suspend` to `resume`."""
+        """False between `suspend` and `resume`."""
         return self._is_mapped
 
     def set_access(self, access: Access) -> None:
@@ -41,27 +41,30 @@ class WholeMemory:
             calls.set_access(self.address, self.nbytes, self.device, access == "read-write")
         self._access = access
 
-    def suspend(self, *, keeps_memory: bool) -> None:
-        """Unmaps the memory, but keeps its addresses reserved. All work that uses it must be done.
-
-        keeps_memory: whether the memory itself is kept. Otherwise, `resume` needs a descriptor.
-        """
+    def suspend(self) -> None:
+        """Unmaps the memory, but keeps it, and its addresses reserved. All work that uses it must be done."""
         calls = cuda()
         with calls.on_device(self.device):
             calls.call_driver("cuMemUnmap", self.address, self.nbytes)
             self._is_mapped = False
-            if not keeps_memory:
-                self._release()
+
+    def let_go(self) -> None:
+        """Ends the use of the memory after `suspend`. Its addresses stay reserved."""
+        self._release()
 
     def resume(self, descriptor: int | None = None) -> None:
-        """Maps the memory again, at the same addresses. If a descriptor is given, maps the memory that it refers to. If
-        this fails, the memory stays unmapped. Raises what the constructor raises."""
+        """Maps the memory again, at the same addresses. After `let_go`, a descriptor of the memory is needed. If this
+        fails, the memory stays unmapped. Raises what the constructor raises."""
         with cuda().on_device(self.device):
-            if descriptor is not None:
-                handle = self._import(descriptor)
+            if descriptor is None:
+                self._map()
+                return
+            self._handle = self._import(descriptor)
+            try:
+                self._map()
+            except BaseException:
                 self._release()
-                self._handle = handle
-            self._map()
+                raise
 
     def swap(self, other: WholeMemory) -> None:
         """Exchanges the memory of two mappings of the same size, and leaves `other` unmapped. All work that uses either

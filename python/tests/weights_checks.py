@@ -16,7 +16,7 @@ from unittest import mock
 
 import support
 import torch
-from poolpass import CudaError, SharingError, StoreClient, safetensors_files, weights
+from poolpass import CudaError, SharingError, SharingTimeoutError, StoreClient, safetensors_files, weights
 from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
 from poolpass.software import runtime, virtual_memory
@@ -200,7 +200,9 @@ class WeightsTest(unittest.TestCase):
                 with weights.load(self.client, f"replaced@{second.digest}") as found:
                     self.assertEqual((found.generation, float(found["a"])), (2, 2.0))
         # Nothing holds the first one any more.
-        support.wait_for(lambda: not any(each.is_replaced for each in self.client.entries(replaced=True)), support.TIMEOUT)
+        support.wait_for(
+            lambda: not any(each.is_replaced for each in self.client.entries(replaced=True)), support.TIMEOUT
+        )
         with self.assertRaisesRegex(SharingError, second.digest) as caught:
             weights.load(self.client, f"replaced@{first.digest}")
         self.assertEqual(caught.exception.code, "not-found")
@@ -376,8 +378,7 @@ class WeightsTest(unittest.TestCase):
         for path, piece, readers in ((whole, 8 * 2**20, 1), (whole, 2**15, 8), (index, 2**15, 1), (folder, 2**16, 8)):
             with (
                 self.subTest(path=path, piece=piece), mock.patch.object(safetensors_files, "_PIECE", piece),
-                mock.patch.object(safetensors_files, "_MINIMUM_READERS", readers),
-                mock.patch.object(safetensors_files, "_MAXIMUM_READERS", readers),
+                mock.patch.object(safetensors_files, "_READERS", readers),
                 weights.publish(self.client, "files", pathlib.Path(path), verify=piece < 2**20) as held,
             ):
                 self.assertEqual(held.digest, digest)
@@ -507,6 +508,10 @@ class WeightsTest(unittest.TestCase):
                 held.sleep()
                 self.assertTrue(held.is_asleep)
                 self.assertNotIn(place.start, virtual_memory.access)
+                entry, = (each for each in self.client.entries() if each.name == "slept")
+                self.assertEqual((entry.readers, [each.pid for each in entry.sleepers]), ((), [os.getpid()]))
+            # What sleeps is not in this process at all.
+            self.assertEqual(len(virtual_memory.memories), memories - 1)
             for _ in range(2):
                 held.wake()
                 self.assertFalse(held.is_asleep)
@@ -528,6 +533,8 @@ class WeightsTest(unittest.TestCase):
             self.assertEqual((copy.head.weight.data_ptr(), address_of(held)), (address, place))
             self.assertEqual(weights.revision_of({**held}), held.digest)
         support.wait_for(lambda: len(virtual_memory.memories) == memories, support.TIMEOUT)
+        replaced = self.client.entries(replaced=True)
+        self.assertEqual([each.generation for each in replaced if each.name == "slept"], [3])
         # The generation that is mapped is the one that the store has this process down for.
         entry, = (each for each in self.client.entries() if each.name == "slept")
         self.assertEqual((entry.generation, [each.pid for each in entry.readers]), (3, [os.getpid()]))
@@ -545,6 +552,43 @@ class WeightsTest(unittest.TestCase):
             self.assertRaisesRegex(RuntimeError, "released", use)
         del copy
         support.wait_for(lambda: place.start not in virtual_memory.reserved, support.TIMEOUT)
+
+    def test_sleep_in_another_generation(self) -> None:
+        first, second = {"a": torch.arange(4.0)}, {"a": torch.arange(4.0) + 1}
+        held = weights.publish(self.client, "sleeper", first)
+        held.sleep()
+        weights.publish(self.client, "sleeper", second).release()
+        replaced = [each for each in self.client.entries(replaced=True) if each.name == "sleeper"]
+        self.assertEqual([len(each.sleepers) for each in sorted(replaced, key=lambda each: each.generation)], [1, 0])
+        held.wake()
+        self.assertTrue(torch.equal(held["a"], first["a"]))
+        self.client.remove("sleeper")
+        held.sleep()
+        held.wake(timeout=support.TIMEOUT)
+        self.assertEqual((held["a"].tolist(), held.verify()), (first["a"].tolist(), held.digest))
+        self.assertRaisesRegex(SharingError, "not answered", held.update, timeout=0.01)
+        held.sleep()
+        ask = self.client._link.ask
+        with mock.patch.object(self.client._link, "ask", lambda document, deadline, **more: ask(document, 0, **more)):
+            self.assertRaises(SharingTimeoutError, held.wake)
+        self.assertTrue(held.is_asleep)
+        held.wake()
+        self.assertTrue(torch.equal(held["a"], first["a"]))
+        held.release()
+
+    def test_sleep_with_a_store_that_does_not_know_it(self) -> None:
+        held = weights.publish(self.client, "old", {"a": torch.arange(4.0)})
+        refusal = SharingError("bad-message", "What is sleep?")
+        with mock.patch.object(self.client._link, "ask", side_effect=refusal):
+            held.sleep()
+        self.assertTrue(held.is_asleep)
+        held.wake()
+        self.assertEqual(held["a"].tolist(), [0, 1, 2, 3])
+        gone = SharingError("peer-gone", "It is gone")
+        with mock.patch.object(self.client._link, "ask", side_effect=gone):
+            self.assertRaises(SharingError, held.sleep)
+        self.assertEqual((held.is_asleep, held["a"].tolist()), (False, [0, 1, 2, 3]))
+        held.release()
 
     def test_sleep_and_update_that_fail(self) -> None:
         first, second = {"a": torch.arange(4.0)}, {"a": torch.arange(4.0) + 1}
