@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterator, Literal, Mapping
+from typing import Any, Iterable, Iterator, Literal, Mapping
 
 from .dtypes import stated
 from .errors import quoted
@@ -37,10 +37,15 @@ def capture(source: Any) -> list[Captured]:
     published."""
     if isinstance(source, torch().nn.Module):
         _check_attributes(source)
-        return _without_aliases(registered(source), is_module=True)
+        return capture_registered(registered(source))
     if not isinstance(source, Mapping):
         raise TypeError(f"Cannot publish {type(source).__name__}: give a dictionary of tensors, or a module")
     return _without_aliases(((name, "tensor", tensor, None) for name, tensor in source.items()), is_module=False)
+
+
+def capture_registered(found: Iterable[tuple[str, Kind, Any, bool | None]]) -> list[Captured]:
+    """Returns parameters and buffers of a module, as `registered` yields them. Raises what `capture` raises."""
+    return _without_aliases(found, is_module=True)
 
 
 def registered(module: Any) -> Iterator[tuple[str, Kind, Any, bool | None]]:

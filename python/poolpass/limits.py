@@ -25,3 +25,8 @@ def check_maximum(value: int, what: str) -> int:
 def deadline_of(timeout: float | None) -> float | None:
     """When a timeout is over, by time.monotonic(); None if it never is. Raises what `check_seconds` raises."""
     return None if timeout is None else time.monotonic() + check_seconds(timeout, "a timeout")
+
+
+def time_left(deadline: float | None) -> float | None:
+    """Returns the seconds until a deadline, at least 0; None if there is none."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -8,12 +8,19 @@ from .torch_views import torch
 
 
 def put_into(
-    module: Any, what: str, found: Mapping[str, Any], key_of: Callable[[str], str], tensor_of: Callable[[str], Any]
+    module: Any,
+    what: str,
+    found: Mapping[str, Any],
+    key_of: Callable[[str], str],
+    tensor_of: Callable[[str], Any],
+    *,
+    is_partial: bool = False,
 ) -> None:
     """Replaces tensors of a module under all of their names. Tied parameters stay tied.
 
     found: the shape and dtype of each new tensor, under each of its names. `key_of` returns the same key for all names
     of a tensor, and `tensor_of` creates the tensor with a given name.
+    is_partial: whether the tensors of the module that are not in `found` stay as they are.
 
     Raises ValueError, without changing the module, if a parameter is missing, or has a different shape or dtype.
     """
@@ -29,7 +36,7 @@ def put_into(
         first = names[number][0]
         if not present:
             # Keep buffers that the weights lack: the module initialized them itself.
-            if kind == "parameter" or tensor.is_meta:
+            if not is_partial and (kind == "parameter" or tensor.is_meta):
                 wrong.append(f"{first} is missing")
             continue
         shape, dtype = found[present[0]]

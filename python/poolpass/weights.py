@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import __version__
-from .captured import capture, registered
+from .captured import Captured, capture, registered
 from .cuda import cuda
 from .device_array import DeviceArray, is_shape
 from .errors import SharingError, quoted
@@ -39,7 +39,9 @@ from .write_guard import write_guard
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Weights", "load", "publish", "revision_of"]
+    from .resident import Resident
+
+__all__ = ["Weights", "load", "publish", "resident", "revision_of"]
 
 FORMAT, VERSION = "weights", 1
 # The alignment of tensors in bytes, which is the same as that of CUDA's allocations.
@@ -299,6 +301,24 @@ class Weights(Mapping[str, Any]):
             fnmatchcase(name, pattern) for name in tensor.names for pattern in self._private
         )
 
+    def replace_parameters(self, model: Any) -> None:
+        """Replaces the parameters of a module that are in the weights and not private."""
+        kept = {name for name, kind, _, _ in registered(model) if kind != "parameter"}
+        found = {
+            name: _type_in_torch(tensor.place) for name, tensor in self._tensors.items()
+            if name not in kept and not self._is_private(tensor)
+        }
+        put_into(
+            model, self._what, found, lambda name: self._tensors[name].place.name, self.__getitem__, is_partial=True
+        )
+
+    def adopt_copies(self, model: Any) -> None:
+        """Makes the buffers and private parameters of the published module the private copies of these weights."""
+        for name, _, tensor, _ in registered(model):
+            described = self._tensors.get(name)
+            if described is not None and described.place.name == name and self._is_private(described):
+                self._copies.append((name, tensor.detach()))
+
     def _put_into(self, model: Any) -> None:
         found = {name: _type_in_torch(tensor.place) for name, tensor in self._tensors.items()}
         made: dict[str, Any] = {}
@@ -389,6 +409,37 @@ def load(
         raise
 
 
+def resident(
+    store: StoreClient, *, name: str | None = None, private: Sequence[str] = (), timeout: float | None = None
+) -> Resident:
+    """Returns a context manager in which `from_pretrained` of transformers takes the weights of models from a store.
+    The first process that calls it with certain files loads them as usual, and then publishes the model's parameters
+    and buffers. Processes that call it meanwhile wait, and all others map the same memory. If the first process ends
+    before it has published, another one loads.
+
+    Only calls of the thread that has entered the context manager are concerned. Each model must be loaded to a single
+    GPU, for example with device_map="cuda:0". Its parameters have requires_grad set to False. Its buffers, and
+    parameters that the files lack, belong to the process. The attribute `weights` of the context manager lists the
+    `Weights` of each model.
+
+    name: the name in the store. By default, it is derived from the paths of the files, the class and the dtype. If the
+    files have changed, the model is loaded again, and becomes the next generation of the name.
+    private: patterns of names, such as "*.q_proj.weight", of parameters that the process may write to.
+    timeout: the maximum time, in seconds, to wait for another process that loads the model, and for memory.
+
+    Raises RuntimeError if the installed transformers is not known, or if no model is loaded in the block. Raises
+    ValueError if a model is not loaded to a single GPU. Raises TypeError, which names the tensor, if a model cannot be
+    published. Raises SharingError: "incompatible" if the weights in the store were made by another version of PyTorch,
+    for another GPU, or, with `name`, from another model. Also raises what `load` and `publish` raise.
+
+        with weights.resident(client):
+            model = AutoModelForCausalLM.from_pretrained("/models/llama-8b", device_map="cuda:0")
+    """
+    from .resident import Resident
+
+    return Resident(store, name=name, private=private, timeout=timeout)
+
+
 def publish(
     store: StoreClient,
     name: str,
@@ -419,20 +470,41 @@ def publish(
         with weights.publish(client, "model", "/models/llama-8b") as held:
             print(held.digest)
     """
-    if "@" in name:
-        raise ValueError(f"Cannot publish {quoted(name)}: an @ ends a name, and a digest follows it")
+    check_entry_name(name)
     if isinstance(source, (str, os.PathLike)):
         with SafetensorsFiles(source) as files:
             return _publish(store, name, _FileTensors(files), device, keep, verify, timeout)
-    return _publish(store, name, _TorchTensors(source), device, keep, verify, timeout)
+    return _publish(store, name, _TorchTensors(capture(source)), device, keep, verify, timeout)
+
+
+def check_entry_name(name: str) -> None:
+    """Raises ValueError if weights cannot be published under the name."""
+    if "@" in name:
+        raise ValueError(f"Cannot publish {quoted(name)}: an @ ends a name, and a digest follows it")
+
+
+def publish_loaded(
+    store: StoreClient,
+    name: str,
+    captured: list[Captured],
+    metadata: Mapping[str, Any],
+    *,
+    device: int,
+    private: Sequence[str],
+    timeout: float | None,
+) -> Weights:
+    """Publishes tensors of a module that transformers has loaded. `metadata` contains the members "made" and "sources"
+    of the metadata."""
+    metadata = {**metadata, "made": {**_made(device), **metadata["made"]}}
+    return _publish(store, name, _TorchTensors(captured, metadata), device, False, False, timeout, private)
 
 
 class _TorchTensors:
     """The tensors of a dictionary or a module, to be published."""
 
-    def __init__(self, source: Any):
-        self._captured = capture(source)
-        self.metadata: dict[str, Any] = {}
+    def __init__(self, captured: list[Captured], metadata: dict[str, Any] | None = None):
+        self._captured = captured
+        self.metadata = metadata or {}
 
     def describe(self) -> list[tuple[int, dict[str, Any]]]:
         """Returns the size of each tensor in bytes, and what the metadata contains besides its place."""
@@ -480,6 +552,7 @@ def _publish(
     keep: bool,
     verify: bool,
     timeout: float | None,
+    private: Sequence[str] = (),
 ) -> Weights:
     described, offsets = [], []
     end = 0
@@ -498,7 +571,7 @@ def _publish(
         if manifest is not None:
             memory.array.write(manifest, byte_offset=nbytes - len(manifest))
         held = Weights(
-            name=name, generation=0, metadata=metadata, array=memory.array, private=(), entry=memory._entry,
+            name=name, generation=0, metadata=metadata, array=memory.array, private=private, entry=memory._entry,
             find=_finder(store, name, False), release=memory.close,
         )
         assert held._views is not None
