@@ -31,6 +31,9 @@ const sending = 1000;
 /** Reading a file again takes seconds. */
 const maximumReads = 3;
 
+/** The library in one file, as it is published. */
+const oneFile = fileURLToPath(new URL("../../dist/url/poolpass.js", import.meta.url));
+
 /** What the rows need. */
 interface Setting {
   readonly isSoftware: boolean;
@@ -91,11 +94,40 @@ async function rowsOfStore(setting: Setting, native: Native | undefined): Promis
       reference: native?.once,
     },
     {
+      name: `the same, the library in one file`,
+      goal: 1.5,
+      unit,
+      rounds,
+      measure: async () => {
+        // Not built here, so that a machine without a network can measure it.
+        await Deno.stat(oneFile).catch(() => {
+          throw new Error(`there is no ${oneFile}: build it by "deno task package"`);
+        });
+        return await timeStart(script("once.ts", [path, oneFile]));
+      },
+      reference: native?.once,
+    },
+    {
       name: `read ${what} to the device again`,
+      goal: 1.05,
       unit,
       rounds: Math.min(rounds, maximumReads),
       ...both({ work: "load", byteLength: size }),
     },
+    ...([
+      ["publish", `read ${what}, compute the digest and publish`],
+      ["verify", "compute the digest of what is published"],
+      ["sleep", "sleep and wake, in place"],
+      ["update", "update to another generation of the same layout"],
+      ["offload", `move ${what} to host memory`],
+      ["wake", `wake ${what} from host memory`],
+    ] as const).map(([work, name]): Row => ({
+      name,
+      unit,
+      rounds: Math.min(rounds, maximumReads),
+      measure: asking(client, { work }),
+      reference: undefined,
+    })),
     {
       name: `create, write and publish one of ${entries} entries`,
       unit,

@@ -1,15 +1,21 @@
 /**
  * A fresh process that maps the published weights, prints a line and ends.
  *
- *     once.ts STORE
+ *     once.ts STORE [POOLPASS.JS]
+ *
+ * Imports the library as one file if its path is given, and as the modules of the checkout if not.
  *
  * @module
  */
 import process from "node:process";
-import { open, StoreClient } from "../../mod.ts";
+
+const [store, library = "../../mod.ts"] = process.argv.slice(2) as [string, string?];
+const { open, StoreClient } = await import(library) as typeof import("../../mod.ts");
 
 using cuda = open();
-const client = await StoreClient.connect(cuda, process.argv[2]!);
+const initialized = cuda.device(0).initialize();
+const client = await StoreClient.connect(cuda, store);
+await initialized;
 const weights = await client.map("weights");
 weights.readSync(Uint8Array, { length: 1 });
 weights.readSync(Uint8Array, { byteOffset: weights.byteLength - 1, length: 1 });
