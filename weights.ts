@@ -14,4 +14,13 @@ export {
   type PublishWeightsOptions,
   Weights,
 } from "./src/weights/weights.ts";
+export {
+  offloadWeights,
+  type OffloadWeightsOptions,
+  restoreWeights,
+  type RestoreWeightsOptions,
+  type SavedWeights,
+  saveWeights,
+  type SaveWeightsOptions,
+} from "./src/weights/moved_weights.ts";
 export { readSafetensors } from "./safetensors.ts";

@@ -17,10 +17,8 @@ import {
 } from "../../mod.ts";
 import { type FileProgress, type FileSource, openSafetensors } from "../../safetensors.ts";
 import { arrayOf } from "../files/safetensors_files.ts";
-import { formatName, type SafetensorsTensor } from "../files/safetensors_header.ts";
 import { checkOptions, type KnownOptions } from "../support/validation.ts";
-import { revisionOf } from "./revision.ts";
-import { treeDigests } from "./tree_digest.ts";
+import { bringBack, revisionOfTensors } from "./moved_weights.ts";
 import { differenceOf, encodeTensors, readDescription, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `publishWeights`. */
@@ -136,15 +134,17 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
   }
 
   /**
-   * Maps weights that sleep at the addresses where they were. Does nothing if they do not sleep. If this throws, they
-   * sleep on.
+   * Maps weights that sleep at the addresses where they were. Does nothing if they do not sleep. If they are in host
+   * memory or in a file, brings them back to the device and checks their digest, or waits while another process does;
+   * this waits until there is room on the device. If this throws, they sleep on.
    *
    * @throws {ReferenceError} If this object was disposed
-   * @throws {SharingError} `not-found` if the store was started again without the weights; `peer-gone`
+   * @throws {SharingError} `digest-mismatch` if they came back different; `limit-exceeded` if the store can never have
+   * enough memory on the device; `not-found` if the store was started again without the weights; `peer-gone`
    */
   async wake(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, wakeOptions);
-    await this.#parts.entry.wake(options);
+    await this.#parts.entry.wake({ ...options, move: bringBack });
   }
 
   /**
@@ -278,7 +278,8 @@ export async function publishWeights(
 }
 
 /**
- * Maps the weights that are published under a name. If there are none yet, waits until some are published.
+ * Maps the weights that are published under a name. If there are none yet, waits until some are published. If they are
+ * in host memory or in a file, brings them back to the device and checks their digest.
  *
  * @param name The name, or `NAME@DIGEST` to map only a specific revision, given by at least its first 8 digits. It may
  * have been replaced, if processes still hold it.
@@ -325,7 +326,7 @@ async function mapRevision(
 
 /** Maps the memory that is published under a name, and reads what it contains. */
 async function mapDescribed(client: StoreClient, name: string, options: MapEntryOptions): Promise<DescribedEntry> {
-  const entry = await client.mapEntry(name, options);
+  const entry = await client.mapEntry(name, { ...options, move: bringBack });
   try {
     return { entry, description: await readDescription(name, entry.metadata, entry.buffer) };
   } catch (error) {
@@ -345,17 +346,4 @@ function partsOfName(name: string): [name: string, digits?: string] {
     );
   }
   return [name.slice(0, at), digits];
-}
-
-async function revisionOfTensors(
-  tensors: readonly SafetensorsTensor[],
-  buffer: DeviceBuffer,
-  { signal }: WaitOptions,
-): Promise<string> {
-  const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
-  const waiting = signal === undefined ? {} : { signal };
-  const digests = await treeDigests(ranges, { stream: buffer.stream, ...waiting });
-  return await revisionOf(tensors.map(({ name, dtype, shape }, index) => (
-    { name, dtype: formatName(name, dtype), shape, digest: digests[index]! }
-  )));
 }

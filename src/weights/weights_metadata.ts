@@ -31,7 +31,7 @@ export interface WeightsDescription {
 }
 
 /** The location of the list of tensors, if it is stored in the memory. */
-interface Manifest {
+export interface ManifestPlace {
   readonly byteOffset: number;
   readonly byteLength: number;
 }
@@ -136,6 +136,12 @@ export async function readDescription(
   return { digest: digest ?? undefined, tensors };
 }
 
+/** Returns where the list of tensors lies in an entry's memory; undefined if it is part of the metadata. */
+export function manifestOf(metadata: JsonValue | undefined, buffer: DeviceBuffer): ManifestPlace | undefined {
+  if (!isObject(metadata) || metadata.manifest === undefined) return undefined;
+  return placeOf(metadata.manifest, buffer);
+}
+
 /**
  * Returns how weights differ from others in their tensors' names, dtypes, shapes or places, for an error message.
  * Undefined if they do not differ.
@@ -157,7 +163,7 @@ export function differenceOf(one: WeightsDescription, other: WeightsDescription)
 }
 
 /** Returns a range if it is valid and lies within the buffer, or else undefined. */
-function placeOf(place: JsonValue, { byteLength: size }: DeviceBuffer): Manifest | undefined {
+function placeOf(place: JsonValue, { byteLength: size }: DeviceBuffer): ManifestPlace | undefined {
   if (!isObject(place)) return undefined;
   const { byteOffset, byteLength } = place;
   if (!isListOfCounts([byteOffset, byteLength])) return undefined;

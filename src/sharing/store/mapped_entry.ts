@@ -55,6 +55,7 @@ export interface EntryMove {
   readonly from: string;
   /** Where the entry goes. */
   readonly to: "device" | "host" | "file";
+  /** The signal of the call that moves the entry; undefined if it has none. */
   readonly signal: AbortSignal | undefined;
   /** Copies the bytes between the device and host memory; the way is that of the move. */
   copy(): Promise<void>;

@@ -1,0 +1,127 @@
+/** Weights that leave their device for host memory, files and folders, and come back the same. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { type Cuda, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import {
+  mapWeights,
+  offloadWeights,
+  publishWeights,
+  readSafetensors,
+  restoreWeights,
+  saveWeights,
+  type Weights,
+} from "../../weights.ts";
+import { writeSafetensors } from "../../safetensors.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { inFolder } from "../support/folders.ts";
+
+interface Context {
+  readonly cuda: Cuda;
+  readonly folder: string;
+  readonly client: StoreClient;
+  /** Publishes the tensors "a" and "b", and maybe very many more, and returns their digest. */
+  publish(name: string, value: number, more?: number): Promise<string>;
+}
+
+function movedTest(name: string, body: (context: Context) => Promise<void>): void {
+  if (shimRefusal() !== undefined) return;
+  testOnEachDriver(name, (cuda) =>
+    inFolder(async (folder) => {
+      await using store = MemoryStore.listen(cuda, `${folder}/store`);
+      await using client = await StoreClient.connect(cuda, store.path);
+      await body({
+        cuda,
+        folder,
+        client,
+        async publish(name, value, more = 0) {
+          using pool = cuda.device(0).createPool();
+          using a = pool.allocateArray(new Float32Array([value, 1, 2]));
+          using b = pool.allocateArray(new Int16Array(50_000).fill(value));
+          const others = Array.from({ length: more }, (_, index) =>
+            [`${index}.${"x".repeat(500)}`, b.subarray(index, index + 1)] as const);
+          const path = `${folder}/source.safetensors`;
+          await writeSafetensors({ a, b, ...Object.fromEntries(others) }, path);
+          await using weights = await publishWeights(client, name, path);
+          return weights.digest!;
+        },
+      });
+    }));
+}
+
+async function valuesOf(weights: Weights): Promise<number[]> {
+  const b = await weights.get("b")!.read(Int16Array);
+  assertEquals([b.length, new Set(b).size], [50_000, 1]);
+  return [(await weights.get("a")!.read(Float32Array))[0]!, b[0]!];
+}
+
+movedTest("weights are offloaded to the host, and are mapped and woken as they were", async ({ client, publish }) => {
+  const digest = await publish("m", 5);
+  await offloadWeights(client, "m");
+  await using held = await mapWeights(client, `m@${digest.slice(0, 8)}`);
+  assertEquals([await valuesOf(held), held.digest, held.generation], [[5, 5], digest, 1]);
+  const { address } = held.buffer;
+  await held.sleep();
+  await offloadWeights(client, "m");
+  assertEquals((await client.entries()).map(({ place, sleepers }) => [place, sleepers.length]), [["host", 1]]);
+  await held.wake();
+  assertEquals([await valuesOf(held), held.buffer.address], [[5, 5], address]);
+});
+
+movedTest(
+  "weights are offloaded to an ordinary safetensors file, and back",
+  async ({ cuda, client, folder, publish }) => {
+    const digest = await publish("org/m", 5);
+    await offloadWeights(client, "org/m", { to: folder });
+    const path = `${folder}/org%2Fm@${digest}.safetensors`;
+    assertEquals((await client.entries()).map(({ place }) => place), [path]);
+    using pool = cuda.device(0).createPool();
+    using read = await readSafetensors(path, { pool });
+    assertEquals([[...read.keys()].sort(), read.metadata.get("format")], [["a", "b"], "pt"]);
+    // A file that has changed is not taken for the weights.
+    const bytes = readFileSync(path), changed = Uint8Array.from(bytes);
+    changed[bytes.length - 1]! ^= 1;
+    writeFileSync(path, changed);
+    const error = await assertRejects(() => mapWeights(client, "org/m"), SharingError, digest);
+    assertEquals(error.code, "digest-mismatch");
+    writeFileSync(path, bytes.subarray(0, bytes.length - 1));
+    await assertRejects(() => mapWeights(client, "org/m"), Error, "org%2Fm");
+    assertEquals((await client.entries()).map(({ place, sleepers }) => [place, sleepers.length]), [[path, 0]]);
+    writeFileSync(path, bytes);
+    await using held = await mapWeights(client, "org/m");
+    assertEquals([await valuesOf(held), held.digest], [[5, 5], digest]);
+    await assertRejects(() => offloadWeights(client, "org/m", { to: "here" }), RangeError, "absolute path");
+  },
+);
+
+movedTest("very many tensors come back from a file, with their list", async ({ client, folder, publish }) => {
+  const digest = await publish("many", 3, 2000);
+  await offloadWeights(client, "many", { to: folder });
+  await using held = await mapWeights(client, "many");
+  assertEquals([held.size, held.digest, await valuesOf(held)], [2002, digest, [3, 3]]);
+});
+
+movedTest("a store is saved and restored, but for what has changed", async ({ cuda, client, folder, publish }) => {
+  const digests = [await publish("x", 1), await publish("y", 2), await publish("z", 3)];
+  await using other = await client.create("other", 10);
+  await other.publish();
+  await offloadWeights(client, "y");
+  assertEquals(await saveWeights(client, folder), { names: ["x", "y", "z"], refused: [] });
+  assert(readdirSync(folder).every((name) => !name.endsWith(".tmp")));
+  truncateSync(`${folder}/z@${digests[2]}.safetensors`, 1000);
+
+  await using store = MemoryStore.listen(cuda, `${folder}/next`);
+  await using next = await StoreClient.connect(cuda, store.path);
+  const { names, refused } = await restoreWeights(next, folder, { devices: cuda.devices });
+  assertEquals(names, ["x", "y"]);
+  assertEquals(refused.map(({ name }) => name), ["z"]);
+  assert(/z@/.test(refused[0]!.error.message), refused[0]!.error.message);
+  await using held = await mapWeights(next, "y");
+  assertEquals([held.digest, await valuesOf(held)], [digests[1], [2, 2]]);
+  assertEquals((await next.entries()).map(({ name, digest }) => [name, digest]), [["x", digests[0]], [
+    "y",
+    digests[1],
+  ]]);
+  await assertRejects(() => saveWeights(client, folder, { names: ["other"] }), RangeError, "no such weights");
+  await assertRejects(() => restoreWeights(client, `${folder}/none`), Error, "none");
+});
