@@ -2,25 +2,23 @@
 memory."""
 from __future__ import annotations
 
-import ctypes
 import glob
 import hashlib
 import os
-import threading
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Sequence
 
+from . import staged_copies
 from .closing import Closing
 from .cuda import HOST_TO_DEVICE, cuda
 from .device_digests import PIECE
 from .errors import needing_descriptors
 from .revision import tree_of
 from .safetensors_header import PREFIX, FileTensor, header_length, parse_header, parse_index
+from .staged_copies import THREADS, move_pieces, read_at
 
-# The maximum size in bytes of what is read with a single call: a multiple of PIECE, large enough for reads and copies
-# to reach full speed.
-_PIECE = 4 * 2**20
-_READERS = 16
+# The maximum size in bytes of what is read with a single call: a multiple of the pieces of digests.
+_PIECE = staged_copies.PIECE
 _MAXIMUM_INDEX = 200_000_000
 
 
@@ -120,8 +118,22 @@ class SafetensorsFiles(Closing):
                     each.digests[:] = hashlib.sha256().digest()
         pieces = list(_pieces_of(self._files, placed))
         if readers is None:
-            readers = _READERS
-        _Readers(pieces, address, device, hashes).run(min(readers, len(pieces)))
+            readers = THREADS
+        calls = cuda()
+
+        def act(piece: _Piece, host: memoryview, host_address: int, stream: int) -> None:
+            data = host[: piece.nbytes]
+            length = read_at(piece.file.descriptor, data, piece.byte_offset)
+            if length < len(data):
+                end = piece.byte_offset + length
+                raise ValueError(f"Cannot read {piece.file.path}: it ends at byte {end}, and was longer before")
+            for begin, target, nbytes in _copies(piece):
+                calls.copy(address + target, host_address + begin, nbytes, HOST_TO_DEVICE, stream, device)
+            if hashes:
+                _hash(piece, data)
+
+        largest = max((each.nbytes for each in pieces), default=0)
+        move_pieces(pieces, largest, device, min(readers, len(pieces)), act)
         for file in self._files:
             if _version_of(os.fstat(file.descriptor)) != _version_of(file.before):
                 raise ValueError(f"Cannot read {file.path}: it was changed in the meantime")
@@ -130,72 +142,6 @@ class SafetensorsFiles(Closing):
     def close(self) -> None:
         while self._files:
             os.close(self._files.pop().descriptor)
-
-
-class _Readers:
-    """Threads that each read a piece and copy it to the device, again and again."""
-
-    def __init__(self, pieces: Sequence[_Piece], address: int, device: int, hashes: bool):
-        self._pieces = iter(pieces)
-        self._largest = max((each.nbytes for each in pieces), default=0)
-        self._address = address
-        self._device = device
-        self._hashes = hashes
-        self._lock = threading.Lock()
-        self._error: BaseException | None = None
-
-    def run(self, count: int) -> None:
-        threads = [threading.Thread(target=self._run, name="poolpass-reader", daemon=True) for _ in range(count)]
-        try:
-            for each in threads:
-                each.start()
-            for each in threads:
-                each.join()
-        except BaseException as error:
-            # The caller frees the memory: nothing may be copied there any more.
-            self._fail(error)
-            for each in threads:
-                if each.ident is not None:
-                    each.join()
-            raise
-        if self._error is not None:
-            raise self._error
-
-    def _fail(self, error: BaseException) -> None:
-        with self._lock:
-            if self._error is None:
-                self._error = error
-
-    def _next(self) -> _Piece | None:
-        with self._lock:
-            return None if self._error is not None else next(self._pieces, None)
-
-    def _run(self) -> None:
-        calls, device = cuda(), self._device
-        try:
-            with calls.temporary_stream(device) as stream, calls.page_locked(self._largest, device) as host:
-                memory = memoryview((ctypes.c_char * self._largest).from_address(host)).cast("B")
-                while (piece := self._next()) is not None:
-                    data = memory[: piece.nbytes]
-                    _read(piece.file, piece.byte_offset, data)
-                    try:
-                        for begin, target, nbytes in _copies(piece):
-                            calls.copy(self._address + target, host + begin, nbytes, HOST_TO_DEVICE, stream, device)
-                        if self._hashes:
-                            _hash(piece, data)
-                    finally:
-                        calls.synchronize(stream, device)
-        except BaseException as error:
-            self._fail(error)
-
-
-def _read(file: _File, byte_offset: int, data: memoryview) -> None:
-    while data:
-        length = os.preadv(file.descriptor, [data], byte_offset)
-        if length == 0:
-            raise ValueError(f"Cannot read {file.path}: it ends at byte {byte_offset}, and was longer before")
-        byte_offset += length
-        data = data[length:]
 
 
 def _hash(piece: _Piece, data: memoryview) -> None:

@@ -19,6 +19,7 @@ from .exporter import described
 from .holding import Holding
 from .limits import check_seconds, deadline_of
 from .mapped_entry import MappedEntry
+from .moves import bring_back, device_of, move
 from .peer import Peer
 from .sockets import StrPath, check_path
 from .store_link import Hold, Request, StoreLink
@@ -36,7 +37,8 @@ class StoreEntry:
     `generation` says how often the name was published, `device` is the UUID of the memory's device, `readers` are the
     processes that have it mapped, `sleepers` those that hold it without having it mapped, and `since` is when it was
     published. `digest` is the digest of the contents that the publisher has stated, or None. `keep` says whether the
-    store never evicts the memory, and `is_replaced` whether a newer generation has replaced it.
+    store never evicts the memory, and `is_replaced` whether a newer generation has replaced it. `place` is "device";
+    "host" if the memory was moved to host memory of the store; or the path of the file that it was moved to.
     """
 
     name: str
@@ -50,6 +52,7 @@ class StoreEntry:
     digest: str | None = None
     keep: bool = False
     is_replaced: bool = False
+    place: str = "device"
 
 
 class StoreMapping(DeviceArray):
@@ -342,6 +345,27 @@ class StoreClient(Closing):
         answer = self._link.ask(document, deadline_of(timeout)).answer
         return [_entry_of(each) for each in objects_of(answer or {}, "entries")]
 
+    def offload(self, name: str, *, to: Literal["host"] = "host", timeout: float | None = None) -> None:
+        """Moves what is published under a name from its device to host memory that the store keeps, and frees the
+        device memory. Processes in which it sleeps keep it; no process may have it mapped, including this one. The
+        process that maps or wakes it next moves it back, and others wait for that.
+
+        If this fails or the process exits, the memory stays where it was.
+
+        timeout: how many seconds to wait while another process moves it.
+
+        Raises SharingError: "in-use" if a process has it mapped; the message names the processes. "not-found",
+        "not-permitted" if another user has published it, "bad-message" if the store is of an earlier version,
+        "device-not-visible", "timed-out", "peer-gone".
+
+            client.offload("model")
+            held = weights.load(client, "model")  # back on the device
+        """
+        m.check_name(name, "the name of an entry")
+        if to != "host":
+            raise ValueError(f'Cannot move {quoted(name)} to {to!r}: to must be "host"')
+        move(self._link, name, {"name": name}, to, deadline_of(timeout))
+
     def remove(self, name: str, *, timeout: float | None = None) -> None:
         """Takes the name from what is published under it. The memory goes when its last reader has released it.
 
@@ -382,12 +406,20 @@ class StoreClient(Closing):
     ) -> tuple[StoreMapping, Holding, int]:
         m.check_name(name, "the name of an entry")
         handle = None if stream is None else stream_handle(stream)
-        asked: JsonObject = {"do": "map", "name": name, "write": bool(write), "wait": True}
+        asked: JsonObject = {"do": "map", "name": name, "write": bool(write), "wait": True, "places": True}
         if digest is not None:
             asked["digest"] = check_digest(digest, 8)
-        request = self._link.ask(asked, deadline_of(timeout), takes_memory=True)
+        deadline = deadline_of(timeout)
+        request = self._link.ask(asked, deadline, takes_memory=True)
         document = request.answer
         assert document is not None
+        if request.descriptor is None and request.hold is not None:
+            # The memory is not on its device.
+            try:
+                request.descriptor = bring_back(self._link, name, request.hold, deadline)
+            except BaseException:
+                self._link.end_hold(request.hold)
+                raise
         device = 0
 
         def find_device() -> int:
@@ -397,7 +429,7 @@ class StoreClient(Closing):
                     "not-found", f"Cannot map {quoted(name)} with the digest {digest}: the store is of an earlier "
                     "version, which knows no digests"
                 )
-            device = _device_of(text_of(document, "device"), name)
+            device = device_of(text_of(document, "device"), name)
             return device
 
         length = document.get("byteLength")
@@ -463,13 +495,6 @@ def _peers_of(entry: JsonObject, name: str) -> tuple[Peer, ...]:
     )
 
 
-def _device_of(text: str, name: str) -> int:
-    try:
-        return cuda().device_of_uuid(parse_uuid(text))
-    except ValueError as error:
-        raise SharingError("device-not-visible", f"Cannot map {quoted(name)}: {error}") from None
-
-
 def _entry_of(entry: JsonObject) -> StoreEntry:
     return StoreEntry(
         name=text_of(entry, "name"),
@@ -483,4 +508,5 @@ def _entry_of(entry: JsonObject) -> StoreEntry:
         digest=_digest_of(entry),
         keep=entry.get("keep") is True,
         is_replaced=entry.get("replaced") is True,
+        place=text_of(entry, "place") if "place" in entry else "device",
     )

@@ -51,6 +51,8 @@ class Request:
     takes_memory: bool = False
     # The sleeping memory that the answer brings again.
     wakes: Hold | None = None
+    # Whether the answer may have a descriptor of what is to be moved.
+    may_bring: bool = False
     # Whether it means nothing to another store.
     is_of_connection: bool = False
     # The code with which a store refuses what was done when it was asked for before, and the answer lost.
@@ -156,6 +158,7 @@ class StoreLink:
         *,
         takes_memory: bool = False,
         wakes: Hold | None = None,
+        may_bring: bool = False,
         done_code: SharingErrorCode | None = None,
     ) -> Request:
         """Asks the store for something, and waits for the answer. The caller then owns its descriptor.
@@ -164,7 +167,7 @@ class StoreLink:
 
         Raises SharingError: what the store answers, "timed-out" or "peer-gone".
         """
-        request = Request(document, takes_memory, wakes, done_code=done_code)
+        request = Request(document, takes_memory, wakes, may_bring, done_code=done_code)
         if wakes is not None:
             wakes.waking = request
         with self.loop.lock:
@@ -203,14 +206,24 @@ class StoreLink:
             hold.is_asleep = not hold.is_lost
         return hold.is_asleep
 
-    def wake(self, hold: Hold, deadline: float | None) -> int:
-        """Asks for the memory of a hold that sleeps. Returns its descriptor, which the caller then owns."""
+    def wake(self, hold: Hold, deadline: float | None) -> int | None:
+        """Asks for the memory of a hold that sleeps. Returns its descriptor, which the caller then owns. Returns None
+        if the memory is not on its device: it sleeps on."""
         if hold.is_lost:
             raise SharingError("not-found", f"Cannot wake memory of the store at {self.path}: it was restarted without")
         self.finish_waking(hold, deadline)
         request = self.ask({"do": "map", "id": hold.id, "sleeping": True}, deadline, wakes=hold)
-        assert request.descriptor is not None
         return request.descriptor
+
+    def abandon_move(self, id: int) -> None:
+        """Tells the store that memory was not moved after all."""
+        with self.loop.lock:
+            self._notify({"do": "moved", "id": id, "abandoned": True})
+
+    def forget(self, hold: Hold) -> None:
+        """Holds memory no more, which the store knows by itself."""
+        with self.loop.lock:
+            self._holds.discard(hold)
 
     def finish_waking(self, hold: Hold, deadline: float | None) -> None:
         """Waits for the answer to a request that nobody waits for any more: only then is it known what the store
@@ -265,9 +278,14 @@ class StoreLink:
         if request.descriptor is not None:
             discard(request.descriptor)
             request.descriptor = None
-        if request.hold is not None:
+        if request.document["do"] == "move":
+            if request.hold is not None:
+                self._holds.discard(request.hold)
+            if request.answer is not None and request.answer.get("moving") is True:
+                self._notify({"do": "moved", "id": request.answer.get("id"), "abandoned": True})
+        elif request.hold is not None:
             self._end_hold(request.hold)
-        if request.wakes is not None and request.answer is not None:
+        if request.wakes is not None and request.answer is not None and not request.wakes.is_asleep:
             self._sleep_again(request.wakes)
 
     def _end_hold(self, hold: Hold) -> None:
@@ -514,12 +532,20 @@ class StoreLink:
         if request.takes_memory and not _is_published(request, document):
             request.hold = Hold(number_of(document, "id", 1))
             self._holds.add(request.hold)
-            if request.descriptor is None:
+            if _is_elsewhere(request, document):
+                request.hold.is_asleep = True
+            elif request.descriptor is None:
                 raise m.ProtocolError("The answer of a store has no descriptor")
         elif request.wakes is not None:
-            if request.descriptor is None:
+            if request.descriptor is not None:
+                request.wakes.is_asleep = False
+            elif "place" not in document:
                 raise m.ProtocolError("The answer of a store has no descriptor")
-            request.wakes.is_asleep = False
+        elif request.may_bring:
+            if request.document["do"] == "move" and document.get("moving") is True:
+                # The next store must know of it, if one takes over meanwhile.
+                request.hold = Hold(number_of(document, "memory", 1))
+                self._holds.add(request.hold)
         elif request.descriptor is not None:
             raise m.ProtocolError("MEMORY comes for a request that asks for none")
         request.answer = document
@@ -631,6 +657,11 @@ def _has_settled(unmapping: Unmapping) -> bool:
 def _is_published(request: Request, document: JsonObject) -> bool:
     """Whether memory was to be created once, and another client has published some."""
     return request.document.get("once") is True and document.get("published") is True
+
+
+def _is_elsewhere(request: Request, document: JsonObject) -> bool:
+    """Whether memory was to be mapped, and is not on its device."""
+    return request.document.get("places") is True and "place" in document
 
 
 def _error_of(document: JsonObject) -> SharingError:

@@ -53,7 +53,8 @@ def main() -> None:
                         opened.load(offsets, buffer.address, 0, readers=readers, hashes=hashes)
                     rates.append(nbytes / (time.perf_counter() - begin) / 1e9)
                 extra = ", hashed by the CPU" if hashes else ""
-                print(f"{readers} readers of {piece} MiB{extra}: {max(rates):.1f} GB/s, first {rates[0]:.1f}", flush=True)
+                best, first = max(rates), rates[0]
+                print(f"{readers} readers of {piece} MiB{extra}: {best:.1f} GB/s, first {first:.1f}", flush=True)
     finally:
         os.unlink(path)
 

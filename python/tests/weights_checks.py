@@ -16,7 +16,7 @@ from unittest import mock
 
 import support
 import torch
-from poolpass import CudaError, SharingError, SharingTimeoutError, StoreClient, safetensors_files, weights
+from poolpass import CudaError, SharingError, SharingTimeoutError, StoreClient, moves, safetensors_files, weights
 from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
 from poolpass.software import runtime, virtual_memory
@@ -378,7 +378,7 @@ class WeightsTest(unittest.TestCase):
         for path, piece, readers in ((whole, 8 * 2**20, 1), (whole, 2**15, 8), (index, 2**15, 1), (folder, 2**16, 8)):
             with (
                 self.subTest(path=path, piece=piece), mock.patch.object(safetensors_files, "_PIECE", piece),
-                mock.patch.object(safetensors_files, "_READERS", readers),
+                mock.patch.object(safetensors_files, "THREADS", readers),
                 weights.publish(self.client, "files", pathlib.Path(path), verify=piece < 2**20) as held,
             ):
                 self.assertEqual(held.digest, digest)
@@ -575,6 +575,50 @@ class WeightsTest(unittest.TestCase):
         held.wake()
         self.assertTrue(torch.equal(held["a"], first["a"]))
         held.release()
+
+    def test_offload(self) -> None:
+        source = {"a": torch.arange(3_000_000.0), "b": torch.arange(3.0)}
+        held = weights.publish(self.client, "moved", source)
+        address = held["a"].data_ptr()
+
+        def entry() -> Any:
+            return next(each for each in self.client.entries() if each.name == "moved")
+
+        with self.assertRaises(SharingError) as caught:
+            self.client.offload("moved")
+        self.assertEqual(caught.exception.code, "in-use")
+        self.assertIn(str(os.getpid()), str(caught.exception))
+        for wakes in (True, False):
+            held.sleep()
+            self.client.offload("moved")
+            self.client.offload("moved")
+            self.assertEqual((entry().place, len(entry().sleepers)), ("host", 1))
+            if wakes:
+                held.wake()
+            else:
+                with weights.load(self.client, f"moved@{held.digest}") as other:
+                    self.assertTrue(torch.equal(other["a"], source["a"]))
+                self.assertTrue(held.is_asleep)
+                held.update()
+            self.assertEqual((entry().place, held["a"].data_ptr()), ("device", address))
+            self.assertEqual(held.verify(), weights.revision_of(source))
+        held.sleep()
+        # A move that fails leaves all as it was.
+        with mock.patch.object(moves, "copy_file", side_effect=RuntimeError("cut")):
+            self.assertRaisesRegex(RuntimeError, "cut", self.client.offload, "moved")
+            self.assertEqual(entry().place, "device")
+        self.client.offload("moved")
+        with mock.patch.object(moves, "copy_file", side_effect=RuntimeError("cut")):
+            self.assertRaisesRegex(RuntimeError, "cut", held.wake)
+            self.assertRaisesRegex(RuntimeError, "cut", weights.load, self.client, "moved")
+        self.assertEqual((held.is_asleep, entry().place), (True, "host"))
+        held.wake()
+        self.assertEqual(held.verify(), held.digest)
+        held.release()
+        self.assertRaises(ValueError, self.client.offload, "moved", to="disk")
+        with self.assertRaises(SharingError) as caught:
+            self.client.offload("none")
+        self.assertEqual(caught.exception.code, "not-found")
 
     def test_sleep_with_a_store_that_does_not_know_it(self) -> None:
         held = weights.publish(self.client, "old", {"a": torch.arange(4.0)})

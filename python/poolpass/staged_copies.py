@@ -1,0 +1,106 @@
+"""Copies through page-locked memory: several threads each move one piece after another."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Callable, Generic, Iterable, TypeVar
+
+from .cuda import DEVICE_TO_HOST, HOST_TO_DEVICE, cuda
+from .errors import SharingError
+
+Piece = TypeVar("Piece")
+# The size in bytes of what a thread moves at once, and the number of threads: enough to reach full speed.
+PIECE = 4 * 2**20
+THREADS = 16
+
+# Moves a piece through page-locked memory. The arguments are the piece, the memory, its address, and a stream, whose
+# work is waited for afterwards.
+Act = Callable[[Piece, memoryview, int, int], None]
+
+
+def move_pieces(pieces: Iterable[Piece], nbytes: int, device: int, threads: int, act: Act[Piece]) -> None:
+    """Moves all pieces, each of at most `nbytes` bytes. Raises the first error, once nothing is copied any more."""
+    _Moves(pieces, nbytes, device, act).run(threads)
+
+
+def copy_file(descriptor: int, address: int, nbytes: int, device: int, *, to_device: bool) -> None:
+    """Copies the beginning of a file to device memory, or back. Raises SharingError with the code "bad-message" if the
+    file is shorter."""
+    calls = cuda()
+
+    def act(begin: int, host: memoryview, host_address: int, stream: int) -> None:
+        data = host[: min(PIECE, nbytes - begin)]
+        if to_device:
+            if read_at(descriptor, data, begin) < len(data):
+                raise SharingError("bad-message", f"Cannot copy {nbytes} bytes from host memory: it is shorter")
+            calls.copy(address + begin, host_address, len(data), HOST_TO_DEVICE, stream, device)
+            return
+        calls.copy(host_address, address + begin, len(data), DEVICE_TO_HOST, stream, device)
+        calls.synchronize(stream, device)
+        while data:
+            written = os.pwrite(descriptor, data, begin)
+            begin, data = begin + written, data[written:]
+
+    begins = range(0, nbytes, PIECE)
+    move_pieces(begins, min(PIECE, nbytes), device, min(THREADS, len(begins)), act)
+
+
+def read_at(descriptor: int, data: memoryview, byte_offset: int) -> int:
+    """Reads from a file until `data` is full, or the file ends. Returns the number of bytes."""
+    count = 0
+    while count < len(data):
+        length = os.preadv(descriptor, [data[count:]], byte_offset + count)
+        if length == 0:
+            break
+        count += length
+    return count
+
+
+class _Moves(Generic[Piece]):
+    def __init__(self, pieces: Iterable[Piece], nbytes: int, device: int, act: Act[Piece]):
+        self._pieces = iter(pieces)
+        self._nbytes = nbytes
+        self._device = device
+        self._act = act
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+
+    def run(self, count: int) -> None:
+        threads = [threading.Thread(target=self._run, name="poolpass-copier", daemon=True) for _ in range(count)]
+        try:
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        except BaseException as error:
+            # The caller frees the memory: nothing may be copied there any more.
+            self._fail(error)
+            for each in threads:
+                if each.ident is not None:
+                    each.join()
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            if self._error is None:
+                self._error = error
+
+    def _next(self) -> Piece | None:
+        with self._lock:
+            return None if self._error is not None else next(self._pieces, None)
+
+    def _run(self) -> None:
+        calls, device = cuda(), self._device
+        try:
+            with calls.temporary_stream(device) as stream, calls.page_locked(self._nbytes, device) as address:
+                host = memoryview((ctypes.c_char * self._nbytes).from_address(address)).cast("B")
+                while (piece := self._next()) is not None:
+                    try:
+                        self._act(piece, host, address, stream)
+                    finally:
+                        calls.synchronize(stream, device)
+        except BaseException as error:
+            self._fail(error)
